@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from ft_assets.api.access import Role as Role
     from ft_assets.api.access import audit as audit
     from ft_assets.api.access import create_key as create_key
+    from ft_assets.api.access import end_session as end_session
     from ft_assets.api.access import identify as identify
     from ft_assets.api.access import list_keys as list_keys
     from ft_assets.api.access import open_access as open_access
+    from ft_assets.api.access import open_session as open_session
     from ft_assets.api.access import require_role as require_role
     from ft_assets.api.access import revoke_key as revoke_key
+    from ft_assets.api.access import session as session
     from ft_assets.api.adapters import download_adapter as download_adapter
     from ft_assets.api.adapters import download_base as download_base
     from ft_assets.api.adapters import find_adapter as find_adapter
@@ -179,8 +182,8 @@ if TYPE_CHECKING:
     from ft_assets.api.views import rebuild as rebuild
 
 _MODULES = {
-    "access": "Access ApiKey ApiRequest AuditEntry Identity Role audit create_key identify "
-    "list_keys open_access require_role revoke_key",
+    "access": "Access ApiKey ApiRequest AuditEntry Identity Role audit create_key end_session identify "
+    "list_keys open_access open_session require_role revoke_key session",
     "adapters": "download_adapter download_base find_adapter list_adapters",
     "addresses": "find_address",
     "artifacts": "Lineage lineage prove_ledger verify",

@@ -1,11 +1,12 @@
-"""API keys of tenants: make them, see them, revoke them, and find out who holds one."""
+"""API keys of tenants, and sessions of people: make them, see them, end them, and find out who holds one."""
 
 import re
 
 from ft_assets.api.defaults import actor_or_user, tenants_or_default
-from ft_assets.control.access.api_keys import Access, ApiKey, Identity, access_url
+from ft_assets.control.access.api_keys import Access, ApiKey, access_url
 from ft_assets.control.access.audit import Asked as ApiRequest
 from ft_assets.control.access.audit import Entry as AuditEntry
+from ft_assets.control.access.identities import Identity
 from ft_assets.control.access.roles import Role, require_role
 from ft_assets.records.tombstones import Subject, find_tombstone
 from ft_assets.settings.keys import check_tenant
@@ -22,11 +23,14 @@ __all__ = [
     "Role",
     "audit",
     "create_key",
+    "end_session",
     "identify",
     "list_keys",
     "open_access",
+    "open_session",
     "require_role",
     "revoke_key",
+    "session",
 ]
 
 _UNITS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
@@ -69,19 +73,41 @@ def identify(text: str, *, store: Store, access: Access, tenants: TenantsFile | 
     """Who holds the key ``text``. Raises NotIdentified for one that is unknown, expired, revoked, or of a tenant that
     exists no more; Misconfigured for a tenants file that cannot be read."""
     found = access.identify(text)
+    _require_tenant(found.tenant, "API key", store=store, tenants=tenants)
+    return found
+
+
+def open_session(identity: Identity, *, store: Store, access: Access, tenants: TenantsFile | None = None) -> str:
+    """The token of a new session of 12 hours of somebody whom a door has identified. Raises as ``identify`` does."""
+    _require_tenant(identity.tenant, "sign-in", store=store, tenants=tenants)
+    return access.open_session(identity)
+
+
+def session(token: str, *, store: Store, access: Access, tenants: TenantsFile | None = None) -> Identity:
+    """Who holds a session's token. Raises NotIdentified for one that is unknown or over, by itself or with the key
+    that proved it, or of a tenant that exists no more; Misconfigured for a tenants file that cannot be read."""
+    found = access.session(token)
+    _require_tenant(found.tenant, "session", store=store, tenants=tenants)
+    return found
+
+
+def end_session(token: str, *, access: Access) -> None:
+    """Refuse a session's token from now on; nothing happens to an unknown one."""
+    access.end_session(token)
+
+
+def _require_tenant(tenant: str, where: str, *, store: Store, tenants: TenantsFile | None) -> None:
+    """Raise NotIdentified where ``tenant`` was erased, or is not one of the file's where those are all."""
     try:
         file = tenants_or_default(tenants)
     except UserError as error:
         raise Misconfigured(error.what, where=error.where, remedy=error.remedy) from error
-    if find_tombstone(store, Subject.of_tenant(found.tenant)) is not None:
-        raise NotIdentified("the tenant was erased", where="API key", remedy="Ask who runs the platform.")
+    if find_tombstone(store, Subject.of_tenant(tenant)) is not None:
+        raise NotIdentified("the tenant was erased", where=where, remedy="Ask who runs the platform.")
     try:
-        file.require_tenant(found.tenant)
+        file.require_tenant(tenant)
     except UserError as error:
-        raise NotIdentified(
-            error.what.partition(";")[0], where="API key", remedy="Ask who runs the platform."
-        ) from error
-    return found
+        raise NotIdentified(error.what.partition(";")[0], where=where, remedy="Ask who runs the platform.") from error
 
 
 def list_keys(tenant: str = "", *, access: Access | None = None) -> list[ApiKey]:

@@ -34,7 +34,8 @@ def test_a_key_is_kept_as_a_digest_only(keys: api.Access, tmp_path: Path) -> Non
     secret = text.rpartition("-")[2]
     for file in tmp_path.rglob("*.db*"):
         assert secret.encode() not in file.read_bytes()
-    assert keys.identify(text) == api.Identity(tenant="acme", role="member", actor=f"ci (key {key.prefix})")
+    asker = api.Identity(tenant="acme", role="member", actor=f"ci (key {key.prefix})", proof=f"key:{key.prefix}")
+    assert keys.identify(text) == asker
 
 
 def test_a_revoked_key_is_refused_at_once_and_its_end_is_on_record(keys: api.Access) -> None:

@@ -17,7 +17,9 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from ft_assets.control.access.audit import Asked, Entry, add_entry, read_entries
+from ft_assets.control.access.identities import KEY, Identity
 from ft_assets.control.access.roles import ROLES, Role
+from ft_assets.control.access.sessions import add_session, find_session, revoke_session
 from ft_assets.control.access.tables import api_keys
 from ft_assets.settings.keys import SHARED, check_tenant
 from ft_resources.database import Database, Schema
@@ -53,15 +55,6 @@ class ApiKey:
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= time.time() else "valid"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Identity:
-    """Who asks, as a key proved it. ``actor`` is what records keep."""
-
-    tenant: str
-    role: Role
-    actor: str
 
 
 class Access:
@@ -122,7 +115,8 @@ class Access:
                 where="API key",
                 remedy="Use another key; ft key create TENANT makes one.",
             )
-        return Identity(tenant=key.tenant, role=key.role, actor=f"{key.name} (key {key.prefix})")
+        actor = f"{key.name} (key {key.prefix})"
+        return Identity(tenant=key.tenant, role=key.role, actor=actor, proof=f"{KEY}{key.prefix}")
 
     def list_keys(self, tenant: str = "") -> list[ApiKey]:
         """The keys of one tenant, or all, newest first."""
@@ -145,6 +139,18 @@ class Access:
         if row is None:
             raise UserError(f"there is no API key {prefix!r}", where="API key", remedy="See them all with: ft key list")
         return _key(row)
+
+    def open_session(self, identity: Identity) -> str:
+        """The token of a new session of 12 hours, which ends before if the key that proved ``identity`` does."""
+        return add_session(self._database, identity)
+
+    def session(self, token: str) -> Identity:
+        """Who holds a session's token. Raises NotIdentified for one that is unknown or over."""
+        return find_session(self._database, token)
+
+    def end_session(self, token: str) -> None:
+        """Refuse the token from now on."""
+        revoke_session(self._database, token)
 
     def note(self, request: Asked) -> None:
         """Add a request to the tenant's log."""

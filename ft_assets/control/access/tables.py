@@ -33,3 +33,15 @@ audit = sa.Table(
     sa.Column("request", sa.String(40), nullable=False),
     sa.Column("digest", sa.String(64), nullable=False),
 )
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    sa.Column("token_sha256", sa.String(64), primary_key=True),
+    sa.Column("tenant", sa.String(40), nullable=False),
+    sa.Column("role", sa.String(20), nullable=False),
+    sa.Column("actor", sa.String(200), nullable=False),
+    sa.Column("proof", sa.String(600), nullable=False),
+    sa.Column("created_at", sa.Float, nullable=False),
+    sa.Column("expires_at", sa.Float, nullable=False),
+    sa.Column("revoked_at", sa.Float, nullable=True),
+)
