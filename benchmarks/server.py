@@ -116,9 +116,9 @@ def _create(client: httpx.Client, file: str, seed: int) -> tuple[float, int]:
 
 
 def _fill(store: Store, jobs: int) -> None:
-    """Jobs that were cancelled before, and so are read like any other."""
+    """Jobs of the last months that were cancelled, and so are read like any other."""
     for number in range(jobs):
-        now = time.time() - 1000 - number
+        now = time.time() - 1000 - number * 600
         job = Job(id=new_id(now), tenant="acme", model="demo-base", training_file="0" * 24, actor="a", created_at=now)
         job.create(store, job.path)
         SettledJob(cancelled_by="a", at=now).create(store, f"acme/settled_jobs/{job.id}.json")

@@ -178,7 +178,7 @@ def unsettled_jobs(*, store: Store | None = None, older_than_s: float = 0.0) -> 
     found = []
     for tenant, job_id in jobs.unsettled_jobs(store):
         try:
-            job = Job.find(store, f"{tenant}/jobs/{job_id}.json")
+            job = jobs.find_job(store, tenant, job_id)
         except CorruptArtifact as error:
             # One damaged record must not keep the others waiting.
             _LOG.warning("job ftjob-%s cannot be read: %s", job_id, error)
@@ -191,7 +191,7 @@ def unsettled_jobs(*, store: Store | None = None, older_than_s: float = 0.0) -> 
 def job_state(tenant: str, job_id: str, *, store: Store | None = None, launcher: Launcher | None = None) -> JobState:
     """A tenant's job and how it stands. Raises NotFound."""
     store = store_or_default(store)
-    path = f"{tenant}/jobs/{job_id}.json"
+    path = jobs.job_path(tenant, job_id)
     job = _JOBS.known(store, path) or _JOBS.keep(store, path, jobs.get_job(store, tenant, job_id))
     settled = _SETTLED.get(store, path, lambda: jobs.find_settled(store, job))
     if settled is None or not settled.submission:

@@ -1,7 +1,8 @@
 """Files that tenants uploaded over HTTP: the bytes first, then a create-only record. Without a record there is no file.
 
-``<tenant>/files/<id>/content`` are the bytes; ``<tenant>/file_records/<id>.json`` says what they are. A deletion
-removes the record first. What was trained on is not touched by it: a dataset version has its own copy.
+``<tenant>/files/<id>/content`` are the bytes; ``<tenant>/file_records/<part>/<id>.json`` says what they are (see
+sorted_ids). A deletion removes the record first. What was trained on is not touched by it: a dataset version has its
+own copy.
 """
 
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from ft_assets.records import sorted_ids
 from ft_assets.records.sorted_ids import is_id
 from ft_resources.errors import NotFound
 from ft_resources.records import Record
@@ -37,7 +39,7 @@ def content_path(tenant: str, file_id: str) -> str:
 
 
 def record_path(tenant: str, file_id: str) -> str:
-    return f"{tenant}/{FOLDER}/{file_id}.json"
+    return sorted_ids.record_path(f"{tenant}/{FOLDER}", file_id)
 
 
 def get_file(store: Store, tenant: str, file_id: str, *, now: float) -> UploadedFile:
@@ -50,8 +52,7 @@ def get_file(store: Store, tenant: str, file_id: str, *, now: float) -> Uploaded
 
 def file_ids(store: Store, tenant: str, after: str = "") -> Iterator[str]:
     """Ids of a tenant's files, the newest first; those older than the file ``after`` where it is given."""
-    names = store.names_after(f"{tenant}/{FOLDER}", f"{after}.json" if after else "")
-    return (name.removesuffix(".json") for name in names)
+    return sorted_ids.ids_in(store, f"{tenant}/{FOLDER}", after)
 
 
 def delete_file(store: Store, tenant: str, file_id: str) -> None:

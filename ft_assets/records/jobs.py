@@ -1,6 +1,6 @@
 """Fine-tuning jobs that tenants asked for over HTTP: create-only records of the request, and of what it became.
 
-<tenant>/jobs/<id>.json             the request
+<tenant>/jobs/<part>/<id>.json      the request, see sorted_ids
 <tenant>/settled_jobs/<id>.json     the submission that it became, or why it became none
 <tenant>/job_keys/<sha256>.json     which job an idempotency key belongs to
 open_jobs/<tenant>/<id>.json        marker of a job that is not settled; deleted when it is
@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, Strict
 
-from ft_assets.records.sorted_ids import is_id
+from ft_assets.records.sorted_ids import ids_in, is_id, record_path
 from ft_resources.canonical import sha256_bytes
 from ft_resources.errors import NotFound
 from ft_resources.records import Record
@@ -43,7 +43,7 @@ class Job(Record):
 
     @property
     def path(self) -> str:
-        return f"{self.tenant}/jobs/{self.id}.json"
+        return job_path(self.tenant, self.id)
 
     @property
     def marker(self) -> str:
@@ -75,10 +75,19 @@ class JobKey(Record):
 
 def get_job(store: Store, tenant: str, job_id: str) -> Job:
     """The job. Raises NotFound, also for one of another tenant."""
-    found = Job.find(store, f"{tenant}/jobs/{job_id}.json") if is_id(job_id) else None
+    found = find_job(store, tenant, job_id) if is_id(job_id) else None
     if found is None:
         raise NotFound(f"there is no job ftjob-{job_id}", where="job", remedy="List jobs to see their ids.")
     return found
+
+
+def find_job(store: Store, tenant: str, job_id: str) -> Job | None:
+    """The job of a valid id."""
+    return Job.find(store, job_path(tenant, job_id))
+
+
+def job_path(tenant: str, job_id: str) -> str:
+    return record_path(f"{tenant}/jobs", job_id)
 
 
 def find_settled(store: Store, job: Job) -> SettledJob | None:
@@ -104,8 +113,7 @@ def settle(store: Store, job: Job, settled: SettledJob) -> SettledJob:
 
 def job_ids(store: Store, tenant: str, after: str = "") -> Iterator[str]:
     """Ids of a tenant's jobs, the newest first; those older than the job ``after`` where it is given."""
-    names = store.names_after(f"{tenant}/jobs", f"{after}.json" if after else "")
-    return (name.removesuffix(".json") for name in names)
+    return ids_in(store, f"{tenant}/jobs", after)
 
 
 def unsettled_jobs(store: Store) -> list[tuple[str, str]]:

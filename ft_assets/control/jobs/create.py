@@ -86,7 +86,7 @@ def _just_sent(store: Store, tenant: str, body: str, now: float) -> Job | None:
     """The job of the same content that was asked for without a key in the last minutes."""
     for then in (now, now - _SAME_BODY_S):
         owner = JobKey.find(store, jobs.key_path(tenant, _window(body, then)))
-        job = Job.find(store, f"{tenant}/jobs/{owner.job}.json") if owner else None
+        job = jobs.find_job(store, tenant, owner.job) if owner else None
         if job is None or now - job.created_at >= _SAME_BODY_S:
             continue
         settled = jobs.find_settled(store, job)
@@ -102,7 +102,7 @@ def _asked_before(store: Store, tenant: str, key: str, body: str) -> Job | None:
     if owner is None:
         return None
     _require_same(owner, body)
-    return Job.find(store, f"{tenant}/jobs/{owner.job}.json")
+    return jobs.find_job(store, tenant, owner.job)
 
 
 def _require_same(owner: JobKey, body: str) -> None:
