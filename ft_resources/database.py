@@ -70,11 +70,14 @@ class Database:
         """Insert ``rows`` but those whose key is there already."""
         if not rows:
             return
+        with self.begin() as connection:
+            connection.execute(self.insert(table).on_conflict_do_nothing(), rows)
+
+    def insert(self, table: sa.Table) -> Any:
+        """An INSERT that can say what becomes of rows whose key is there already."""
         from sqlalchemy.dialects import postgresql, sqlite
 
-        insert = postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert
-        with self.begin() as connection:
-            connection.execute(insert(table).on_conflict_do_nothing(), rows)
+        return postgresql.insert(table) if self._engine.dialect.name == "postgresql" else sqlite.insert(table)
 
     def lock(self, connection: sa.Connection, name: str) -> None:
         """Wait until no other transaction holds ``name``; until this one ends. SQLite has one transaction at a time."""

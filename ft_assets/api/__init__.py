@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ft_assets.api.access import Access as Access
+    from ft_assets.api.access import Allowance as Allowance
     from ft_assets.api.access import ApiKey as ApiKey
     from ft_assets.api.access import ApiRequest as ApiRequest
     from ft_assets.api.access import AuditEntry as AuditEntry
     from ft_assets.api.access import Identity as Identity
     from ft_assets.api.access import Role as Role
     from ft_assets.api.access import audit as audit
+    from ft_assets.api.access import count_request as count_request
+    from ft_assets.api.access import count_wrong_key as count_wrong_key
     from ft_assets.api.access import create_key as create_key
     from ft_assets.api.access import end_session as end_session
     from ft_assets.api.access import identify as identify
@@ -73,11 +76,16 @@ if TYPE_CHECKING:
     from ft_assets.api.finetunes import FineTuned as FineTuned
     from ft_assets.api.finetunes import fine_tune as fine_tune
     from ft_assets.api.finetunes import submit as submit
+    from ft_assets.api.first_looks import BadRow as BadRow
+    from ft_assets.api.first_looks import FirstLook as FirstLook
+    from ft_assets.api.first_looks import ShownRow as ShownRow
+    from ft_assets.api.first_looks import look_at_head as look_at_head
     from ft_assets.api.gates import GateReport as GateReport
     from ft_assets.api.gates import Verdict as Verdict
     from ft_assets.api.gates import evaluation as evaluation
     from ft_assets.api.gates import show_gates as show_gates
     from ft_assets.api.gates import waive_gate as waive_gate
+    from ft_assets.api.job_estimates import estimate_job as estimate_job
     from ft_assets.api.jobs import Job as Job
     from ft_assets.api.jobs import JobState as JobState
     from ft_assets.api.jobs import JobWork as JobWork
@@ -182,8 +190,8 @@ if TYPE_CHECKING:
     from ft_assets.api.views import rebuild as rebuild
 
 _MODULES = {
-    "access": "Access ApiKey ApiRequest AuditEntry Identity Role audit create_key end_session identify "
-    "list_keys open_access open_session require_role revoke_key session",
+    "access": "Access Allowance ApiKey ApiRequest AuditEntry Identity Role audit count_request count_wrong_key "
+    "create_key end_session identify list_keys open_access open_session require_role revoke_key session",
     "adapters": "download_adapter download_base find_adapter list_adapters",
     "addresses": "find_address",
     "artifacts": "Lineage lineage prove_ledger verify",
@@ -196,7 +204,9 @@ _MODULES = {
     "estimates": "Estimate Provable estimate",
     "files": "IncompleteFile UploadedFile add_file delete_file file_ids find_file read_file",
     "finetunes": "Asked FineTuned fine_tune submit",
+    "first_looks": "BadRow FirstLook ShownRow look_at_head",
     "gates": "GateReport Verdict evaluation show_gates waive_gate",
+    "job_estimates": "estimate_job",
     "jobs": "Job JobState JobWork cancel_job create_job give_up job_ids job_state job_work offered_models "
     "pause_job resume_job settle_job unsettled_jobs",
     "lacks": "Lack doctor",

@@ -1,12 +1,16 @@
 """API keys of tenants, and sessions of people: make them, see them, end them, and find out who holds one."""
 
+import hashlib
 import re
+from contextlib import suppress
+from ipaddress import ip_address, ip_network
 
 from ft_assets.api.defaults import actor_or_user, tenants_or_default
 from ft_assets.control.access.api_keys import Access, ApiKey, access_url
 from ft_assets.control.access.audit import Asked as ApiRequest
 from ft_assets.control.access.audit import Entry as AuditEntry
 from ft_assets.control.access.identities import Identity
+from ft_assets.control.access.rate_limits import Allowance, Limit
 from ft_assets.control.access.roles import Role, require_role
 from ft_assets.records.tombstones import Subject, find_tombstone
 from ft_assets.settings.keys import check_tenant
@@ -16,12 +20,15 @@ from ft_resources.store import Store
 
 __all__ = [
     "Access",
+    "Allowance",
     "ApiKey",
     "ApiRequest",
     "AuditEntry",
     "Identity",
     "Role",
     "audit",
+    "count_request",
+    "count_wrong_key",
     "create_key",
     "end_session",
     "identify",
@@ -33,6 +40,7 @@ __all__ = [
     "session",
 ]
 
+_WRONG_KEYS_PER_MINUTE = 60
 _UNITS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 
@@ -94,6 +102,26 @@ def session(token: str, *, store: Store, access: Access, tenants: TenantsFile | 
 def end_session(token: str, *, access: Access) -> None:
     """Refuse a session's token from now on; nothing happens to an unknown one."""
     access.end_session(token)
+
+
+def count_request(identity: Identity, *, access: Access, tenants: TenantsFile | None = None) -> Allowance | None:
+    """What is left after one request more of ``identity``, and of its tenant: of the two limits the nearer one; None
+    where the tenants file sets neither. The request is refused where the answer has ``retry_s``."""
+    tier = tenants_or_default(tenants).tier_of(identity.tenant)
+    # That of all of a tenant's people first, see ``rate_limits``. Proofs may be longer than the table's names.
+    one = hashlib.sha256(identity.proof.encode()).hexdigest()
+    asked = ((f"tenant:{identity.tenant}", tier.requests_per_minute), (f"one:{one}", tier.requests_per_minute_of_one))
+    left = access.count([Limit(subject=subject, per_minute=most) for subject, most in asked if most is not None])
+    return min(left, key=lambda each: (-each.retry_s, each.remaining), default=None)
+
+
+def count_wrong_key(peer: str, *, access: Access) -> Allowance:
+    """What is left to the address ``peer`` after one request more without a valid key; 60 a minute."""
+    with suppress(ValueError):
+        address = ip_address(peer)
+        # A person has a whole network of them.
+        peer = str(ip_network((address, 64), strict=False)) if address.version == 6 else peer
+    return access.count([Limit(subject=f"peer:{peer[:100]}", per_minute=_WRONG_KEYS_PER_MINUTE)])[0]
 
 
 def _require_tenant(tenant: str, where: str, *, store: Store, tenants: TenantsFile | None) -> None:

@@ -17,6 +17,12 @@ def serve(
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option("--port", "-p", help="Port of the API.")] = 8000,
+    proxy: Annotated[
+        str,
+        typer.Option(
+            help="Addresses or networks of proxies, by commas, whose X-Forwarded-For and -Proto are believed."
+        ),
+    ] = "",
     ui: Annotated[bool, typer.Option("--ui", help="Start Dagster and the report pages too, as ft ui does.")] = False,
 ) -> None:
     """Serve OpenAI's fine-tuning API on this store, for holders of keys: ft key create TENANT. A running Dagster
@@ -33,7 +39,14 @@ def serve(
     note(f"API: http://{host}:{port}/v1; keys: ft key create TENANT" + ("" if ui else "; the work: ft ui"))
     dagster = subprocess.Popen([sys.executable, "-c", _UI]) if ui else None
     try:
-        uvicorn.run(application, host=host, port=port, log_level="warning", proxy_headers=False)
+        uvicorn.run(
+            application,
+            host=host,
+            port=port,
+            log_level="warning",
+            proxy_headers=bool(proxy),
+            forwarded_allow_ips=proxy or None,
+        )
     finally:
         if dagster is not None:
             dagster.terminate()

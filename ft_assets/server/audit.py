@@ -10,10 +10,13 @@ from starlette.concurrency import run_in_threadpool
 from ft_assets.api import ApiRequest
 from ft_assets.server.context import context_of
 from ft_assets.server.errors import own_error
+from ft_assets.server.rate_limits import peer_of, tell
 
 _LOG = logging.getLogger(__name__)
 _READS = ("GET", "HEAD", "OPTIONS")
 _REFUSED = (401, 403)
+# Nothing was changed and nobody refused for who it was; whoever asks too much must not fill the log.
+_TOO_MUCH = 429
 
 
 def add_audit(app: FastAPI) -> None:
@@ -26,8 +29,10 @@ def add_audit(app: FastAPI) -> None:
             _LOG.exception("request %s failed", number)
             response = own_error()
         response.headers["x-request-id"] = number
-        if request.method not in _READS or response.status_code in _REFUSED:
-            await run_in_threadpool(_note, request, response.status_code, number)
+        tell(request, response)
+        status = response.status_code
+        if status in _REFUSED or (request.method not in _READS and status != _TOO_MUCH):
+            await run_in_threadpool(_note, request, status, number)
         return response
 
 
@@ -36,7 +41,7 @@ def _note(request: Request, status: int, number: str) -> None:
     asked = ApiRequest(
         tenant=caller.tenant if caller else "",
         actor=caller.actor if caller else "",
-        peer=request.client.host if request.client else "",
+        peer=peer_of(request),
         method=request.method,
         path=request.url.path.replace("\0", "%00"),
         status=status,

@@ -8,6 +8,7 @@ from fastapi import Depends, Header, Request
 
 from ft_assets import api
 from ft_assets.api import Access, Identity, Job, Orchestrator, Role
+from ft_assets.server import rate_limits
 from ft_assets.server.upload_slots import UploadSlots
 from ft_resources.errors import NotIdentified
 from ft_resources.launchers.base import Launcher
@@ -39,7 +40,18 @@ def context_of(request: Request) -> Context:
 
 
 def caller_of(request: Request, authorization: Annotated[str, Header()] = "") -> Identity:
-    """Who asks. Raises NotIdentified without a valid API key."""
+    """Who asks. Raises NotIdentified without a valid API key, and TooManyRequests."""
+    context = context_of(request)
+    try:
+        found = _identified(context, authorization)
+    except NotIdentified as error:
+        raise rate_limits.refused(request, context.access, error) from None
+    request.state.caller = found
+    rate_limits.count(request, context.access, found)
+    return found
+
+
+def _identified(context: Context, authorization: str) -> Identity:
     scheme, _, key = authorization.partition(" ")
     if scheme.lower() != "bearer" or not key:
         raise NotIdentified(
@@ -47,10 +59,7 @@ def caller_of(request: Request, authorization: Annotated[str, Header()] = "") ->
             where="API key",
             remedy="Send one as `Authorization: Bearer ft-…`; ft key create TENANT makes one.",
         )
-    context = context_of(request)
-    request.state.caller = api.identify(key.strip(), store=context.store, access=context.access)
-    found: Identity = request.state.caller
-    return found
+    return api.identify(key.strip(), store=context.store, access=context.access)
 
 
 def at_least(role: Role) -> Any:

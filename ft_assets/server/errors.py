@@ -1,6 +1,7 @@
 """Errors as OpenAI's clients expect them: ``{"error": {"message", "type", "param", "code"}}``."""
 
 import logging
+import math
 import re
 from typing import Any
 
@@ -54,6 +55,20 @@ def error_object(
     return {"error": {"message": message, "type": kind, "param": param or None, "code": code or None}}
 
 
+def status_of_error(error: UserError) -> int:
+    """The HTTP status of an answer to what raised ``error``."""
+    return _answer_to(error)[0]
+
+
+def operators_words(error: UserError) -> str:
+    """What a tenant is told of an error that only the platform's operator can mend."""
+    return _OPERATORS[_answer_to(error)[2]]
+
+
+def _answer_to(error: UserError) -> tuple[int, str, str]:
+    return next(answer[1:] for answer in _ANSWERS if isinstance(error, answer[0]))
+
+
 def add_handlers(app: FastAPI) -> None:
     """Answer every error of ``app`` in this form."""
     app.add_exception_handler(UserError, _user_error)
@@ -63,7 +78,7 @@ def add_handlers(app: FastAPI) -> None:
 
 def _user_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, UserError)
-    _, status, kind, code = next(answer for answer in _ANSWERS if isinstance(error, answer[0]))
+    status, kind, code = _answer_to(error)
     message = f"{error.what}. {error.remedy}" if error.remedy else error.what
     param = error.where if _PARAM.fullmatch(error.where) else ""
     if error.where and not param and status == 400:
@@ -72,7 +87,9 @@ def _user_error(request: Request, error: Exception) -> JSONResponse:
     if status == 409:
         headers["x-should-retry"] = "false"
     elif status == 429:
-        headers["retry-after"] = "5"
+        assert isinstance(error, TooManyRequests)
+        headers["retry-after"] = str(math.ceil(error.retry_s))
+        headers["retry-after-ms"] = str(math.ceil(error.retry_s * 1000))
     elif status >= 500:
         # Where things are, and with which words they refused, is the operator's.
         _LOG.error("%s %s: %s", request.method, request.url.path, error)

@@ -110,6 +110,12 @@ class Tier(Settings):
     max_gpu_hours: float | None = Field(
         default=None, gt=0.0, description="Most GPU-hours that one training may be expected to take; null for no limit."
     )
+    requests_per_minute: int | None = Field(
+        default=3000, ge=1, description="Requests that a tenant may make over HTTP in a minute; null for no limit."
+    )
+    requests_per_minute_of_one: int | None = Field(
+        default=600, ge=1, description="The same of one key, or of one person who signed in; null for no limit."
+    )
 
 
 class Tenant(Settings):

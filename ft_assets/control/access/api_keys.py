@@ -7,17 +7,20 @@ SHA-256 of it cannot be searched for, and no salt or slow hash is needed. Postgr
 
 import hashlib
 import hmac
+import itertools
 import os
 import re
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from ft_assets.control.access.audit import Asked, Entry, add_entry, read_entries
-from ft_assets.control.access.identities import KEY, Identity
+from ft_assets.control.access.identities import KEY, Identity, actor_of_key
+from ft_assets.control.access.rate_limits import Allowance, Limit, count_request, forget_old
 from ft_assets.control.access.roles import ROLES, Role
 from ft_assets.control.access.sessions import add_session, find_session, revoke_session
 from ft_assets.control.access.tables import api_keys
@@ -33,6 +36,7 @@ _SCHEMA = Schema(
     comfort="Nobody can be identified until it is back. Work that is under way goes on.",
 )
 _FORM = re.compile(r"ft-([a-z0-9]{12})-([A-Za-z0-9_-]{43})")
+_FORGET_EVERY = 1000
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
@@ -62,6 +66,7 @@ class Access:
 
     def __init__(self, url: str) -> None:
         self._database = Database(url, _SCHEMA)
+        self._counted = itertools.count(1)
 
     def create_key(
         self, tenant: str, role: Role, *, name: str, created_by: str, lifetime_s: float | None = None
@@ -115,8 +120,14 @@ class Access:
                 where="API key",
                 remedy="Use another key; ft key create TENANT makes one.",
             )
-        actor = f"{key.name} (key {key.prefix})"
+        actor = actor_of_key(key.name, key.prefix)
         return Identity(tenant=key.tenant, role=key.role, actor=actor, proof=f"{KEY}{key.prefix}")
+
+    def maker_of(self, proof: str) -> str:
+        """Who made the key that proved an identity; "" of what is no key."""
+        query = sa.select(api_keys.c.created_by).where(api_keys.c.prefix == proof.removeprefix(KEY))
+        with self._database.connect() as connection:
+            return str(connection.execute(query).scalar() or "") if proof.startswith(KEY) else ""
 
     def list_keys(self, tenant: str = "") -> list[ApiKey]:
         """The keys of one tenant, or all, newest first."""
@@ -151,6 +162,12 @@ class Access:
     def end_session(self, token: str) -> None:
         """Refuse the token from now on."""
         revoke_session(self._database, token)
+
+    def count(self, limits: Sequence[Limit]) -> list[Allowance]:
+        """What the limits leave after one request more; see ``rate_limits``."""
+        if next(self._counted) % _FORGET_EVERY == 0:
+            forget_old(self._database)
+        return count_request(self._database, limits) if limits else []
 
     def note(self, request: Asked) -> None:
         """Add a request to the tenant's log."""

@@ -1,10 +1,12 @@
 """Who asks, as a door proved it."""
 
+import re
 from dataclasses import dataclass
 
 from ft_assets.control.access.roles import Role
 
 KEY = "key:"
+_OF_A_KEY = re.compile(r" \(key [a-z0-9]{12}\)$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,3 +18,13 @@ class Identity:
     role: Role
     actor: str
     proof: str
+
+
+def actor_of_key(name: str, prefix: str) -> str:
+    """What records keep of whoever holds a key."""
+    return f"{name} (key {prefix})"
+
+
+def person_of(actor: str) -> str:
+    """Whom an actor's name means: of all keys that have one name, the same person."""
+    return _OF_A_KEY.sub("", actor).strip().casefold()

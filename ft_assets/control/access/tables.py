@@ -45,3 +45,10 @@ sessions = sa.Table(
     sa.Column("expires_at", sa.Float, nullable=False),
     sa.Column("revoked_at", sa.Float, nullable=True),
 )
+rate_limits = sa.Table(
+    "rate_limits",
+    metadata,
+    sa.Column("subject", sa.String(200), primary_key=True),
+    sa.Column("full_at", sa.Float, nullable=False),
+    sa.Column("refused", sa.Boolean, nullable=False),
+)

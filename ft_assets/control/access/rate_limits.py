@@ -1,0 +1,84 @@
+"""Rate limits: how many requests a key, a tenant or an address may make, counted over all servers together.
+
+A leaky bucket as the generic cell rate algorithm keeps it (ITU-T I.371): of each subject only the time at which all of
+its requests are there again. A request moves that time on by what one request takes to come back, and is refused where
+it would then be more than a minute away. So a whole minute's requests may come at once, and then one at a time. One
+statement counts a request for all of its subjects.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import time
+
+import sqlalchemy as sa
+
+from ft_assets.control.access.tables import rate_limits
+from ft_resources.database import Database
+
+_WINDOW_S = 60.0
+# Sums of times since the epoch are exact to some 0.1 milliseconds.
+_INEXACT_S = 0.001
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """Requests a minute of ``subject``, such as ``tenant:acme``."""
+
+    subject: str
+    per_minute: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allowance:
+    """What a limit leaves.
+
+    Args:
+        remaining: requests that may come at once.
+        reset_s: seconds until all of them are there again.
+        retry_s: seconds until the next one is allowed; 0.0 where this one was.
+    """
+
+    limit: int
+    remaining: int
+    reset_s: float
+    retry_s: float
+
+
+def count_request(database: Database, limits: Sequence[Limit]) -> list[Allowance]:
+    """What each limit leaves after one request more, in the same order; a refused one is not counted.
+
+    Subjects are given in the order of how many share them, so that servers that count at once wait for each other in
+    the same order.
+    """
+    now = time()
+    rows = [
+        {"subject": limit.subject, "full_at": now + _WINDOW_S / limit.per_minute, "refused": False} for limit in limits
+    ]
+    counted = database.insert(rate_limits).values(rows)
+    known, cost = rate_limits.c.full_at, counted.excluded.full_at - now
+    moved = sa.case((known > now, known), else_=now) + cost
+    fits = moved <= now + _WINDOW_S + _INEXACT_S
+    changes = {"full_at": sa.case((fits, moved), else_=known), "refused": sa.not_(fits)}
+    counted = counted.on_conflict_do_update(index_elements=[rate_limits.c.subject], set_=changes)
+    with database.begin() as connection:
+        found = connection.execute(counted.returning(*rate_limits.c)).all()
+    left = {row.subject: (row.full_at - now, row.refused) for row in found}
+    return [_allowance(limit, *left[limit.subject]) for limit in limits]
+
+
+def forget_old(database: Database) -> None:
+    """Remove subjects that have all of their requests again: they are counted as new ones are."""
+    # Rows that a request counts at this moment stay, and nobody waits for them.
+    old = sa.select(rate_limits.c.subject).where(rate_limits.c.full_at < time()).with_for_update(skip_locked=True)
+    with database.begin() as connection:
+        connection.execute(sa.delete(rate_limits).where(rate_limits.c.subject.in_(old)))
+
+
+def _allowance(limit: Limit, ahead_s: float, refused: bool) -> Allowance:
+    each_s = _WINDOW_S / limit.per_minute
+    return Allowance(
+        limit=limit.per_minute,
+        remaining=0 if refused else max(0, int((_WINDOW_S - ahead_s) / each_s + 0.05)),
+        reset_s=max(0.0, ahead_s),
+        retry_s=max(0.001, ahead_s + each_s - _WINDOW_S) if refused else 0.0,
+    )

@@ -1,0 +1,53 @@
+"""How much a client may ask: counted for each request, and told in the headers that OpenAI's API has."""
+
+from fastapi import Request
+from starlette.responses import Response
+
+from ft_assets import api
+from ft_assets.api import Access, Allowance, Identity
+from ft_resources.errors import NotIdentified, TooManyRequests
+
+
+def count(request: Request, access: Access, caller: Identity) -> None:
+    """Count a request of ``caller``. Raises TooManyRequests beyond the limits of the tenants file."""
+    left = api.count_request(caller, access=access)
+    request.state.allowance = left
+    if left is not None and left.retry_s:
+        raise TooManyRequests(
+            f"more than {left.limit} requests a minute",
+            where="requests",
+            remedy=f"Try again in {_time(left.retry_s)}.",
+            retry_s=left.retry_s,
+        )
+
+
+def refused(request: Request, access: Access, error: NotIdentified) -> Exception:
+    """What to raise where nobody could be identified: ``error``, or TooManyRequests for an address that guesses. Valid
+    keys of the same address are not held back."""
+    left = api.count_wrong_key(peer_of(request), access=access)
+    if not left.retry_s:
+        return error
+    return TooManyRequests(
+        "too many requests without a valid key came from this address",
+        where="API key",
+        remedy=error.remedy,
+        retry_s=left.retry_s,
+    )
+
+
+def peer_of(request: Request) -> str:
+    """The address that a request came from, as the server believes it."""
+    return request.client.host if request.client else ""
+
+
+def tell(request: Request, response: Response) -> None:
+    """Add what is left to the headers of an answer to whom was identified."""
+    left: Allowance | None = getattr(request.state, "allowance", None)
+    if left is not None:
+        response.headers["x-ratelimit-limit-requests"] = str(left.limit)
+        response.headers["x-ratelimit-remaining-requests"] = str(left.remaining)
+        response.headers["x-ratelimit-reset-requests"] = _time(left.reset_s)
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.3f}s"

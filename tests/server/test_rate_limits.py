@@ -1,0 +1,200 @@
+"""How much may be asked: counted over all servers on one database, told in headers, and kept by OpenAI's own client."""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from fastapi.testclient import TestClient
+
+from ft_assets import api
+from ft_assets.control.access import rate_limits
+from ft_assets.control.access.rate_limits import Limit
+from ft_assets.server.app import api_app
+from tests.control.metering.conftest import url as database_url
+from tests.e2e.project import Project
+from tests.server.conftest import Client, Nobody
+
+__all__ = ["database_url"]
+HEADERS = ("limit", "remaining", "reset")
+KEY = Limit(subject="one:a", per_minute=6)
+
+
+@pytest.fixture
+def keys(database_url: str) -> Iterator[api.Access]:
+    access = api.open_access(database_url)
+    yield access
+    access.close()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Moves the time on; it stands still otherwise."""
+    now = [time.time()]
+    monkeypatch.setattr(rate_limits, "time", lambda: now[0])
+
+    def wait(seconds: float) -> None:
+        now[0] += seconds
+
+    return wait
+
+
+def limits(project: Project, **settings: Any) -> None:
+    lines = "".join(f", {name}: {value}" for name, value in settings.items())
+    (project.folder / "tenants.yaml").write_text(f"tiers:\n  small: {{priority: batch{lines}}}\n")
+    with (project.folder / "tenants.yaml").open("a") as file:
+        file.write("tenants:\n  acme: {tier: small}\n  globex: {tier: small}\n")
+
+
+def test_a_minutes_requests_may_come_at_once_and_then_one_at_a_time(
+    keys: api.Access, clock: Callable[[float], None]
+) -> None:
+    left = [keys.count([KEY])[0] for _ in range(7)]
+    assert [each.remaining for each in left] == [5, 4, 3, 2, 1, 0, 0]
+    assert [each.retry_s > 0 for each in left] == [False] * 6 + [True]
+    assert left[-1].retry_s == pytest.approx(10, abs=0.01)
+    assert left[0].reset_s == pytest.approx(10, abs=0.01)
+    clock(9.9)
+    assert keys.count([KEY])[0].retry_s > 0
+    clock(0.2)
+    assert keys.count([KEY])[0].retry_s == 0
+    # Refused ones were not counted: who asks too often does not wait for ever.
+    clock(60)
+    assert keys.count([KEY])[0].remaining == 5
+
+
+def test_of_several_limits_each_counts_what_it_allows(keys: api.Access, clock: Callable[[float], None]) -> None:
+    tenant = Limit(subject="tenant:acme", per_minute=3)
+    for _ in range(3):
+        assert [each.retry_s for each in keys.count([tenant, KEY])] == [0, 0]
+    both = keys.count([tenant, KEY])
+    assert [each.retry_s > 0 for each in both] == [True, False]
+    assert [each.limit for each in both] == [3, 6]
+
+
+def test_as_many_requests_as_a_minute_has_at_one_moment_are_all_allowed_and_the_next_is_not(
+    keys: api.Access, clock: Callable[[float], None]
+) -> None:
+    many = Limit(subject="one:b", per_minute=120)
+    assert all(not keys.count([many])[0].retry_s for _ in range(120))
+    assert keys.count([many])[0].retry_s > 0
+
+
+def test_whose_requests_are_all_there_again_is_forgotten(keys: api.Access, clock: Callable[[float], None]) -> None:
+    keys.count([KEY])
+    clock(1)
+    keys.count([Limit(subject="one:other", per_minute=6)])
+    clock(9.5)
+    rate_limits.forget_old(keys._database)
+    with keys._database.connect() as connection:
+        assert [row.subject for row in connection.execute(rate_limits.rate_limits.select())] == ["one:other"]
+
+
+def test_requests_that_come_at_once_are_each_counted_on_two_servers(database_url: str) -> None:
+    with ExitStack() as stack:
+        servers = [api.open_access(database_url) for _ in range(2)]
+        for server in servers:
+            stack.callback(server.close)
+        tenant, one = Limit(subject="tenant:acme", per_minute=20), Limit(subject="one:a", per_minute=1000)
+        with ThreadPoolExecutor(8) as pool:
+            left = list(pool.map(lambda n: servers[n % 2].count([tenant, one])[0], range(60)))
+        allowed = sum(not each.retry_s for each in left)
+        # Some come back while they are counted.
+        assert 20 <= allowed < 40
+
+
+def test_two_servers_on_one_database_count_together_and_tell_what_is_left(
+    project: Project, database_url: str, clock: Callable[[float], None]
+) -> None:
+    limits(project, requests_per_minute=100, requests_per_minute_of_one=4)
+    with ExitStack() as stack:
+        servers = []
+        for _ in range(2):
+            access = api.open_access(database_url)
+            stack.callback(access.close)
+            servers.append(TestClient(api_app(project.store, access, orchestrator=Nobody())))
+        _, key = api.create_key("acme", access=access, actor="root")
+        bearer = {"authorization": f"Bearer {key}"}
+        answers = [servers[n % 2].get("/v1/files", headers=bearer) for n in range(5)]
+        assert [each.status_code for each in answers] == [200, 200, 200, 200, 429]
+        told = [[each.headers[f"x-ratelimit-{name}-requests"] for name in HEADERS] for each in answers]
+        assert told == [["4", str(left), f"{(4 - left) * 15}.000s"] for left in (3, 2, 1, 0)] + [["4", "0", "60.000s"]]
+        refused = answers[-1]
+        assert refused.json()["error"] == {
+            "message": "more than 4 requests a minute. Try again in 15.000s.",
+            "type": "rate_limit_error",
+            "param": None,
+            "code": "rate_limit_exceeded",
+        }
+        assert (refused.headers["retry-after"], refused.headers["retry-after-ms"]) == ("15", "15000")
+        _, other = api.create_key("acme", access=access, actor="root")
+        assert servers[0].get("/v1/files", headers={"authorization": f"Bearer {other}"}).status_code == 200
+
+
+def test_a_tenants_keys_share_its_limit_and_another_tenant_is_not_held_back(project: Project, client: Client) -> None:
+    limits(project, requests_per_minute=3, requests_per_minute_of_one=600)
+    first, second, globex = client(), client(), client("globex")
+    first.files.list()
+    second.files.list()
+    first.files.list()
+    with pytest.raises(openai.RateLimitError, match="more than 3 requests a minute"):
+        second.files.list()
+    globex.files.list()
+
+
+def test_openais_client_waits_as_it_is_told_and_goes_on(project: Project, client: Client, access: api.Access) -> None:
+    limits(project, requests_per_minute_of_one=120)
+    acme = client(max_retries=4)
+    began = time.monotonic()
+    answers = [acme.files.with_raw_response.list() for _ in range(122)]
+    assert {each.http_response.status_code for each in answers} == {200}
+    assert sum(each.retries_taken for each in answers) >= 1 or time.monotonic() - began > 1.0
+    # What was refused changed nothing and is not in the log.
+    assert api.audit("acme", access=access) == []
+
+
+def test_who_has_no_limit_is_told_none(project: Project, client: Client) -> None:
+    limits(project, requests_per_minute="null", requests_per_minute_of_one="null")
+    answer = client().files.with_raw_response.list()
+    assert not [name for name in answer.headers if name.startswith("x-ratelimit")]
+
+
+def test_an_address_that_guesses_keys_is_held_back_and_a_valid_key_of_it_is_not(
+    project: Project, client: Client, access: api.Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acme = client()
+    now = time.time()
+    monkeypatch.setattr(rate_limits, "time", lambda: now)
+    with httpx.Client(base_url=str(acme.base_url), headers={"authorization": "Bearer ft-guess"}) as guesser:
+        answers = [guesser.get("files") for _ in range(62)]
+    assert [each.status_code for each in answers] == [401] * 60 + [429] * 2
+    assert answers[-1].json()["error"]["code"] == "rate_limit_exceeded"
+    assert acme.files.list().data == []
+    assert len(api.audit(access=access)) == 60
+
+
+def test_addresses_of_one_ipv6_network_guess_together(keys: api.Access, clock: Callable[[float], None]) -> None:
+    for number in range(60):
+        assert not api.count_wrong_key(f"2001:db8::{number:x}", access=keys).retry_s
+    assert api.count_wrong_key("2001:db8::ffff", access=keys).retry_s
+    assert not api.count_wrong_key("2001:db8:0:1::1", access=keys).retry_s
+    assert not api.count_wrong_key("unix socket", access=keys).retry_s
+
+
+def test_a_client_is_who_the_trusted_proxy_says(monkeypatch: pytest.MonkeyPatch, project: Project) -> None:
+    from typer.testing import CliRunner
+
+    from ft_assets.cli.main import app
+
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr("uvicorn.run", lambda _, **settings: asked.append(settings))
+    for options in ([], ["--proxy", "10.0.0.0/8"]):
+        assert CliRunner().invoke(app, ["serve", *options]).exit_code == 0
+    assert [(each["proxy_headers"], each["forwarded_allow_ips"]) for each in asked] == [
+        (False, None),
+        (True, "10.0.0.0/8"),
+    ]
