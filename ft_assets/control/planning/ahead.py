@@ -1,10 +1,12 @@
 """What a sample of a dataset's rows says of its token pack, before anything is curated, scored or packed."""
 
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from ft_assets.control.planning.known_base import KnownBase
 from ft_assets.control.planning.row_sample import RowSample, sample_rows
@@ -13,7 +15,7 @@ from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.workers.packs.documents.chats import SkeletonDiffers
 from ft_assets.workers.packs.documents.fitting import too_long
-from ft_assets.workers.packs.documents.prepare import Prepared, Preparer, PrepareSettings
+from ft_assets.workers.packs.documents.prepare import Preparer, PrepareSettings
 from ft_assets.workers.tokenizers.tokenizer import TOKENIZER_FILES
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadData
@@ -33,43 +35,69 @@ def look_ahead(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: Kno
     sample = sample_rows(artifacts, dataset_key)
     if sample is None or sample.form != METHODS[recipe.method].form.name:
         return []
-    of = f"in a sample of {sample.batch.num_rows:,} of {sample.rows:,} rows"
+    overlong = recipe.packing.overlong
     with tempfile.TemporaryDirectory(prefix="ft-ahead-") as scratch:
         settings = _settings(recipe, base, Path(scratch))
-        try:
-            dropped = _prepared(sample, replace(settings, overlong="drop")).dropped
-            if not len(dropped) or recipe.packing.overlong == "split":
-                return []
-            lost = dropped
-            if recipe.packing.overlong == "truncate":
-                lost = _prepared(sample, settings).dropped
-        except BadData as error:
-            raise BadData(f"{error.what} ({of})", where=error.where, remedy=error.remedy) from error
-    if recipe.packing.overlong == "reject" and (sample.curated or len(dropped) >= _SURELY):
-        long = too_long(dropped, recipe.packing.max_length, base.context, plain=FORMS[sample.form].plain)
-        raise BadData(f"{long.what} ({of})", where=long.where, remedy=long.remedy)
-    share, count = len(lost) / sample.batch.num_rows, len(dropped)
+        of = f"in a sample of {sample.batch.num_rows:,} of {sample.rows:,} rows"
+        long = _long(sample, sample.batch, settings, of)
+        # One row of thousands is enough for a refusal, and a sample hardly ever has it.
+        enough = overlong == "split" or len(long.rows) >= (_SURELY if overlong == "reject" else 1)
+        if not enough and sample.batch.num_rows < sample.rows:
+            of = f"among the {sample.longest.num_rows:,} longest of {sample.rows:,} rows"
+            long = max(long, _long(sample, sample.longest, settings, of), key=lambda each: len(each.rows))
+    if overlong == "split" or not len(long.rows):
+        return []
+    if overlong == "reject" and (sample.curated or len(long.rows) >= _SURELY):
+        refused = too_long(long.rows, recipe.packing.max_length, base.context, plain=FORMS[sample.form].plain)
+        raise BadData(f"{refused.what} ({long.of})", where=refused.where, remedy=refused.remedy)
+    count, most = len(long.rows), int(np.max(long.rows[:, 1]))
     becomes = {
         "reject": "packing will refuse them (packing.overlong: reject)",
-        "drop": f"packing.overlong: drop will leave out about {share:.1%} of the rows",
+        "drop": f"packing.overlong: drop will leave out {long.share or 'them'}",
         "truncate": "packing.overlong: truncate will shorten them"
-        + (f", and leave out about {share:.1%} of the rows" if share else ""),
-    }[recipe.packing.overlong]
-    longest = int(np.max(dropped[:, 1]))
+        + (f", and leave out {long.share or f'{long.lost:,} of them'}" if long.lost else ""),
+    }[overlong]
     return [
         f"{count} {'row is' if count == 1 else 'rows are'} longer than packing.max_length "
-        f"({recipe.packing.max_length:,} tokens; the longest has {longest:,}) {of}: {becomes}."
+        f"({recipe.packing.max_length:,} tokens; the longest has {most:,}) {long.of}: {becomes}."
     ]
 
 
-def _prepared(sample: RowSample, settings: PrepareSettings) -> Prepared:
-    """Raises BadData, naming the row, as packing would."""
-    complete = FORMS[sample.form].completed_by
-    batch = load(complete)(sample.batch) if complete else sample.batch
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Long:
+    """Rows that are longer than the window.
+
+    Args:
+        rows: int64 [rows, 2], row of the upload and its tokens.
+        lost: how many of them packing leaves out.
+        of: which rows were looked at, in words.
+        share: which share of all rows is left out, in words; "" if those that were looked at say nothing about it.
+    """
+
+    rows: NDArray[np.int64]
+    lost: int
+    of: str
+    share: str
+
+
+def _long(sample: RowSample, batch: pa.RecordBatch, settings: PrepareSettings, of: str) -> _Long:
+    """The long rows in ``batch``, a part of ``sample``. Raises BadData, naming the row, as packing would."""
     try:
-        return Preparer(settings).prepare(batch)
+        rows = _dropped(sample, batch, replace(settings, overlong="drop"))
+        lost = len(_dropped(sample, batch, settings)) if len(rows) and settings.overlong == "truncate" else len(rows)
+    except BadData as error:
+        raise BadData(f"{error.what} ({of})", where=error.where, remedy=error.remedy) from error
+    share = f"about {lost / batch.num_rows:.1%} of the rows" if batch is sample.batch else ""
+    return _Long(rows=rows, lost=lost, of=of, share=share)
+
+
+def _dropped(sample: RowSample, batch: pa.RecordBatch, settings: PrepareSettings) -> NDArray[np.int64]:
+    complete = FORMS[sample.form].completed_by
+    batch = load(complete)(batch) if complete else batch
+    try:
+        return Preparer(settings).prepare(batch).dropped
     except SkeletonDiffers:
-        return Preparer(replace(settings, skeletons=False)).prepare(batch)
+        return Preparer(replace(settings, skeletons=False)).prepare(batch).dropped
 
 
 def _settings(recipe: Recipe, base: KnownBase, folder: Path) -> PrepareSettings:

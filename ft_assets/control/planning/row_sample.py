@@ -1,4 +1,4 @@
-"""Some rows of a dataset version, evenly spread: from its training split, or from the upload before it is curated."""
+"""Evenly spread rows of a dataset version, and its longest: of its training split, or of the upload before that."""
 
 import io
 import tempfile
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ft_assets.control import identity
@@ -21,6 +22,8 @@ from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import HeldForReview, MissingInput
 
 ROWS = 256
+# A few rows that are too long end the packing of all, and are hardly ever among those that are evenly spread.
+LONGEST = 16
 # More is not read: whoever asks waits for the answer.
 _MOST_BYTES = 64 * 1024 * 1024
 _CHUNKS = 4
@@ -31,13 +34,15 @@ class RowSample:
     """Rows as token packs read them.
 
     Args:
-        batch: ``id``, ``row`` and the columns of the form.
+        batch: ``id``, ``row`` and the columns of the form; evenly spread rows.
+        longest: the same columns; at most ``LONGEST`` rows, those with the most bytes of text.
         form: the rows' form.
         rows: how many there are in all.
         curated: whether they are of the training split, so that all of them will be packed.
     """
 
     batch: pa.RecordBatch
+    longest: pa.RecordBatch
     form: FormName
     rows: int
     curated: bool
@@ -62,14 +67,17 @@ def _of_split(curated: Artifact) -> RowSample | None:
     table = pq.read_table(io.BytesIO(curated.read("train.parquet")))
     if not table.num_rows:
         return None
-    batch = table.take(_spread(table.num_rows, ROWS)).combine_chunks().to_batches()[0]
-    return RowSample(batch=batch, form=curated.facts["form"], rows=table.num_rows, curated=True)
+    batch, longest = (
+        table.take(chosen).combine_chunks().to_batches()[0]
+        for chosen in (_spread(table.num_rows, ROWS), _longest(table.combine_chunks().to_batches()[0]))
+    )
+    return RowSample(batch=batch, longest=longest, form=curated.facts["form"], rows=table.num_rows, curated=True)
 
 
 def _of_upload(raw: Artifact) -> RowSample | None:
     policy = policy_of(raw.manifest.identity["params"]["policy"])
     form = FormSettings.of(policy)
-    batches, forms = [], set()
+    batches, long, forms = [], [], set()
     with tempfile.TemporaryDirectory(prefix="ft-sample-") as scratch:
         found = [
             chunk
@@ -81,15 +89,46 @@ def _of_upload(raw: Artifact) -> RowSample | None:
         for chunk in (found[index] for index in chosen):
             parsed = parse_lines(chunk.lines, form, ended=chunk.ended)
             forms |= {ROW_FORMS[name].form.name for name in parsed.forms}
-            some = parsed.examples.take(pa.array(_spread(parsed.examples.num_rows, ROWS // len(chosen))))
-            ids = pa.array([each.hex() for each in content_keys(some).to_pylist()], pa.string())
-            rows = pa.array(np.asarray(some.column("row")) + chunk.first_row - 1)
-            some = some.set_column(0, "row", rows)
-            batches.append(some.append_column("id", ids))
+            examples = parsed.examples
+            batches.append(_of_chunk(examples, _spread(examples.num_rows, ROWS // len(chosen)), chunk.first_row))
+            long.append(_of_chunk(examples, _longest(examples), chunk.first_row))
     if len(forms) != 1 or not sum(batch.num_rows for batch in batches):
         return None
-    batch = pa.concat_batches(batches)
-    return RowSample(batch=batch, form=forms.pop(), rows=int(raw.facts.get("rows") or batch.num_rows), curated=False)
+    batch, longest = pa.concat_batches(batches), pa.concat_batches(long)
+    return RowSample(
+        batch=batch,
+        longest=longest.take(pa.array(_longest(longest))),
+        form=forms.pop(),
+        rows=int(raw.facts.get("rows") or batch.num_rows),
+        curated=False,
+    )
+
+
+def _of_chunk(examples: pa.RecordBatch, chosen: np.ndarray, first_row: int) -> pa.RecordBatch:
+    """The ``chosen`` examples of a chunk with their ids, and their rows as the upload counts them."""
+    some = examples.take(pa.array(chosen))
+    ids = pa.array([each.hex() for each in content_keys(some).to_pylist()], pa.string())
+    rows = pa.array(np.asarray(some.column("row")) + first_row - 1)
+    return some.set_column(0, "row", rows).append_column("id", ids)
+
+
+def _longest(batch: pa.RecordBatch) -> np.ndarray:
+    """Indices of at most ``LONGEST`` rows, those with the most bytes of text, in order, int64."""
+    sizes = sum((_sizes(column) for column in batch.columns), np.zeros(batch.num_rows, np.int64))
+    return np.sort(np.argsort(-sizes, kind="stable")[:LONGEST])
+
+
+def _sizes(column: pa.Array) -> np.ndarray:
+    """Bytes of all strings in each value of ``column``, int64."""
+    if pa.types.is_string(column.type):
+        return np.asarray(pc.fill_null(pc.binary_length(column), 0)).astype(np.int64)
+    if pa.types.is_struct(column.type):
+        return sum(map(_sizes, column.flatten()), np.zeros(len(column), np.int64))
+    if pa.types.is_list(column.type):
+        before = np.concatenate([[0], np.cumsum(_sizes(column.flatten()))])
+        ends = np.cumsum(np.asarray(pc.fill_null(pc.list_value_length(column), 0)))
+        return np.diff(before[np.concatenate([[0], ends])])
+    return np.zeros(len(column), np.int64)
 
 
 def _spread(count: int, wanted: int) -> np.ndarray:
