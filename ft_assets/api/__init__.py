@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from ft_assets.api.access import Identity as Identity
     from ft_assets.api.access import Role as Role
     from ft_assets.api.access import audit as audit
+    from ft_assets.api.access import audit_page as audit_page
     from ft_assets.api.access import count_request as count_request
     from ft_assets.api.access import count_wrong_key as count_wrong_key
     from ft_assets.api.access import create_key as create_key
     from ft_assets.api.access import end_session as end_session
     from ft_assets.api.access import identify as identify
     from ft_assets.api.access import list_keys as list_keys
+    from ft_assets.api.access import maker_of as maker_of
     from ft_assets.api.access import open_access as open_access
     from ft_assets.api.access import open_session as open_session
     from ft_assets.api.access import require_role as require_role
@@ -106,7 +108,12 @@ if TYPE_CHECKING:
     from ft_assets.api.lines import LineState as LineState
     from ft_assets.api.lines import Pointer as Pointer
     from ft_assets.api.lines import PromotionRecord as PromotionRecord
+    from ft_assets.api.lines import ProposalState as ProposalState
+    from ft_assets.api.lines import WaitsForSecondPerson as WaitsForSecondPerson
+    from ft_assets.api.lines import approve_promotion as approve_promotion
+    from ft_assets.api.lines import decline_promotion as decline_promotion
     from ft_assets.api.lines import list_lines as list_lines
+    from ft_assets.api.lines import list_proposals as list_proposals
     from ft_assets.api.lines import promote as promote
     from ft_assets.api.lines import roll_back as roll_back
     from ft_assets.api.lines import show_line as show_line
@@ -190,8 +197,8 @@ if TYPE_CHECKING:
     from ft_assets.api.views import rebuild as rebuild
 
 _MODULES = {
-    "access": "Access Allowance ApiKey ApiRequest AuditEntry Identity Role audit count_request count_wrong_key "
-    "create_key end_session identify list_keys open_access open_session require_role revoke_key session",
+    "access": "Access Allowance ApiKey ApiRequest AuditEntry Identity Role audit audit_page count_request "
+    "count_wrong_key create_key end_session identify list_keys maker_of open_access open_session require_role revoke_key session",
     "adapters": "download_adapter download_base find_adapter list_adapters",
     "addresses": "find_address",
     "artifacts": "Lineage lineage prove_ledger verify",
@@ -210,7 +217,8 @@ _MODULES = {
     "jobs": "Job JobState JobWork cancel_job create_job give_up job_ids job_state job_work offered_models "
     "pause_job resume_job settle_job unsettled_jobs",
     "lacks": "Lack doctor",
-    "lines": "POINTERS LineState Pointer PromotionRecord list_lines promote roll_back show_line",
+    "lines": "POINTERS LineState Pointer PromotionRecord ProposalState WaitsForSecondPerson approve_promotion "
+    "decline_promotion list_lines list_proposals promote roll_back show_line",
     "machine": "Kernel kernels",
     "metering": "Usage meter refund usage",
     "notices": "list_notices send_notices watch_queues",

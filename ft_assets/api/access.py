@@ -11,7 +11,7 @@ from ft_assets.control.access.audit import Asked as ApiRequest
 from ft_assets.control.access.audit import Entry as AuditEntry
 from ft_assets.control.access.identities import Identity
 from ft_assets.control.access.rate_limits import Allowance, Limit
-from ft_assets.control.access.roles import Role, require_role
+from ft_assets.control.access.roles import PLATFORM, Role, require_role
 from ft_assets.records.tombstones import Subject, find_tombstone
 from ft_assets.settings.keys import check_tenant
 from ft_assets.settings.tenants import TenantsFile
@@ -27,12 +27,14 @@ __all__ = [
     "Identity",
     "Role",
     "audit",
+    "audit_page",
     "count_request",
     "count_wrong_key",
     "create_key",
     "end_session",
     "identify",
     "list_keys",
+    "maker_of",
     "open_access",
     "open_session",
     "require_role",
@@ -62,7 +64,7 @@ def create_key(
     """Make a key of ``tenant``; the second value is its text, which nobody can see again.
 
     Args:
-        role: viewer, member, promoter or admin.
+        role: viewer, member, promoter or admin; platform for keys of the platform's own, of the tenant ``shared``.
         name: whom or what it is for; it is part of who asked in every record. The role where not given.
         expires: a number and h, d or w, such as ``90d``; never where not given.
 
@@ -87,6 +89,10 @@ def identify(text: str, *, store: Store, access: Access, tenants: TenantsFile | 
 
 def open_session(identity: Identity, *, store: Store, access: Access, tenants: TenantsFile | None = None) -> str:
     """The token of a new session of 12 hours of somebody whom a door has identified. Raises as ``identify`` does."""
+    if identity.role == PLATFORM:
+        raise NotIdentified(
+            "a key of the platform belongs to no tenant", where="sign-in", remedy="Use a key of the tenant."
+        )
     _require_tenant(identity.tenant, "sign-in", store=store, tenants=tenants)
     return access.open_session(identity)
 
@@ -138,6 +144,11 @@ def _require_tenant(tenant: str, where: str, *, store: Store, tenants: TenantsFi
         raise NotIdentified(error.what.partition(";")[0], where=where, remedy="Ask who runs the platform.") from error
 
 
+def maker_of(identity: Identity, *, access: Access) -> str:
+    """Who made the key that proved ``identity``; "" where no key did. Who decides as a second person is another one."""
+    return access.maker_of(identity.proof)
+
+
 def list_keys(tenant: str = "", *, access: Access | None = None) -> list[ApiKey]:
     """The keys of ``tenant``, or of all, the newest first. Raises UserError for a tenant's name that cannot be one."""
     if tenant:
@@ -155,3 +166,11 @@ def audit(tenant: str = "", *, access: Access | None = None) -> list[AuditEntry]
     """What was asked of a tenant's data over HTTP, the oldest first: changes, and refusals. Of "" what nobody's key
     asked. Raises CorruptArtifact where the log was changed."""
     return (access or open_access()).audit(tenant)
+
+
+def audit_page(
+    tenant: str = "", *, before: int | None = None, limit: int = 100, access: Access | None = None
+) -> list[AuditEntry]:
+    """At most ``limit`` of what ``audit`` gives, the newest first, of those before the number ``before`` where it is
+    given."""
+    return (access or open_access()).audit_page(tenant, before=before, limit=limit)

@@ -6,9 +6,11 @@ from typing import cast
 from ft_assets.api.addresses import find_address
 from ft_assets.api.defaults import actor_or_user, store_or_default, tenants_or_default
 from ft_assets.api.own_keys import own_line, own_pair
-from ft_assets.control.lines import lines, promotion
+from ft_assets.control.lines import lines, promotion, proposals, second_person
 from ft_assets.control.lines.lines import POINTERS, STAGES, LineState, Pointer, PromotionRecord, Stage
 from ft_assets.control.lines.promotion import Decision, Log
+from ft_assets.control.lines.proposals import ProposalState
+from ft_assets.control.lines.proposals import WaitsForSecondPerson as WaitsForSecondPerson
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import UserError
@@ -26,6 +28,7 @@ def promote(
     store: Store | None = None,
     tenants: TenantsFile | None = None,
     actor: str = "",
+    made_by: str = "",
     log: Log = _LOG,
 ) -> tuple[PromotionRecord, bool]:
     """Move an adapter to a stage, if every check allows it; the record names who and stays.
@@ -35,12 +38,14 @@ def promote(
         to: dev, staging, production, deprecated or archived.
         reason: why; it is recorded.
         waive_incumbent: let a comparison with the adapter in production through that is inconclusive.
+        made_by: who made the key by which ``actor`` was proved; see ``maker_of``.
 
     Returns:
         The record, and False where the adapter stood there already.
 
     Raises:
         UserError: for an unknown target or stage, without a reason, and where a check says no.
+        WaitsForSecondPerson: where the tenants file asks for one; its ``proposal`` waits for ``approve_promotion``.
         PromotionLost: where somebody else decided about the line in the same moment.
     """
     store, stage = store_or_default(store), cast(Stage, _known(to, STAGES))
@@ -49,6 +54,7 @@ def promote(
         reason=reason,
         tenants=tenants_or_default(tenants),
         waive_incumbent=waive_incumbent,
+        made_by=made_by,
         log=log,
     )
     if "|" in target:
@@ -77,6 +83,45 @@ def roll_back(
     address = str(find_address(to, store=store)) if to else ""
     decision = Decision(actor=actor_or_user(actor), reason=reason, tenants=tenants_or_default(tenants), log=log)
     return promotion.rollback(Artifacts(store), own_line(line), decision, stage=pointer, to=address)
+
+
+def approve_promotion(
+    line: str,
+    *,
+    note: str,
+    proposal: str = "",
+    store: Store | None = None,
+    tenants: TenantsFile | None = None,
+    actor: str = "",
+    made_by: str = "",
+    log: Log = _LOG,
+) -> PromotionRecord:
+    """Approve the move to production that waits in ``line``, as a second person; all checks run again.
+
+    Args:
+        note: why; it is recorded.
+        proposal: its id, where several wait.
+
+    Raises NotPermitted for who proposed it, NotFound where nothing waits, and as ``promote``.
+    """
+    decision = Decision(
+        actor=actor_or_user(actor), reason=note, tenants=tenants_or_default(tenants), made_by=made_by, log=log
+    )
+    return second_person.approve(Artifacts(store_or_default(store)), own_line(line), decision, proposal=proposal)
+
+
+def decline_promotion(
+    line: str, *, reason: str, proposal: str = "", store: Store | None = None, actor: str = "", made_by: str = ""
+) -> ProposalState:
+    """End a proposal without moving anything; who proposed it withdraws it so. Raises NotFound where nothing waits, and
+    UserError for one that was answered."""
+    decision = Decision(actor=actor_or_user(actor), reason=reason, made_by=made_by)
+    return second_person.decline(Artifacts(store_or_default(store)), own_line(line), decision, proposal=proposal)
+
+
+def list_proposals(line: str, *, store: Store | None = None) -> list[ProposalState]:
+    """Moves of a line to production that were proposed, the newest first, and how each stands."""
+    return proposals.read_proposals(store_or_default(store), own_line(line))
 
 
 def list_lines(*, tenant: str = "", store: Store | None = None) -> list[tuple[str, LineState]]:

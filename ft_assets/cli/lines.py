@@ -1,4 +1,5 @@
-"""``ft promote``, ``ft rollback``, ``ft lines``, ``ft line`` and ``ft release``: where the adapters of a line stand."""
+"""Where the adapters of a line stand: ``ft promote``, ``approve``, ``decline``, ``rollback``, ``lines``, ``line`` and
+``release``."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,10 +27,34 @@ def promote(
     name."""
     from ft_assets.cli.output import note
 
-    record, created = api.promote(target, to, reason=reason, waive_incumbent=waive_incumbent)
+    try:
+        record, created = api.promote(target, to, reason=reason, waive_incumbent=waive_incumbent)
+    except api.WaitsForSecondPerson as waits:
+        print(f"{waits.proposal.line} proposal {waits.proposal.id}")
+        note(f"it waits: {waits.what}\n{waits.remedy}")
+        return
     _tell(record)
     if not created:
         note(f"it is in that stage already, by {record.actor} at {record.at}")
+
+
+def approve(
+    line: Line,
+    note: Annotated[str, typer.Option(help="Why it is good; it is recorded with your name.")],
+    proposal: Annotated[str, typer.Option(help="Id of the proposal, where several wait.")] = "",
+) -> None:
+    """Approve a move to production that somebody else proposed. All checks run again."""
+    _tell(api.approve_promotion(line, note=note, proposal=proposal))
+
+
+def decline(
+    line: Line,
+    reason: Reason,
+    proposal: Annotated[str, typer.Option(help="Id of the proposal, where several wait.")] = "",
+) -> None:
+    """Decline a proposed move to production, or withdraw your own."""
+    ended = api.decline_promotion(line, reason=reason, proposal=proposal)
+    print(f"{ended.proposal.line} proposal {ended.proposal.id} {ended.state}")
 
 
 def rollback(
@@ -73,7 +98,7 @@ def line(name: Line, as_json: Annotated[bool, typer.Option("--json", help="For m
                 f"{'rolled back ' if record.kind == 'rollback' else ''}to {record.stage}"
                 + (f" (waived: {', '.join(record.waived)})" if record.waived else ""),
                 short(record.adapter.address),
-                record.actor,
+                record.actor + (f" (proposed by {record.proposed_by})" if record.proposed_by else ""),
                 record.reason,
             )
             for record in state.records
@@ -82,6 +107,10 @@ def line(name: Line, as_json: Annotated[bool, typer.Option("--json", help="For m
     )
     for stage in api.POINTERS:
         note(f"{stage}: {_shown(state, stage)}")
+    for each in api.list_proposals(name):
+        if each.state == "open":
+            asked = each.proposal
+            note(f"waits for approval: {asked.id}, {asked.adapter.address} by {asked.actor} ({asked.reason})")
 
 
 def release(recipe: Annotated[str, typer.Argument(help="Key of the recipe whose base moved.")], reason: Reason) -> None:

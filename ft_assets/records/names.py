@@ -21,6 +21,7 @@ ROOT_FOLDERS in ft_assets/settings/keys.py. What else the store holds, besides a
     <tenant>/file_records/<part>/<id>.json          an uploaded file, whose bytes are files/<id>/content
     <tenant>/uploads/<id>/                          a file that comes in parts
     <tenant>/lines/<line>/<seq>.json                promotions of a line, hash-chained
+    <tenant>/proposals/<line>/<id>.json             who asks for production; <id>/answer.json: what a second person said
     <tenant>/quota/<month>/<seq>.json               reserved GPU-hours, hash-chained
     <tenant>/tombstones/<subject>/<seq>.json        deletions and restorations, hash-chained
     <tenant>/usage/<month>/<attempt>.json           what an attempt used; refunds/<month>/<attempt>.json: who pays

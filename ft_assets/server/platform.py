@@ -2,15 +2,15 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from ft_assets import api
-from ft_assets.api import Identity, LineState, PromotionRecord
-from ft_assets.server.context import Context, Ctx, Promoter, Viewer
+from ft_assets.api import LineState, PromotionRecord, ProposalState, WaitsForSecondPerson
+from ft_assets.server.context import Ctx, Promoter, Viewer
 from ft_assets.server.names import JOB
-from ft_assets.settings.keys import DatasetKey, RecipeKey
-from ft_resources.errors import NotFound, UserError
+from ft_assets.server.owned import own_adapter, own_adapter_of, own_dataset, own_line, own_recipe
+from ft_resources.errors import UserError
 
 router = APIRouter(prefix="/v1/ft")
 
@@ -44,6 +44,12 @@ class Promotion(_Given):
     waive_incumbent: bool = False
 
 
+class Refusal(_Given):
+    """Why a proposal is not carried out."""
+
+    reason: _Reason
+
+
 class Rollback(_Given):
     """Why a stage goes back to what stood there before, or to ``adapter``."""
 
@@ -65,7 +71,7 @@ def list_datasets(context: Ctx, caller: Viewer) -> dict[str, Any]:
 @router.get("/datasets/{key}")
 def dataset(key: str, context: Ctx, caller: Viewer) -> dict[str, Any]:
     """What curation made of a version."""
-    report = api.dataset_report(_dataset(caller, key), store=context.store)
+    report = api.dataset_report(own_dataset(caller, key), store=context.store)
     return {
         "id": key,
         "object": "ft.dataset",
@@ -81,7 +87,7 @@ def dataset(key: str, context: Ctx, caller: Viewer) -> dict[str, Any]:
 def approve(key: str, body: Approval, context: Ctx, caller: Promoter) -> dict[str, Any]:
     """Let a held version through."""
     record, _ = api.approve_dataset(
-        _dataset(caller, key),
+        own_dataset(caller, key),
         note=body.note,
         store=context.store,
         actor=caller.actor,
@@ -101,7 +107,9 @@ def list_recipes(context: Ctx, caller: Viewer) -> dict[str, Any]:
 @router.post("/estimate")
 def estimate(body: Pair, context: Ctx, caller: Viewer) -> dict[str, Any]:
     """What a training would take: steps, tokens, time, memory, GPU-hours and price, and what its gates can show."""
-    found = api.estimate(_dataset(caller, body.dataset), _recipe(context, caller, body.recipe), store=context.store)
+    found = api.estimate(
+        own_dataset(caller, body.dataset), own_recipe(context, caller, body.recipe), store=context.store
+    )
     bounds = {"memory": found.memory, "gpu_hours": found.gpu_hours, "price": found.price}
     return {
         "object": "ft.estimate",
@@ -140,37 +148,75 @@ def list_lines(context: Ctx, caller: Viewer) -> dict[str, Any]:
 
 @router.get("/lines/{line}")
 def line(line: str, context: Ctx, caller: Viewer) -> dict[str, Any]:
-    state = api.show_line(_own_line(caller, line), store=context.store)
+    state = api.show_line(own_line(caller, line), store=context.store)
     return {**_line(line, state), "history": [_decision(each) for each in state.records]}
 
 
 @router.post("/lines/{line}/promote")
-def promote(line: str, body: Promotion, context: Ctx, caller: Promoter) -> dict[str, Any]:
-    """Move an adapter of a line to a stage, if every check allows it."""
-    target = _own_line(caller, line)
+def promote(line: str, body: Promotion, context: Ctx, caller: Promoter, response: Response) -> dict[str, Any]:
+    """Move an adapter of a line to a stage, if every check allows it; 202 where a second person has to approve it."""
+    target = own_line(caller, line)
     if body.adapter:
-        target = _adapter(caller, body.adapter)
-        if api.find_adapter(target, store=context.store).facts["line"] != line:
-            raise NotFound(f"line {line} has no adapter {target!r}", where="adapter", remedy="Take it from a job.")
-    record, _ = api.promote(
-        target,
-        body.to,
-        reason=body.reason,
-        waive_incumbent=body.waive_incumbent,
+        target = own_adapter_of(context, caller, line, body.adapter)
+    try:
+        record, _ = api.promote(
+            target,
+            body.to,
+            reason=body.reason,
+            waive_incumbent=body.waive_incumbent,
+            store=context.store,
+            actor=caller.actor,
+            made_by=api.maker_of(caller, access=context.access),
+        )
+    except WaitsForSecondPerson as waits:
+        response.status_code = 202
+        return _proposal(ProposalState(proposal=waits.proposal, answer=None, state="open"))
+    return _decision(record)
+
+
+@router.get("/lines/{line}/proposals")
+def list_proposals(line: str, context: Ctx, caller: Viewer) -> dict[str, Any]:
+    """Moves to production that wait for a second person, or did, the newest first."""
+    found = api.list_proposals(own_line(caller, line), store=context.store)
+    return {"object": "list", "data": [_proposal(each) for each in found]}
+
+
+@router.post("/lines/{line}/proposals/{proposal}/approve")
+def approve_promotion(line: str, proposal: str, body: Approval, context: Ctx, caller: Promoter) -> dict[str, Any]:
+    """Carry out a proposal as another person than who made it, if every check still allows it."""
+    record = api.approve_promotion(
+        own_line(caller, line),
+        proposal=proposal,
+        note=body.note,
         store=context.store,
         actor=caller.actor,
+        made_by=api.maker_of(caller, access=context.access),
     )
     return _decision(record)
+
+
+@router.post("/lines/{line}/proposals/{proposal}/decline")
+def decline_promotion(line: str, proposal: str, body: Refusal, context: Ctx, caller: Promoter) -> dict[str, Any]:
+    """End a proposal without moving anything; who made it withdraws it."""
+    ended = api.decline_promotion(
+        own_line(caller, line),
+        proposal=proposal,
+        reason=body.reason,
+        store=context.store,
+        actor=caller.actor,
+        made_by=api.maker_of(caller, access=context.access),
+    )
+    return _proposal(ended)
 
 
 @router.post("/lines/{line}/rollback")
 def roll_back(line: str, body: Rollback, context: Ctx, caller: Promoter) -> dict[str, Any]:
     """Point a stage of a line back to an adapter that stood there before."""
     record = api.roll_back(
-        _own_line(caller, line),
+        own_line(caller, line),
         reason=body.reason,
         stage=body.stage,
-        to=_adapter(caller, body.adapter),
+        to=own_adapter(caller, body.adapter),
         store=context.store,
         actor=caller.actor,
     )
@@ -206,31 +252,26 @@ def _decision(record: PromotionRecord) -> dict[str, Any]:
         "adapter": record.adapter.address,
         "replaces": record.replaces,
         "actor": record.actor,
+        "proposed_by": record.proposed_by or None,
         "reason": record.reason,
         "at": record.at,
     }
 
 
-def _dataset(caller: Identity, key: str) -> str:
-    """``key`` where it is of the tenant. Raises NotFound for another's, as for one that is not there."""
-    if DatasetKey.parse(key).tenant != caller.tenant:
-        raise NotFound(f"there is no dataset {key!r}", where="dataset", remedy="List datasets to see them.")
-    return key
-
-
-def _recipe(context: Context, caller: Identity, key: str) -> str:
-    if RecipeKey.parse(key).tenant not in ("", caller.tenant) or not api.has_recipe(key, store=context.store):
-        raise NotFound(f"there is no recipe {key!r}", where="recipe", remedy="List recipes to see them.")
-    return key
-
-
-def _own_line(caller: Identity, name: str) -> str:
-    if name.count(".") != 2 or name.partition(".")[0] != caller.tenant:
-        raise NotFound(f"there is no line {name!r}", where="line", remedy="List lines to see them.")
-    return name
-
-
-def _adapter(caller: Identity, address: str) -> str:
-    if address and address.partition("/")[0] != caller.tenant:
-        raise NotFound(f"there is no adapter {address!r}", where="adapter", remedy="Take its address from a job.")
-    return address
+def _proposal(found: ProposalState) -> dict[str, Any]:
+    asked, said = found.proposal, found.answer
+    return {
+        "id": asked.id,
+        "object": "ft.proposal",
+        "line": asked.line,
+        "stage": "production",
+        "adapter": asked.adapter.address,
+        "replaces": asked.replaces,
+        "state": found.state,
+        "findings": asked.findings,
+        "waived": asked.waived,
+        "actor": asked.actor,
+        "reason": asked.reason,
+        "at": asked.at,
+        "answer": None if said is None else {"actor": said.actor, "reason": said.reason, "at": said.at},
+    }

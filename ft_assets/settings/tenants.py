@@ -142,6 +142,10 @@ class Tenant(Settings):
     retention: Retention | None = Field(
         default=None, description="Which dataset versions of this tenant are kept; null: the platform's rule."
     )
+    production_second_person: bool | None = Field(
+        default=None,
+        description="Whether a second person approves this tenant's moves to production; null: as for all.",
+    )
 
 
 class TenantsFile(Settings):
@@ -190,6 +194,10 @@ class TenantsFile(Settings):
         description="The loosest limits by which an adapter may fall behind the one it replaces in production, "
         "whatever its recipe asks for.",
     )
+    production_second_person: bool = Field(
+        default=False,
+        description="Whether a promotion to production is a proposal that another person approves; no rollback is.",
+    )
     currency: str = Field(default="USD", min_length=1, max_length=10, description="Currency of the prices.")
 
     def require_tenant(self, tenant: str) -> None:
@@ -223,6 +231,12 @@ class TenantsFile(Settings):
         """The hosts that may see a tenant's rows: its own list if it has one, else the platform's."""
         own = self.tenants[tenant].judge_hosts if tenant in self.tenants else None
         return self.judge_hosts if own is None else own
+
+    def second_person_of(self, tenant: str) -> bool:
+        """Whether a second person approves a tenant's moves to production: its own word if it has one, else that for
+        all."""
+        own = self.tenants[tenant].production_second_person if tenant in self.tenants else None
+        return self.production_second_person if own is None else own
 
     def leftovers_of(self, tenant: str) -> Leftovers:
         """How long a tenant's leftovers are kept: its own ``retention`` if it has one, else the platform's."""

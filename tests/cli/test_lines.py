@@ -50,6 +50,25 @@ def test_a_line_goes_to_production_and_back(ft: Ft, adapters: list[Artifact]) ->
     assert ft("promote", LINE, "--to", "heaven", "--reason", "x").exit_code == 2
 
 
+def test_a_move_to_production_waits_for_a_second_person_where_two_decide(
+    ft: Ft, adapters: list[Artifact], project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (project.folder / "tenants.yaml").open("a") as file:
+        file.write("production_second_person: true\n")
+    first = str(adapters[0].address)
+    waits = ft("promote", first, "--to", "production", "--reason", "good")
+    assert waits.exit_code == 0
+    assert waits.stdout.startswith(f"{LINE} proposal ")
+    assert "it waits: production of acme.things.tiny needs a second person" in waits.stderr
+    assert "waits for approval" in ft("line", LINE).stderr
+    assert "somebody else has to approve it" in ft("approve", LINE, "--note", "good").stderr
+    monkeypatch.setattr("ft_assets.api.defaults.user", lambda: "bea")
+    assert ft("approve", LINE, "--note", "good").stdout == f"{LINE} production {first}\n"
+    assert "bea (proposed by " in ft("line", LINE).stdout
+    ft("promote", str(adapters[1].address), "--to", "production", "--reason", "better")
+    assert ft("decline", LINE, "--reason", "no").stdout.endswith(" withdrawn\n")
+
+
 def test_what_is_deleted_waits_is_kept_for_production_and_comes_back(ft: Ft, adapters: list[Artifact]) -> None:
     first = str(adapters[0].address)
     ft("promote", first, "--to", "production", "--reason", "good")

@@ -103,3 +103,34 @@ def test_datasets_recipes_and_an_estimate_are_shown(
     assert found["steps"] == 8
     assert found["gpu_hours"].keys() >= {"lower", "upper"}
     assert acme.get("/usage?month=soon").json()["error"]["message"].startswith("--month: 'soon' is not a month")
+
+
+def test_where_two_people_decide_a_promotion_waits_for_another_promoter(
+    project: Project, adapters: list[Artifact], http: Http, access: api.Access
+) -> None:
+    with (project.folder / "tenants.yaml").open("a") as file:
+        file.write("production_second_person: true\n")
+    first = str(adapters[0].address)
+    bea, same = http(), http()
+    _, key = api.create_key("acme", role="promoter", name="zoe", access=access, actor="root")
+    zoe = {"authorization": f"Bearer {key}"}
+    asked = bea.post(f"/lines/{LINE}/promote", json={"to": "production", "reason": "good", "adapter": first})
+    assert (asked.status_code, asked.json()["state"], asked.json()["adapter"]) == (202, "open", first)
+    assert bea.get(f"/lines/{LINE}/proposals").json()["data"] == [asked.json()]
+    path = f"/lines/{LINE}/proposals/{asked.json()['id']}"
+    refused = same.post(f"{path}/approve", json={"note": "fine"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "insufficient_permissions")
+    assert http(role="member").post(f"{path}/approve", json={"note": "fine"}).status_code == 403
+    assert http("globex").post(f"{path}/approve", json={"note": "fine"}).status_code == 404
+    assert bea.get("/lines").json()["data"] == []
+    approved = bea.post(f"{path}/approve", json={"note": "I read it"}, headers=zoe).json()
+    assert approved["actor"].startswith("zoe (key ")
+    assert approved["proposed_by"].startswith("bea (key ")
+    assert bea.get("/lines").json()["data"][0]["stages"] == {"production": first}
+    late = bea.post(f"{path}/decline", json={"reason": "no"})
+    assert late.status_code == 400
+    assert "has approved it" in late.json()["error"]["message"]
+    second = {"to": "production", "reason": "better", "adapter": str(adapters[1].address)}
+    other = bea.post(f"/lines/{LINE}/promote", json=second).json()["id"]
+    withdrawn = same.post(f"/lines/{LINE}/proposals/{other}/decline", json={"reason": "a mistake"}).json()
+    assert (withdrawn["state"], withdrawn["answer"]["reason"]) == ("withdrawn", "a mistake")

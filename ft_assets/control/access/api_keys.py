@@ -18,10 +18,10 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from ft_assets.control.access.audit import Asked, Entry, add_entry, read_entries
+from ft_assets.control.access.audit import Asked, Entry, add_entry, read_entries, read_page
 from ft_assets.control.access.identities import KEY, Identity, actor_of_key
 from ft_assets.control.access.rate_limits import Allowance, Limit, count_request, forget_old
-from ft_assets.control.access.roles import ROLES, Role
+from ft_assets.control.access.roles import PLATFORM, ROLES, Role
 from ft_assets.control.access.sessions import add_session, find_session, revoke_session
 from ft_assets.control.access.tables import api_keys
 from ft_assets.settings.keys import SHARED, check_tenant
@@ -73,10 +73,14 @@ class Access:
     ) -> tuple[ApiKey, str]:
         """A new key of ``tenant``, and its text, which is kept nowhere. Raises UserError for an invalid argument."""
         check_tenant(tenant)
-        if tenant == SHARED:
-            raise UserError(f"{SHARED!r} is not a tenant", where="tenant", remedy="Name the tenant that will ask.")
         if role not in ROLES:
             raise UserError(f"there is no role {role!r}", where="role", remedy=f"Use one of {', '.join(ROLES)}.")
+        if tenant == SHARED and role != PLATFORM:
+            raise UserError(f"{SHARED!r} is not a tenant", where="tenant", remedy="Name the tenant that will ask.")
+        if tenant != SHARED and role == PLATFORM:
+            raise UserError(
+                f"the role {PLATFORM} is of no tenant", where="role", remedy=f"Name {SHARED!r} in place of a tenant."
+            )
         if lifetime_s is not None and lifetime_s <= 0:
             raise UserError("the key would expire before it is used", where="expires", remedy="Give a time above 0.")
         if not name or len(name) > 100 or not name.isprintable():
@@ -176,6 +180,11 @@ class Access:
     def audit(self, tenant: str) -> list[Entry]:
         """The tenant's requests, the oldest first; of "" those of nobody. Raises CorruptArtifact for a changed log."""
         return read_entries(self._database, tenant)
+
+    def audit_page(self, tenant: str, *, before: int | None, limit: int) -> list[Entry]:
+        """At most ``limit`` of them, the newest first, of those before the number ``before`` where it is given. Raises
+        CorruptArtifact where one of these was changed."""
+        return read_page(self._database, tenant, before=before, limit=limit)
 
     def close(self) -> None:
         self._database.close()

@@ -5,6 +5,7 @@ found. Only the last entries can be cut off unseen; whoever fears that ships the
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 import sqlalchemy as sa
@@ -64,8 +65,27 @@ def read_entries(database: Database, tenant: str) -> list[Entry]:
     query = sa.select(audit).where(audit.c.tenant == tenant).order_by(audit.c.seq)
     with database.connect() as connection:
         entries = [Entry(**row) for row in connection.execute(query).mappings()]
-    head = ""
-    for place, entry in enumerate(entries, 1):
+    _verify(tenant, entries, "", 1)
+    return entries
+
+
+def read_page(database: Database, tenant: str, *, before: int | None, limit: int) -> list[Entry]:
+    """At most ``limit`` entries of a tenant, the newest first, of those before the number ``before`` where it is given.
+    Raises CorruptArtifact where one of these was changed."""
+    query = sa.select(audit).where(audit.c.tenant == tenant).order_by(audit.c.seq.desc())
+    if before is not None:
+        query = query.where(audit.c.seq < before)
+    # One more, whose digest the oldest follows.
+    with database.connect() as connection:
+        entries = [Entry(**row) for row in connection.execute(query.limit(limit + 1)).mappings()][::-1]
+    follows = entries.pop(0) if len(entries) > limit else None
+    _verify(tenant, entries, follows.digest if follows else "", follows.seq + 1 if follows else 1)
+    return entries[::-1]
+
+
+def _verify(tenant: str, entries: Sequence[Entry], head: str, first: int) -> None:
+    """Raise CorruptArtifact unless ``entries``, in order from the number ``first``, follow the digest ``head``."""
+    for place, entry in enumerate(entries, first):
         if entry.seq != place or entry.digest != entry.expected(head):
             raise CorruptArtifact(
                 "an entry of the audit log was changed, removed or put in",
@@ -73,4 +93,3 @@ def read_entries(database: Database, tenant: str) -> list[Entry]:
                 remedy="Compare with a backup of the access database, and find out who may write to it.",
             )
         head = entry.digest
-    return entries

@@ -1,16 +1,24 @@
-"""Roles, each of which may do what the one before it may, and more."""
+"""Roles, each of which may do what the one before it may, and more; the platform's stands beside them."""
 
 from typing import Literal, get_args
 
 from ft_resources.errors import NotPermitted
 
-Role = Literal["viewer", "member", "promoter", "admin"]
-"""A viewer reads, a member uploads and trains, a promoter also decides about lines, an admin also deletes."""
+Role = Literal["viewer", "member", "promoter", "admin", "platform"]
+"""A viewer reads, a member uploads and trains, a promoter also decides about lines, an admin also deletes and makes
+keys. The platform's own makes keys for all tenants, and does nothing in their name."""
 ROLES: tuple[Role, ...] = get_args(Role)
+PLATFORM: Role = "platform"
 
 
 def require_role(role: Role, needed: Role) -> None:
     """Raise NotPermitted where ``role`` may less than ``needed``."""
+    if role == PLATFORM != needed:
+        raise NotPermitted(
+            "a key of the platform does nothing in a tenant's name",
+            where="API key",
+            remedy="Use a key of the tenant; POST /v1/ft/keys makes one.",
+        )
     if ROLES.index(role) < ROLES.index(needed):
         raise NotPermitted(
             f"this needs the role {needed}, and the key has the role {role}",

@@ -26,7 +26,7 @@ from ft_resources.store import Store
 # Folders of a tenant that are kept: its audit records.
 RECORDS = frozenset(
     {
-        *("lines", "submissions", "tombstones", "reviews", "sweeps", "carries", "rejections", "notices"),
+        *("lines", "proposals", "submissions", "tombstones", "reviews", "sweeps", "carries", "rejections", "notices"),
         *("submission_keys", "pulls", "jobs", "settled_jobs", "job_keys", "file_records"),
         *("run_failures", "usage", "quota", "refunds", "cache"),
     }

@@ -17,6 +17,7 @@ from ft_assets.settings.keys import check_part
 from ft_resources.artifacts import InputRef
 from ft_resources.errors import UserError
 from ft_resources.store import Store
+from ft_resources.strict_model import added_field
 
 Pointer = Literal["dev", "staging", "production"]
 Stage = Literal["dev", "staging", "production", "deprecated", "archived"]
@@ -53,6 +54,7 @@ class PromotionRecord(SealedRecord):
     reason: str = Field(min_length=1, description="Why.")
     at: str = Field(min_length=1, description="UTC, ISO 8601.")
     replaces: str = Field(description="Address of the adapter that was in the stage before, empty for none.")
+    proposed_by: str = added_field("", description="Who asked for it, where a second person decided; else empty.")
 
     @property
     def path(self) -> str:

@@ -31,6 +31,7 @@ from ft_assets.control.lines.lines import (
     read_line,
 )
 from ft_assets.control.lines.mlflow_registry import mirror_line
+from ft_assets.control.lines.proposals import WaitsForSecondPerson, propose
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.settings.keys import DatasetKey, RecipeKey, line_of
 from ft_assets.settings.tenants import NO_TENANTS, TenantsFile
@@ -52,6 +53,7 @@ class Decision:
 
     Args:
         tenants: what is served and how safe it must be, for a move to production; without it nothing may go there.
+        made_by: who made the key that proved the actor; empty for no key.
         waive_incumbent: accept an inconclusive comparison with the incumbent, but never a failed one.
         tracking: MLflow's URI; None for the configured one, empty for none.
     """
@@ -60,6 +62,7 @@ class Decision:
     reason: str
     waive_incumbent: bool = False
     tenants: TenantsFile = NO_TENANTS
+    made_by: str = ""
     tracking: str | None = None
     log: Log = _LOG
 
@@ -76,10 +79,24 @@ def promote(artifacts: Artifacts, target: str, stage: Stage, decision: Decision)
         target: a line (for its adapter one stage below, or its only one), an adapter's address, or a pair
             ``DATASET|RECIPE``.
 
-    Raises UserError if a check refuses it, and PromotionLost if another promotion was first.
+    Raises UserError if a check refuses it, WaitsForSecondPerson where the tenants file wants another person's approval
+    and this is the proposal, and PromotionLost if another promotion was first.
     """
     if stage not in POINTERS:
         return _retire(artifacts, target, stage, decision)
+    record, new = prepare(artifacts, target, stage, decision)
+    if not new:
+        return record, False
+    if stage == "production" and decision.tenants.second_person_of(record.line.partition(".")[0]):
+        raise WaitsForSecondPerson(
+            propose(artifacts.store, record, made_by=decision.made_by, waive_incumbent=decision.waive_incumbent)
+        )
+    return append_and_mirror(artifacts, record, decision), True
+
+
+def prepare(artifacts: Artifacts, target: str, stage: Pointer, decision: Decision) -> tuple[PromotionRecord, bool]:
+    """The record of a promotion that every check allows, not yet in the log; or the one by which the adapter stands
+    there already, and False. Raises UserError if a check refuses it."""
     line, address = _resolve(artifacts, target, stage)
     state = read_line(artifacts.store, line)
     adapter = accepted_adapter(artifacts, address, line)
@@ -97,8 +114,7 @@ def promote(artifacts: Artifacts, target: str, stage: Stage, decision: Decision)
         require_servable_base(artifacts, adapter, decision.tenants)
         findings += ["the safety gate passed", "the base is served, and not held"]
         findings += _beat_incumbent(artifacts, state, adapter, decision, waived)
-    record = _record(artifacts, state, adapter, stage, decision, findings=findings, waived=waived)
-    return _append(artifacts, record, decision), True
+    return _record(artifacts, state, adapter, stage, decision, findings=findings, waived=waived), True
 
 
 def rollback(
@@ -119,7 +135,7 @@ def rollback(
     if current is not None:
         findings.append(f"{current.adapter.address} is taken out of {stage}")
     record = _record(artifacts, state, adapter, stage, decision, kind="rollback", findings=findings)
-    return _append(artifacts, record, decision)
+    return append_and_mirror(artifacts, record, decision)
 
 
 def _retire(artifacts: Artifacts, target: str, stage: Stage, decision: Decision) -> tuple[PromotionRecord, bool]:
@@ -139,7 +155,7 @@ def _retire(artifacts: Artifacts, target: str, stage: Stage, decision: Decision)
         ), False
     adapter = artifacts.get(Address.parse(address))
     record = _record(artifacts, state, adapter, stage, decision, findings=[])
-    return _append(artifacts, record, decision), True
+    return append_and_mirror(artifacts, record, decision), True
 
 
 def _resolve(artifacts: Artifacts, target: str, stage: Stage) -> tuple[str, str]:
@@ -306,7 +322,8 @@ def _record(
     )
 
 
-def _append(artifacts: Artifacts, record: PromotionRecord, decision: Decision) -> PromotionRecord:
+def append_and_mirror(artifacts: Artifacts, record: PromotionRecord, decision: Decision) -> PromotionRecord:
+    """Write a record into its line's log, and tell MLflow. Raises PromotionLost if another one was first."""
     made = append(artifacts.store, record)
     mirror_line(artifacts, made.line, uri=decision.tracking, log=decision.log)
     return made

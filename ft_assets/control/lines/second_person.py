@@ -1,0 +1,87 @@
+"""The second person: who approves a proposed move to production, or declines it.
+
+All checks run again at the approval. An approval is recorded first and carried out then, so of several answers at one
+moment one counts. If the process ends in between, or another move takes the place in the log, the same approval again
+carries it out.
+"""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Literal
+
+from ft_assets.control.lines.lines import PromotionRecord, read_line
+from ft_assets.control.lines.promotion import Decision, append_and_mirror, prepare
+from ft_assets.control.lines.proposals import Answer, ProposalState, answer, open_proposal, same_person
+from ft_resources.artifacts import Artifacts
+from ft_resources.errors import NotPermitted, UserError
+
+
+def approve(artifacts: Artifacts, line: str, decision: Decision, *, proposal: str = "") -> PromotionRecord:
+    """Carry out a proposal of ``line`` (the one that waits, or that of an id) as another person than who proposed it.
+
+    Raises NotPermitted for the same person, NotFound without a proposal, PromotionLost if another decision about the
+    line was first, and UserError for one that has ended or that a check refuses now.
+    """
+    store, found = artifacts.store, open_proposal(artifacts.store, line, proposal)
+    asked = found.proposal
+    carried = next((each for each in read_line(store, line).records if each.id == asked.id), None)
+    if carried is not None:
+        return carried
+    if same_person(asked, decision.actor, decision.made_by):
+        raise NotPermitted(
+            f"{asked.actor} proposed it, so somebody else has to approve it",
+            where=f"proposal {asked.id}",
+            remedy="Ask another promoter. Keys of one name, and a key and who made it, are the same person.",
+        )
+    _require_unanswered(found, besides=("approved",))
+    as_asked = replace(decision, reason=asked.reason, waive_incumbent=asked.waive_incumbent)
+    record, new = prepare(artifacts, asked.adapter.address, "production", as_asked)
+    if not new or record.replaces != asked.replaces or record.adapter != asked.adapter:
+        raise UserError(
+            f"production of {line} changed after it was proposed: now {record.replaces or 'nothing'} stands there",
+            where=f"proposal {asked.id}",
+            remedy=f"Propose it again, if it is still wanted: ft promote {asked.adapter.address} --to production",
+        )
+    counts = answer(store, asked, _answer("approved", decision))
+    _require_unanswered(replace(found, answer=counts, state=counts.kind), besides=("approved",))
+    told = [f"proposed by {asked.actor} at {asked.at}", f"approved by {counts.actor}: {counts.reason}"]
+    record = record.model_copy(
+        update={
+            "id": asked.id,
+            "actor": counts.actor,
+            "proposed_by": asked.actor,
+            "findings": [*record.findings, *told],
+        }
+    )
+    return append_and_mirror(artifacts, record, decision)
+
+
+def decline(artifacts: Artifacts, line: str, decision: Decision, *, proposal: str = "") -> ProposalState:
+    """End a proposal without carrying it out: declined, or withdrawn by who proposed it. Raises UserError for one that
+    has ended."""
+    found = open_proposal(artifacts.store, line, proposal)
+    _require_unanswered(found)
+    kind: Literal["withdrawn", "declined"] = (
+        "withdrawn" if same_person(found.proposal, decision.actor, decision.made_by) else "declined"
+    )
+    mine = _answer(kind, decision)
+    counts = answer(artifacts.store, found.proposal, mine)
+    ended = replace(found, answer=counts, state=counts.kind)
+    if counts != mine:
+        _require_unanswered(ended)
+    return ended
+
+
+def _require_unanswered(found: ProposalState, besides: tuple[str, ...] = ()) -> None:
+    if found.answer is not None and found.answer.kind not in besides:
+        said = found.answer
+        raise UserError(
+            f"{said.actor} has {said.kind} it at {said.at[:19]} ({said.reason})",
+            where=f"proposal {found.proposal.id}",
+            remedy=f"Propose it again, if it is still wanted: ft line {found.proposal.line}",
+        )
+
+
+def _answer(kind: Literal["approved", "declined", "withdrawn"], decision: Decision) -> Answer:
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return Answer(kind=kind, actor=decision.actor.strip(), reason=decision.reason.strip(), at=at)
