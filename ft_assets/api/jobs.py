@@ -70,7 +70,7 @@ _ENDED: Remembered[JobState] = Remembered(100_000)
 
 def offered_models() -> ModelsFile:
     """What jobs may name as their model. Raises Misconfigured for a file that cannot be read."""
-    return _configured(None, load_models)
+    return configured(None, load_models)
 
 
 def create_job(
@@ -131,12 +131,12 @@ def give_up(job: Job, *, store: Store | None = None) -> SettledJob:
 
 def _settled(store: Store, job: Job, tenants: TenantsFile | None, models: ModelsFile | None) -> SettledJob:
     """What the job becomes, or what is wrong with it."""
-    tenants, models = _configured(tenants, load_tenants), models or offered_models()
+    tenants, models = configured(tenants, load_tenants), models or offered_models()
     blamed = "model"
     try:
-        recipe = job.recipe or _register(store, job, tenants, models)
+        recipe = job.recipe or recipe_of(store, job, tenants, models)
         blamed = "training_file"
-        dataset = _add_rows(store, job, tenants)
+        dataset = dataset_of(store, job, tenants)
         blamed = ""
         asked = submit(
             dataset,
@@ -160,7 +160,7 @@ def _settled(store: Store, job: Job, tenants: TenantsFile | None, models: Models
     return SettledJob(submission=asked.id, dataset=asked.dataset, recipe=asked.recipe, at=time.time())
 
 
-def _configured(given: Settings | None, load: Callable[[], Settings]) -> Settings:
+def configured(given: Settings | None, load: Callable[[], Settings]) -> Settings:
     """The given one, else what ``load`` reads. Raises Misconfigured where that cannot be read."""
     try:
         return load() if given is None else given
@@ -275,8 +275,8 @@ def resume_job(
 _PARAMS = {"training_file", "validation_file", "hyperparameters", "suffix", "model"}
 
 
-def _register(store: Store, job: Job, tenants: TenantsFile, models: ModelsFile) -> str:
-    """The key of the job's recipe, which is registered."""
+def recipe_of(store: Store, job: Job, tenants: TenantsFile, models: ModelsFile) -> str:
+    """The key of the recipe that a job gets of its model, which is registered."""
     model, where, beside = offered(models, job.model), f"model {job.model}", models_path().resolve().parent
     base, locked = parse_base(model.base), ""
     if isinstance(base, FolderPath):
@@ -286,7 +286,7 @@ def _register(store: Store, job: Job, tenants: TenantsFile, models: ModelsFile) 
     return register_read(store, recipe, where, actor=job.actor, tenants=tenants, beside=beside).key
 
 
-def _add_rows(store: Store, job: Job, tenants: TenantsFile) -> str:
+def dataset_of(store: Store, job: Job, tenants: TenantsFile) -> str:
     """The key of the dataset version that the job's files are."""
     with tempfile.TemporaryDirectory(prefix="ft-job-") as scratch:
         train = _fetch(store, job.tenant, job.training_file, Path(scratch, "train"))

@@ -3,12 +3,14 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from starlette.responses import RedirectResponse
 
 from ft_assets.api import Access, Orchestrator
 from ft_assets.server import event_pages, files, jobs, models, platform, uploads
 from ft_assets.server.audit import add_audit
 from ft_assets.server.body_limit import BodyLimit
+from ft_assets.server.console.app import console_app
 from ft_assets.server.context import Context
 from ft_assets.server.errors import add_handlers
 from ft_assets.server.settling import Settling
@@ -39,7 +41,7 @@ def api_app(
         redoc_url=None,
         openapi_url="/v1/openapi.json",
     )
-    app.state.context = Context(
+    context = Context(
         store=store,
         access=access,
         settle=settling.add,
@@ -47,9 +49,17 @@ def api_app(
         launcher=launcher,
         orchestrator=orchestrator,
     )
+    app.state.context = context
     for router in (files.router, uploads.router, jobs.router, event_pages.router, models.router, platform.router):
         app.include_router(router)
+    app.mount("/console", console_app(context))
+    for path in ("/", "/console"):
+        app.add_route(path, _to_console)
     add_handlers(app)
     add_audit(app)
     app.add_middleware(BodyLimit)
     return app
+
+
+async def _to_console(_: Request) -> RedirectResponse:
+    return RedirectResponse("/console/", 303)

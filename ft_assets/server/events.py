@@ -7,7 +7,7 @@ from typing import Any
 from ft_assets.api import JobState, JobWork
 from ft_assets.server.names import model_name
 
-_WORK = {
+WORK = {
     "dataset": "Curating the dataset",
     "base_model": "Fetching the base model",
     "baseline_report": "Scoring the base model",
@@ -53,7 +53,7 @@ def _events(state: JobState, work: JobWork) -> Iterator[dict[str, Any]]:
         # What another job had made before is told when this one came to it.
         at = max(each.claimed_at, settled.at)
         name = f"{each.asset}-{each.trial or 'main'}-{each.attempt}"
-        yield _event(job.id, name, at, _WORK.get(each.asset, each.asset) + (f" ({each.trial})" if each.trial else ""))
+        yield _event(job.id, name, at, WORK.get(each.asset, each.asset) + (f" ({each.trial})" if each.trial else ""))
         if each.asset == "checkpoint" and not each.trial:
             began = at
     for row in work.steps:

@@ -15,7 +15,7 @@ from ft_resources.errors import UserError
 from ft_resources.store import Store
 
 # Pages carry rows of users: nothing in them may run, load, be framed or be kept.
-_HEADERS = {
+HEADERS = {
     "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox allow-same-origin",
     "X-Content-Type-Options": "nosniff",
@@ -48,5 +48,5 @@ def report_app(store: Store) -> Starlette:
 
 async def _guard(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
     response = await answer(request)
-    response.headers.update(_HEADERS)
+    response.headers.update(HEADERS)
     return response

@@ -45,6 +45,14 @@ def create_job(
     return (job, True) if created else (jobs.get_job(store, tenant, job.id), False)
 
 
+def planned_job(store: Store, models: ModelsFile, tenant: str, asked: Mapping[str, Any], *, actor: str) -> Job:
+    """What ``create_job`` would record. Raises UserError as it does."""
+    now = time.time()
+    job = Job(id=new_id(now), tenant=tenant, actor=actor, created_at=now, **asked)
+    _check(store, job, models)
+    return job
+
+
 def _check(store: Store, job: Job, models: ModelsFile) -> None:
     """Raise UserError for what is wrong with a request without a look at its rows."""
     for param, file_id in (("training_file", job.training_file), ("validation_file", job.validation_file)):

@@ -1,0 +1,93 @@
+"""Lines: what stands where, promote, roll back, second persons' approvals, and the history."""
+
+import contextlib
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from starlette.responses import RedirectResponse, Response
+
+from ft_assets import api
+from ft_assets.api import POINTERS, Identity, WaitsForSecondPerson
+from ft_assets.server.console.rendering import page
+from ft_assets.server.console.session import Fields, Promoter, Viewer
+from ft_assets.server.context import Context, Ctx
+from ft_assets.server.owned import own_adapter, own_adapter_of, own_line
+from ft_resources.errors import NotFound
+
+router = APIRouter(prefix="/lines")
+
+
+@router.get("")
+def list_lines(request: Request, context: Ctx, person: Viewer) -> Response:
+    """Lines in which something was decided, and those that have an adapter to decide about."""
+    tenant = person.identity.tenant
+    states = dict(api.list_lines(tenant=tenant, store=context.store))
+    waiting = {each.facts["line"] for each in api.list_adapters(tenant=tenant, store=context.store)} - states.keys()
+    return page(request, "lines.html", lines=states, waiting=sorted(waiting), stages=POINTERS)
+
+
+@router.get("/{name}")
+def line(request: Request, name: str, context: Ctx, person: Viewer) -> Response:
+    state = api.show_line(own_line(person.identity, name), store=context.store)
+    listed = api.list_adapters(tenant=person.identity.tenant, store=context.store)
+    adapters = [each for each in listed if each.facts["line"] == name][::-1]
+    if not adapters and not state.records:
+        raise NotFound(f"there is no line {name!r}", where="line", remedy="List lines to see them.")
+    proposals = api.list_proposals(name, store=context.store)
+    return page(
+        request,
+        "line.html",
+        name=name,
+        state=state,
+        adapters=adapters,
+        stages=POINTERS,
+        open=[each for each in proposals if each.state == "open"],
+    )
+
+
+@router.post("/{name}/promote")
+def promote(name: str, context: Ctx, person: Promoter, fields: Fields) -> Response:
+    who = person.identity
+    target = own_adapter_of(context, who, own_line(who, name), fields.get("adapter", ""))
+    # The line's page shows what waits for whom.
+    with contextlib.suppress(WaitsForSecondPerson):
+        api.promote(target, fields.get("stage", ""), reason=fields.get("reason", ""), **_by(context, who))
+    return _back(name)
+
+
+@router.post("/{name}/rollback")
+def roll_back(name: str, context: Ctx, person: Promoter, fields: Fields) -> Response:
+    who = person.identity
+    api.roll_back(
+        own_line(who, name),
+        reason=fields.get("reason", ""),
+        stage=fields.get("stage", ""),
+        to=own_adapter(who, fields.get("adapter", "")),
+        store=context.store,
+        actor=who.actor,
+    )
+    return _back(name)
+
+
+@router.post("/{name}/proposals/{proposal}/{answer}")
+def answer(name: str, proposal: str, answer: str, context: Ctx, person: Promoter, fields: Fields) -> Response:
+    """Approve or decline a move that waits for a second person."""
+    who, said = person.identity, fields.get("reason", "")
+    line = own_line(who, name)
+    if answer == "approve":
+        api.approve_promotion(line, proposal=proposal, note=said, **_by(context, who))
+    elif answer == "decline":
+        api.decline_promotion(line, proposal=proposal, reason=said, **_by(context, who))
+    else:
+        raise NotFound("a proposal is approved or declined", where="line", remedy="Open the line's page.")
+    return _back(name)
+
+
+def _by(context: Context, who: Identity) -> dict[str, Any]:
+    made_by = api.maker_of(who, access=context.access)
+    return {"store": context.store, "actor": who.actor, "made_by": made_by}
+
+
+def _back(name: str) -> Response:
+    return RedirectResponse(f"/console/lines/{quote(name)}", 303)

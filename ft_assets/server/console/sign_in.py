@@ -1,0 +1,86 @@
+"""Signing in and out."""
+
+import re
+from dataclasses import dataclass
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
+
+from ft_assets import api
+from ft_assets.server import rate_limits
+from ft_assets.server.console.rendering import page
+from ft_assets.server.console.session import (
+    Fields,
+    drop_session,
+    may_be_person,
+    set_session,
+    token_of,
+)
+from ft_assets.server.context import Ctx
+from ft_resources.errors import NotIdentified
+
+router = APIRouter()
+_HOME = "/console/jobs"
+_OWN_PAGE = re.compile(r"/console/[A-Za-z0-9._~/?=&%|+-]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """A way to sign in beside a key: what its link says, and where it leads."""
+
+    label: str
+    path: str
+
+
+def ways() -> tuple[Way, ...]:
+    """The ways that this server offers beside an API key."""
+    return ()
+
+
+def own_page(asked: str) -> str:
+    """``asked`` where it is a page of the console, else its first page."""
+    return asked if _OWN_PAGE.fullmatch(asked) and "//" not in asked else _HOME
+
+
+@router.get("/")
+async def home(request: Request) -> Response:
+    return RedirectResponse(_HOME, 303)
+
+
+@router.get("/sign-in")
+async def sign_in_page(request: Request, next: str = "") -> Response:
+    if await may_be_person(request) is not None:
+        return RedirectResponse(own_page(next), 303)
+    return page(request, "sign_in.html", next=next, ways=ways(), wrong="")
+
+
+@router.post("/sign-in")
+async def sign_in(request: Request, context: Ctx) -> Response:
+    """A session for who holds a key."""
+    form = await request.form()
+    key, asked = (str(form.get(name, "")) for name in ("key", "next"))
+
+    def opened() -> str:
+        try:
+            identity = api.identify(key.strip(), store=context.store, access=context.access)
+        except NotIdentified as error:
+            raise rate_limits.refused(request, context.access, error) from None
+        request.state.caller = identity
+        return api.open_session(identity, store=context.store, access=context.access)
+
+    try:
+        token = await run_in_threadpool(opened)
+    except NotIdentified as error:
+        return page(request, "sign_in.html", code=401, next=asked, ways=ways(), wrong=f"{error.what}.")
+    response = RedirectResponse(own_page(asked), 303)
+    set_session(request, response, token)
+    return response
+
+
+@router.post("/sign-out")
+def sign_out(request: Request, context: Ctx, fields: Fields) -> Response:
+    api.end_session(token_of(request), access=context.access)
+    response = RedirectResponse("/console/sign-in", 303)
+    drop_session(request, response)
+    return response

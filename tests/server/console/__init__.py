@@ -1,0 +1,1 @@
+"""The console: pages for people who never open Dagster."""
