@@ -1,5 +1,6 @@
 """Check uploads before they are stored: data form, fields that nothing would use, and number of distinct rows."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,9 @@ from ft_assets.workers.datasets.reporting.report import DatasetReport, SplitNumb
 from ft_assets.workers.datasets.split import SIDES, Split, fill_sides, sides_of, units_of
 from ft_resources.errors import BadData
 
-_UNKNOWN = Reason.UNKNOWN_SCHEMA.value
+_UNKNOWN, _WRONG = Reason.UNKNOWN_SCHEMA.value, Reason.WRONG_TYPE.value
+# Where turns and labels are spelt otherwise.
+_SPELT = re.compile(r"(.*\.(role|from|content|value)|.*\[\d+\]|label|messages|conversations)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,7 +89,8 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> Checked:
         check_rows(report)
     except BadData as error:
         # Where only some rows have such fields, a mapping would lose the others.
-        remedy = _mapping_advice(unknown, policy, form) if 2 * reading.bad[_UNKNOWN] > reading.rows else ""
+        unfit = reading.bad[_UNKNOWN] + reading.bad[_WRONG]
+        remedy = _mapping_advice(unknown, policy, form) if unknown and 2 * unfit > reading.rows else ""
         if not remedy:
             raise
         raise BadData(error.what, where=error.where, remedy=remedy) from None
@@ -180,8 +184,13 @@ def _named(sides: np.ndarray) -> set[str]:
 
 
 def _unknown(lines: bytes, parsed: Parsed) -> Iterator[dict[str, Any]]:
-    """The rows of a chunk whose fields fit no form."""
-    places = [bad["row"] - 1 for bad in parsed.bad.to_pylist() if bad["reason"] == _UNKNOWN]
+    """The rows of a chunk whose fields fit no form, or whose turns or labels are spelt as no form has them."""
+    places = [
+        bad["row"] - 1
+        for bad in parsed.bad.to_pylist()
+        if bad["reason"] == _UNKNOWN or (bad["reason"] == _WRONG and _SPELT.fullmatch(bad["field"]))
+    ]
     if places:
-        pieces = lines.split(b"\n")
+        # What is after the last of them stays in one piece.
+        pieces = lines.split(b"\n", places[-1] + 1)
         yield from (decode_line(pieces[place], ended=True) for place in places)

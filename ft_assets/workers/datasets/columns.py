@@ -49,6 +49,9 @@ TURN_COLUMNS = ("messages", "chosen", "rejected")
 BAD_ROWS = pa.schema([("row", pa.int64()), ("reason", pa.string()), ("field", pa.string()), ("problem", pa.string())])
 """Rows that cannot be used; ``problem`` never quotes the row's text."""
 
+LISTED_BAD = 200
+"""Of each reason, so many bad rows are kept: as many as a report lists. The others are counted."""
+
 
 def map_texts(examples: pa.RecordBatch, change: Callable[[pa.Array], pa.Array]) -> pa.RecordBatch:
     """``examples`` with ``change`` (string array to string array of equal length) applied to all their texts.

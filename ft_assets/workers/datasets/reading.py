@@ -88,11 +88,13 @@ class Reading:
 
     def _count(self, spool: Spool, first_row: int, too_long: Sequence[int], notes: dict[str, Any]) -> int:
         offset = first_row - 1
+        self.bad.update({Reason.TOO_LONG.value: len(too_long)} if too_long else {})
         for row in too_long:
-            self._bad(spool, offset + row, Reason.TOO_LONG, f"the row is longer than {ROW_BYTES >> 20} MiB")
+            self._note(spool, offset + row, Reason.TOO_LONG, f"the row is longer than {ROW_BYTES >> 20} MiB")
+        self.bad.update(notes["bad_rows"])
         for bad in notes["bad"]:
             detail = f"{bad['field']}: {bad['problem']}" if bad["field"] else bad["problem"]
-            self._bad(spool, offset + bad["row"], bad["reason"], detail)
+            self._note(spool, offset + bad["row"], bad["reason"], detail)
         rows: int = notes["rows"] + len(too_long)
         self.rows += rows
         self.forms.update(notes["forms"])
@@ -100,8 +102,7 @@ class Reading:
         self.normalized += notes["normalized"]
         return rows
 
-    def _bad(self, spool: Spool, row: int, reason: str, detail: str) -> None:
-        self.bad[reason] += 1
+    def _note(self, spool: Spool, row: int, reason: str, detail: str) -> None:
         listed = self.bad_notes.setdefault(reason, [])
         if len(listed) < LISTED_NOTES:
             listed.append(Note(place=Place(file=spool.name, row=row), detail=detail))

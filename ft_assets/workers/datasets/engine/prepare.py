@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ft_assets.workers.datasets.similarity.ngrams import GramIndex
 
 # Raise it when a kernel's output changes for the same lines: it is part of every cache key.
-KERNELS_VERSION = "8"
+KERNELS_VERSION = "9"
 _EVERY_TYPE = PersonalDataSettings(action="scrub")
 NOTES = b"ft.notes"
 
@@ -48,6 +48,7 @@ class PrepareSettings:
     def key(self) -> str:
         """Digest of everything that decides a chunk's result, except its lines."""
         used = {name: self.policy[name] for name in ("form", "fields", "personal_data", "quality")}
+        used |= {name: self.policy[name] for name in ("turns", "labels") if name in self.policy}
         near = self.policy["duplicates"]["near"] != "off"
         return digest(
             {
@@ -101,7 +102,7 @@ def leak_columns(examples: pa.RecordBatch, texts: pa.StringArray, index: str | N
 
 
 def notes_of(schema: pa.Schema) -> dict[str, Any]:
-    """The notes that ``prepare`` left for the report: rows, forms, unused, normalized, personal, bad."""
+    """The notes that ``prepare`` left for the report: rows, forms, unused, normalized, personal, bad, bad_rows."""
     return json.loads(schema.metadata[NOTES])
 
 

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ft_assets.settings.catalogue.forms import GUESSED
 from ft_assets.settings.dataset.forms import FormSettings
-from ft_assets.workers.datasets.columns import BAD_ROWS, EXAMPLES, TURN, WEIGHT, with_weight
+from ft_assets.workers.datasets.columns import EXAMPLES, TURN, WEIGHT, with_weight
+from ft_assets.workers.datasets.forms.bad_rows import BadRows
 from ft_assets.workers.datasets.forms.convert import Converted, convert
 from ft_assets.workers.datasets.forms.decode import decode_line
 from ft_assets.workers.datasets.forms.fast import Plain, read_plain
@@ -21,6 +23,8 @@ from ft_assets.workers.datasets.forms.turns import Turn
 
 MAX_UNUSED = 50
 OTHER_FIELDS = "(other fields)"
+# Lines that are read together: a chunk may have millions of short ones, and a line takes hundreds of bytes meanwhile.
+_LINES = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +33,8 @@ class Parsed:
 
     Args:
         examples: in EXAMPLES, with WEIGHT if the form says so; ``row`` counts lines from 1.
-        bad: rows that cannot be used, in BAD_ROWS.
+        bad: the first rows of each reason that cannot be used, in BAD_ROWS.
+        bad_rows: number of rows that cannot be used, by reason.
         rows: number of lines that were not blank.
         forms: number of examples by form.
         unused: number of examples by unused field; names that are not plain words are counted as one.
@@ -38,6 +43,7 @@ class Parsed:
 
     examples: pa.RecordBatch
     bad: pa.RecordBatch
+    bad_rows: dict[str, int]
     rows: int
     forms: dict[str, int]
     unused: dict[str, int]
@@ -52,6 +58,7 @@ def notes_of_parsed(parsed: Parsed) -> dict[str, Any]:
         "unused": parsed.unused,
         "normalized": parsed.normalized,
         "bad": parsed.bad.to_pylist(),
+        "bad_rows": parsed.bad_rows,
     }
 
 
@@ -63,18 +70,43 @@ def parse_lines(lines: bytes, form: FormSettings, *, ended: bool) -> Parsed:
         form: how rows are read.
         ended: whether the last line must end in a line end; without one, the file may have been truncated there.
     """
-    pieces = lines.split(b"\n")
-    with _without_collections():
-        plain = read_plain(pieces, form) if form.form in ("auto", *GUESSED) else Plain(left=list(range(len(pieces))))
-        rest = _read_rows(pieces, plain.left, form, ended=ended)
-        batches = plain.examples
-        if rest.kept or not batches:
-            batches = [*batches, to_examples(rest.numbers, rest.kept, form)]
-    examples = batches[0]
-    if len(batches) > 1:
-        examples = pa.concat_batches(batches)
-        examples = examples.take(pa.array(np.argsort(examples.column("row").to_numpy())))
-    return _parsed(rest, examples, plain.forms, plain.unused, plain.normalized)
+    rows, batches = _Rows(), []
+    for first, pieces, last in _line_groups(lines):
+        with _without_collections():
+            plain = (
+                read_plain(pieces, form) if form.form in ("auto", *GUESSED) else Plain(left=list(range(len(pieces))))
+            )
+            rest = _read_rows(pieces, plain.left, form, rows, first=first, ended=ended or not last)
+        rows.forms += plain.forms
+        rows.unused += plain.unused
+        rows.normalized += plain.normalized
+        batches.append(_in_order([_moved(batch, first) for batch in plain.examples], rest))
+    return _parsed(rows, pa.concat_batches(batches) if len(batches) > 1 else batches[0])
+
+
+def _line_groups(lines: bytes) -> Iterator[tuple[int, list[bytes], bool]]:
+    """(lines before, lines without their line feeds, whether they are the last) of _LINES lines each."""
+    first, rest = 0, lines
+    while True:
+        *pieces, rest = rest.split(b"\n", _LINES)
+        if len(pieces) < _LINES:
+            yield first, [*pieces, rest], True
+            return
+        yield first, pieces, False
+        first += _LINES
+
+
+def _moved(batch: pa.RecordBatch, lines: int) -> pa.RecordBatch:
+    """``batch`` with row numbers as after so many more lines."""
+    return batch.set_column(0, batch.schema.field(0), pc.add(batch.column("row"), lines)) if lines else batch
+
+
+def _in_order(plain: list[pa.RecordBatch], rest: pa.RecordBatch) -> pa.RecordBatch:
+    batches = [*plain, rest] if rest.num_rows or not plain else plain
+    if len(batches) == 1:
+        return batches[0]
+    examples = pa.concat_batches(batches)
+    return examples.take(pa.array(np.argsort(examples.column("row").to_numpy())))
 
 
 @contextmanager
@@ -91,49 +123,54 @@ def _without_collections() -> Iterator[None]:
 
 def parse_slowly(lines: bytes, form: FormSettings, *, ended: bool) -> Parsed:
     """``parse_lines``, row by row in Python."""
-    pieces = lines.split(b"\n")
-    rows = _read_rows(pieces, range(len(pieces)), form, ended=ended)
-    return _parsed(rows, to_examples(rows.numbers, rows.kept, form), Counter(), Counter(), 0)
+    pieces, rows = lines.split(b"\n"), _Rows()
+    examples = _read_rows(pieces, range(len(pieces)), form, rows, first=0, ended=ended)
+    return _parsed(rows, examples)
 
 
 @dataclass(kw_only=True, slots=True)
 class _Rows:
-    """Rows as read by the reference path; ``numbers`` are the row numbers of the kept ones."""
+    """What was counted in the rows so far, and the bad ones."""
 
-    numbers: list[int] = field(default_factory=list)
-    kept: list[Converted] = field(default_factory=list)
-    bad: list[dict[str, object]] = field(default_factory=list)
+    bad: BadRows = field(default_factory=BadRows)
+    forms: Counter[str] = field(default_factory=Counter)
+    unused: Counter[str] = field(default_factory=Counter)
+    normalized: int = 0
 
 
-def _read_rows(pieces: Sequence[bytes], places: Iterable[int], form: FormSettings, *, ended: bool) -> _Rows:
-    """The rows in the ``pieces`` at ``places`` (0-based)."""
-    rows = _Rows()
+def _read_rows(
+    pieces: Sequence[bytes], places: Iterable[int], form: FormSettings, rows: _Rows, *, first: int, ended: bool
+) -> pa.RecordBatch:
+    """The examples in the ``pieces`` at ``places`` (0-based), read by the reference path and counted in ``rows``.
+
+    ``first`` is the number of lines before; ``ended``: whether the last piece had its line end, or needs none.
+    """
+    numbers: list[int] = []
+    kept: list[Converted] = []
     for place in places:
         line = pieces[place]
         if not line.strip():
             continue
         try:
-            rows.kept.append(convert(decode_line(line, ended=ended or place < len(pieces) - 1), form))
-            rows.numbers.append(place + 1)
-        except RowProblem as bad:
-            words = {"reason": bad.reason.value, "field": bad.field, "problem": bad.problem}
-            rows.bad.append({"row": place + 1, **words})
-    return rows
+            kept.append(convert(decode_line(line, ended=ended or place < len(pieces) - 1), form))
+            numbers.append(first + place + 1)
+        except RowProblem as problem:
+            rows.bad.add(first + place + 1, problem)
+    rows.forms.update(row.form for row in kept)
+    rows.unused.update(name for row in kept for name in row.unused)
+    rows.normalized += sum(row.changed for row in kept)
+    return to_examples(numbers, kept, form)
 
 
-def _parsed(
-    rows: _Rows, examples: pa.RecordBatch, forms: Counter[str], unused: Counter[str], normalized: int
-) -> Parsed:
-    """The result for ``rows`` together with the counts of rows that were read elsewhere."""
-    forms = forms + Counter(row.form for row in rows.kept)
-    unused = unused + Counter(name for row in rows.kept for name in row.unused)
+def _parsed(rows: _Rows, examples: pa.RecordBatch) -> Parsed:
     return Parsed(
         examples=examples,
-        bad=pa.RecordBatch.from_pylist(rows.bad, schema=BAD_ROWS),
-        rows=examples.num_rows + len(rows.bad),
-        forms=dict(sorted(forms.items())),
-        unused=_listed(unused),
-        normalized=normalized + sum(row.changed for row in rows.kept),
+        bad=rows.bad.listed(),
+        bad_rows=dict(sorted(rows.bad.counts.items())),
+        rows=examples.num_rows + rows.bad.counts.total(),
+        forms=dict(sorted(rows.forms.items())),
+        unused=_listed(rows.unused),
+        normalized=rows.normalized,
     )
 
 
