@@ -1,7 +1,6 @@
 """Over many random requests, no tenant sees an id of another, changes anything of it, or makes the server fail."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -24,9 +23,7 @@ _SECRET = re.compile(r"[0-9a-f]{24,64}|zanzibar[a-z]*|zebra|acme\.[a-z0-9.-]+")
 
 
 @pytest.fixture
-def asked(
-    adapters: list[Artifact], served: FastAPI, access: api.Access, project: Project
-) -> Iterator[dict[str, TestClient]]:
+def asked(adapters: list[Artifact], served: FastAPI, access: api.Access, project: Project) -> dict[str, TestClient]:
     """Two administrators' clients, by tenant."""
     context = served.state.context
     with (project.folder / "tenants.yaml").open("a") as file:
@@ -38,7 +35,7 @@ def asked(
         _, key = api.create_key(tenant, role="admin", access=access, actor="root")
         headers = {"authorization": f"Bearer {key}"}
         clients[tenant] = TestClient(served, base_url="http://127.0.0.1", headers=headers)
-    yield clients
+    return clients
 
 
 def test_a_tenant_learns_nothing_of_another_and_changes_nothing_of_it(

@@ -9,8 +9,10 @@ import pytest
 from openai import Stream
 from openai.types.fine_tuning import FineTuningJobEvent
 
+from ft_assets import api
 from ft_assets.records.submissions import SubmissionStatus, finish
-from ft_assets.server import streams
+from ft_assets.server import event_pages, streams
+from ft_resources.errors import DatabaseUnavailable
 from tests.e2e.project import Project
 from tests.server.conftest import Client, settled, submission_of, upload
 from tests.server.test_openai_client import ADAPTER
@@ -71,3 +73,36 @@ def test_another_tenant_s_events_are_not_heard(project: Project, client: Client)
     job = acme.fine_tuning.jobs.create(model="tiny", training_file=upload(acme, project.dataset())).id
     with pytest.raises(openai.NotFoundError):
         listen(globex, job)
+
+
+def test_a_revoked_key_ends_what_it_listens_to(
+    project: Project, client: Client, access: api.Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_pages, "_STREAMS", streams.Streams(identify_every_s=0.5))
+    acme, other = client(timeout=60), client(timeout=60)
+    job = settled(acme, acme.fine_tuning.jobs.create(model="tiny", training_file=upload(acme, project.dataset())).id)
+    listening, going_on = listen(acme, job.id), listen(other, job.id)
+    next(listening)
+    next(going_on)
+    api.revoke_key(acme.api_key, access=access, actor="root")
+    with pytest.raises(openai.APIError, match="is revoked"):
+        list(listening)
+    finish(project.store, submission_of(project, job), SubmissionStatus.CANCELLED, reason="enough")
+    assert list(going_on)
+
+
+def test_a_database_that_does_not_answer_ends_no_stream(
+    project: Project, client: Client, access: api.Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_pages, "_STREAMS", streams.Streams(identify_every_s=0.2))
+    acme = client(timeout=60)
+    job = settled(acme, acme.fine_tuning.jobs.create(model="tiny", training_file=upload(acme, project.dataset())).id)
+    listening = listen(acme, job.id)
+    next(listening)
+
+    def away(_: str) -> None:
+        raise DatabaseUnavailable("the access database does not answer")
+
+    monkeypatch.setattr(access, "identify", away)
+    finish(project.store, submission_of(project, job), SubmissionStatus.CANCELLED, reason="enough")
+    assert list(listening)
