@@ -12,8 +12,13 @@ app = typer.Typer(no_args_is_help=True, help="Keys of the HTTP API.")
 
 @app.command("create")
 def create(
-    tenant: Annotated[str, typer.Argument(help="Whose data and models it opens.")],
-    role: Annotated[str, typer.Option(help="viewer reads, member trains, promoter decides, admin deletes.")] = "member",
+    tenant: Annotated[str, typer.Argument(help="Whose data and models it opens; shared for the role platform.")],
+    role: Annotated[
+        str,
+        typer.Option(
+            help="viewer reads, member trains, promoter decides, admin deletes and makes keys; platform: all tenants'."
+        ),
+    ] = "member",
     name: Annotated[str, typer.Option(help="Whom or what it is for; records name it.")] = "",
     expires: Annotated[str, typer.Option(help="A number and h, d or w, such as 90d; never where not given.")] = "",
 ) -> None:

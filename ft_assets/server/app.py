@@ -7,7 +7,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import RedirectResponse
 
 from ft_assets.api import Access, Orchestrator
-from ft_assets.server import event_pages, files, jobs, models, platform, uploads
+from ft_assets.server import event_pages, files, jobs, keys, models, platform, uploads
 from ft_assets.server.audit import add_audit
 from ft_assets.server.body_limit import BodyLimit
 from ft_assets.server.console.app import console_app
@@ -50,8 +50,8 @@ def api_app(
         orchestrator=orchestrator,
     )
     app.state.context = context
-    for router in (files.router, uploads.router, jobs.router, event_pages.router, models.router, platform.router):
-        app.include_router(router)
+    for part in (files, uploads, jobs, event_pages, models, platform, keys):
+        app.include_router(part.router)
     app.mount("/console", console_app(context))
     for path in ("/", "/console"):
         app.add_route(path, _to_console)

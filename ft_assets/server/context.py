@@ -43,7 +43,7 @@ def caller_of(request: Request, authorization: Annotated[str, Header()] = "") ->
     """Who asks. Raises NotIdentified without a valid API key, and TooManyRequests."""
     context = context_of(request)
     try:
-        found = _identified(context, authorization)
+        found = identified(context, authorization)
     except NotIdentified as error:
         raise rate_limits.refused(request, context.access, error) from None
     request.state.caller = found
@@ -51,7 +51,8 @@ def caller_of(request: Request, authorization: Annotated[str, Header()] = "") ->
     return found
 
 
-def _identified(context: Context, authorization: str) -> Identity:
+def identified(context: Context, authorization: str) -> Identity:
+    """Who holds the key in the header ``authorization``. Raises NotIdentified."""
     scheme, _, key = authorization.partition(" ")
     if scheme.lower() != "bearer" or not key:
         raise NotIdentified(
@@ -72,8 +73,16 @@ def at_least(role: Role) -> Any:
     return Depends(permitted)
 
 
+def _administrator(caller: Annotated[Identity, Depends(caller_of)]) -> Identity:
+    if caller.role != "platform":
+        api.require_role(caller.role, "admin")
+    return caller
+
+
 Ctx = Annotated[Context, Depends(context_of)]
 Viewer = Annotated[Identity, at_least("viewer")]
 Member = Annotated[Identity, at_least("member")]
 Promoter = Annotated[Identity, at_least("promoter")]
 Admin = Annotated[Identity, at_least("admin")]
+Administrator = Annotated[Identity, Depends(_administrator)]
+"""A tenant's admin, or the platform's own, whose tenant is none."""

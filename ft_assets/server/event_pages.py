@@ -1,5 +1,6 @@
 """``/v1/fine_tuning/jobs/{id}/events``: what happened in a job, in pages or as it happens."""
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header
@@ -8,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from ft_assets import api
-from ft_assets.server.context import Ctx, Viewer
+from ft_assets.server.context import Ctx, Viewer, identified
 from ft_assets.server.events import events_of
 from ft_assets.server.names import JOB
 from ft_assets.server.pages import After, Limit, beyond, page_of
@@ -27,6 +28,7 @@ async def list_events(
     limit: Limit = 20,
     stream: bool = False,
     last_event_id: Annotated[str, Header(max_length=200)] = "",
+    authorization: Annotated[str, Header()] = "",
 ) -> dict[str, Any] | Response:
     """What happened, the newest first; with ``stream`` as server-sent events, the oldest first, until the job ends."""
     name = job_id.removeprefix(JOB)
@@ -37,6 +39,7 @@ async def list_events(
 
     events = {event["id"]: event for event in await run_in_threadpool(look)}
     if stream:
-        lines = _STREAMS.events(context, caller.tenant, name, after or last_event_id)
+        again = partial(identified, context, authorization)
+        lines = _STREAMS.events(context, caller.tenant, name, after or last_event_id, identify=again)
         return StreamingResponse(lines, media_type="text/event-stream", headers={"cache-control": "no-store"})
     return page_of(beyond(list(events)), events.get, prefix="", after=after, limit=limit)

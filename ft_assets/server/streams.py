@@ -3,7 +3,8 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
 
@@ -11,35 +12,44 @@ from starlette.concurrency import run_in_threadpool
 
 from ft_assets import api
 from ft_assets.server.context import Context
+from ft_assets.server.errors import error_object
 from ft_assets.server.events import events_of
 from ft_assets.server.jobs import ENDED, status_of
-from ft_resources.errors import UserError
+from ft_resources.errors import NotIdentified, UserError
 
 _LOG = logging.getLogger(__name__)
 _EVERY_S = 1.0
 # Proxies close connections on which nothing comes.
 _ALIVE_S = 15.0
-_ALIVE = ": \n\n"
+# Without an empty line, after which OpenAI's client would read an event without data.
+_ALIVE = ":\n"
 
 
 class Streams:
     """What this server's clients listen to. A job is read while somebody does."""
 
-    def __init__(self, every_s: float = _EVERY_S) -> None:
-        self._every_s = every_s
+    def __init__(self, every_s: float = _EVERY_S, identify_every_s: float = _ALIVE_S) -> None:
+        self._every_s, self._identify_every_s = every_s, identify_every_s
         self._jobs: dict[tuple[str, str], _Job] = {}
 
-    async def events(self, context: Context, tenant: str, job_id: str, after: str = "") -> AsyncIterator[str]:
+    async def events(
+        self, context: Context, tenant: str, job_id: str, after: str = "", *, identify: Callable[[], object]
+    ) -> AsyncIterator[str]:
         """The job's events as lines of the protocol, the oldest first, those after the event ``after`` where it is
-        given; it ends with the job."""
+        given; it ends with the job, or within 15 seconds after ``identify`` raises NotIdentified."""
         key = (tenant, job_id)
         job = self._jobs.setdefault(key, _Job())
         job.listeners += 1
         if job.reading is None:
             job.reading = asyncio.create_task(self._read(context, tenant, job_id, job))
         try:
-            place = 0
+            place, looked_at = 0, time.monotonic()
             while True:
+                if time.monotonic() - looked_at >= self._identify_every_s:
+                    looked_at = time.monotonic()
+                    if error := await _no_longer(identify):
+                        yield f"event: error\ndata: {json.dumps(error)}\n\n"
+                        return
                 news = job.events[place:]
                 place += len(news)
                 if after and any(event["id"] == after for event in news):
@@ -52,7 +62,7 @@ class Streams:
                     return
                 try:
                     async with job.changed:
-                        await asyncio.wait_for(job.changed.wait_for(partial(job.beyond, place)), _ALIVE_S)
+                        await asyncio.wait_for(job.changed.wait_for(partial(job.beyond, place)), self._identify_every_s)
                 except TimeoutError:
                     yield _ALIVE
         finally:
@@ -94,6 +104,18 @@ class _Job:
     def beyond(self, place: int) -> bool:
         """Whether there is something to tell to whom heard ``place`` events."""
         return self.ended or len(self.events) > place
+
+
+async def _no_longer(identify: Callable[[], object]) -> dict[str, Any] | None:
+    """The error for whoever listens and may not any more; None for the others."""
+    try:
+        await run_in_threadpool(identify)
+    except NotIdentified as error:
+        return error_object(f"{error.what}. {error.remedy}", code="invalid_api_key")
+    except UserError as error:
+        # A database that does not answer ends nothing.
+        _LOG.warning("who listens cannot be identified again: %s", error)
+    return None
 
 
 def _look(context: Context, tenant: str, job_id: str) -> tuple[list[dict[str, Any]], bool]:
