@@ -12,13 +12,17 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
 State = Literal["works", "imports", "needs a GPU", "not installed", "broken"]
+_UNTRIED = "not tried: no GPU"
+# What imports say that ask for a GPU's driver: the dynamic linker, Triton, and PyTorch.
+_NO_DRIVER = ("libcuda.so", "active drivers", "no NVIDIA driver")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
     """An optional kernel on this machine. ``detail`` says what is wrong with a broken one.
 
-    ``imports``: it is there, and nothing here tries it; Transformers takes it for the layers that it serves.
+    ``imports``: it is there, and is not tried, as there is no GPU. ``needs a GPU``: without one it cannot even be
+    imported.
     """
 
     name: str
@@ -30,14 +34,14 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class _Kernel:
-    """``attempt(device)`` raises if the kernel does not work; None if it is only imported."""
+    """``attempt(device)`` raises if the kernel does not work; ``gpu``: whether it needs one."""
 
     name: str
     serves: str
     package: str
     module: str
+    attempt: Callable[[Any], object]
     gpu: bool = True
-    attempt: Callable[[Any], object] | None = None
 
 
 def find_kernels() -> Iterator[Found]:
@@ -59,16 +63,16 @@ def _try(kernel: _Kernel, device: Any) -> tuple[State, str]:
     try:
         import_module(kernel.module)
         if kernel.gpu and device.type != "cuda":
-            return "needs a GPU", ""
-        if kernel.attempt is None:
-            return "imports", ""
+            return "imports", _UNTRIED
         kernel.attempt(device)
     except ModuleNotFoundError as error:
         # A module that is there may miss another.
         missing = (error.name or "").partition(".")[0] == kernel.module.partition(".")[0]
         return ("not installed", "") if missing else ("broken", str(error))
     except Exception as error:  # Kernels raise what they like on a machine that they do not know.
-        return "broken", f"{type(error).__name__}: {error}".splitlines()[0]
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        driver = kernel.gpu and device.type != "cuda" and any(each in reason for each in _NO_DRIVER)
+        return ("needs a GPU" if driver else "broken"), reason
     return "works", ""
 
 
@@ -115,6 +119,30 @@ def _compiled(device: Any) -> None:
     compiled = torch.compile(lambda values: (values.sin() + 1).sum())
     values = torch.arange(8.0, device=device)
     torch.testing.assert_close(compiled(values), (values.sin() + 1).sum())
+
+
+def _causal_convolution(device: Any) -> None:
+    from ft_assets.workers.training.kernel_trials import causal_convolution
+
+    causal_convolution(device)
+
+
+def _state_space(device: Any) -> None:
+    from ft_assets.workers.training.kernel_trials import state_space
+
+    state_space(device)
+
+
+def _gated_delta_rule(device: Any) -> None:
+    from ft_assets.workers.training.kernel_trials import gated_delta_rule
+
+    gated_delta_rule(device)
+
+
+def _engine(device: Any) -> None:
+    from ft_assets.workers.training.distributed.trial import try_engine
+
+    try_engine(device)
 
 
 def _four_bit(device: Any) -> None:
@@ -169,8 +197,10 @@ _KERNELS = (
     _Kernel(name="torchao, 8-bit floats", serves="training.precision: fp8, from compute capability 8.9 on",
             package="torchao", module="torchao.float8", attempt=_eight_bit_products),
     _Kernel(name="DeepSpeed", serves="hardware.sharding: zero1, zero2, zero3", package="deepspeed",
-            module="deepspeed", gpu=False),
-    _Kernel(name="causal-conv1d", serves=_LAYERS, package="causal-conv1d", module="causal_conv1d"),
-    _Kernel(name="mamba-ssm", serves=_LAYERS, package="mamba-ssm", module="mamba_ssm"),
-    _Kernel(name="flash-linear-attention", serves=_LAYERS, package="flash-linear-attention", module="fla"),
+            module="deepspeed", gpu=False, attempt=_engine),
+    _Kernel(name="causal-conv1d", serves=_LAYERS, package="causal-conv1d", module="causal_conv1d",
+            attempt=_causal_convolution),
+    _Kernel(name="mamba-ssm", serves=_LAYERS, package="mamba-ssm", module="mamba_ssm", attempt=_state_space),
+    _Kernel(name="flash-linear-attention", serves=_LAYERS, package="flash-linear-attention", module="fla",
+            attempt=_gated_delta_rule),
 )  # fmt: skip

@@ -40,11 +40,11 @@ class Zero(Sharding):
         if self._stage != 3:
             yield {}
             return
-        _deepspeed(self._device)
+        load_deepspeed(self._device)
         from transformers.integrations.deepspeed import HfDeepSpeedConfig, unset_hf_deepspeed_config
 
         # Transformers uses it for as long as it exists.
-        config = HfDeepSpeedConfig({**_config(self._stage, self._device), "bf16": {"enabled": self._half}})
+        config = HfDeepSpeedConfig({**engine_config(self._stage, self._device), "bf16": {"enabled": self._half}})
         try:
             yield {}
         finally:
@@ -54,8 +54,8 @@ class Zero(Sharding):
     def wrap(self, accelerator: Any, model: Any, optimizer: Any, max_grad_norm: float) -> tuple[Any, "ZeroOptimizer"]:
         """An engine, and the optimizer as on one process. ``optimizer`` becomes the engine's."""
         groups = [{**group, "params": list(group["params"])} for group in optimizer.param_groups]
-        config = {**_config(self._stage, self._device), "gradient_clipping": max_grad_norm}
-        engine, *_ = _deepspeed(self._device).initialize(
+        config = {**engine_config(self._stage, self._device), "gradient_clipping": max_grad_norm}
+        engine, *_ = load_deepspeed(self._device).initialize(
             model=computing(accelerator, model), optimizer=optimizer, config=config
         )
         return engine, ZeroOptimizer(engine, groups)
@@ -235,7 +235,7 @@ def _set_moment(parameter: Any, name: str, value: torch.Tensor) -> None:
         safe_set_full_optimizer_state(parameter, value, name)
 
 
-def _config(stage: int, device: str) -> dict[str, Any]:
+def engine_config(stage: int, device: str) -> dict[str, Any]:
     """The engine's settings, in DeepSpeed's format (https://www.deepspeed.ai/docs/config-json/)."""
     return {
         # We handle steps, micro-batches and their weights.
@@ -255,7 +255,7 @@ def _config(stage: int, device: str) -> dict[str, Any]:
     }
 
 
-def _deepspeed(device: str) -> Any:
+def load_deepspeed(device: str) -> Any:
     """The library, which chooses its device at import; set to compile nothing and to be quiet."""
     os.environ["DS_ACCELERATOR"] = device
     import deepspeed

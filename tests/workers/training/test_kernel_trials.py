@@ -1,0 +1,168 @@
+"""Optional kernels of layers are held to plain PyTorch, forward and backward: wrong numbers are told as broken."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from transformers.models.mamba2 import modeling_mamba2
+from transformers.models.qwen3_next import modeling_qwen3_next
+from typer.testing import CliRunner
+
+from ft_assets.cli.main import app
+from ft_assets.workers.training import kernel_trials, kernels
+from ft_assets.workers.training.distributed.trial import try_engine
+
+CPU = torch.device("cpu")
+# What Transformers computes without these kernels. Taken here: later imports would find the fakes below.
+_CONVOLUTION = modeling_qwen3_next.causal_conv1d_fn.__wrapped__
+_RULE = modeling_qwen3_next.torch_chunk_gated_delta_rule.__wrapped__
+_SCAN = modeling_mamba2.mamba2_chunk_scan.__wrapped__
+Change = Callable[[torch.Tensor], torch.Tensor]
+
+
+def convolution(change: Change) -> Callable[..., Any]:
+    return lambda x, weight, bias, activation: change(_CONVOLUTION(x, weight, bias, activation))
+
+
+def scan(change: Change) -> Callable[..., Any]:
+    def kernel(*args: Any, chunk_size: int, **kwargs: Any) -> torch.Tensor:
+        return change(_SCAN(*args, chunk_size, **kwargs))
+
+    return kernel
+
+
+def rule(change: Change) -> Callable[..., Any]:
+    return lambda *args, **kwargs: (change(_RULE(*args, **kwargs)[0]), None)
+
+
+# Of each trial: the module that its kernel is in, the kernel's name, and how a fake is made.
+TRIALS: dict[str, tuple[str, str, Callable[[Change], Callable[..., Any]]]] = {
+    "causal-conv1d": ("causal_conv1d", "causal_conv1d_fn", convolution),
+    "mamba-ssm": ("mamba_ssm.ops.triton.ssd_combined", "mamba_chunk_scan_combined", scan),
+    "flash-linear-attention": ("fla.ops.gated_delta_rule", "chunk_gated_delta_rule", rule),
+}
+KERNELS = {kernel.name: kernel for kernel in kernels._KERNELS}
+
+
+class WrongBackwards(torch.autograd.Function):
+    """Gives what it gets, and halves its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient / 2
+
+
+def install(monkeypatch: pytest.MonkeyPatch, name: str, kernel: Callable[..., Any]) -> None:
+    module, function, _ = TRIALS[name]
+    parts = module.split(".")
+    for depth in range(1, len(parts) + 1):
+        monkeypatch.setitem(sys.modules, ".".join(parts[:depth]), ModuleType(".".join(parts[:depth])))
+    monkeypatch.setattr(sys.modules[module], function, kernel, raising=False)
+
+
+def tried(name: str) -> tuple[str, str]:
+    """As on a machine whose GPU computes what its CPU does."""
+    kernel = KERNELS[name]
+    found = kernels._try(
+        kernels._Kernel(
+            name=name,
+            serves=kernel.serves,
+            package=kernel.package,
+            module=kernel.module,
+            attempt=kernel.attempt,
+            gpu=False,
+        ),
+        CPU,
+    )
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("name", TRIALS)
+def test_a_kernel_that_computes_what_plain_pytorch_does_works(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, name, TRIALS[name][2](lambda found: found))
+    assert tried(name) == ("works", "")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda found: found * 1.2,
+        lambda found: torch.full_like(found, torch.nan) + 0 * found,
+        WrongBackwards.apply,
+    ],
+    ids=["numbers", "nan", "gradients"],
+)
+@pytest.mark.parametrize("name", TRIALS)
+def test_a_kernel_with_wrong_numbers_or_wrong_gradients_is_broken(
+    name: str, change: Change, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, name, TRIALS[name][2](change))
+    assert tried(name) == ("broken", "ValueError: its results are not those of a plain computation")
+
+
+@pytest.mark.parametrize("name", TRIALS)
+def test_a_kernel_that_raises_is_told_with_its_cause(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("CUDA error: no kernel image is available for execution on the device")
+
+    install(monkeypatch, name, fail)
+    state, why = tried(name)
+    assert state == "broken"
+    assert why.startswith("RuntimeError: CUDA error: no kernel image")
+
+
+@pytest.mark.parametrize("name", TRIALS)
+def test_without_a_gpu_a_kernel_for_one_is_imported_and_says_that_it_was_not_tried(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, name, TRIALS[name][2](lambda found: found * 2))
+    assert kernels._try(KERNELS[name], CPU) == ("imports", "not tried: no GPU")
+
+
+@pytest.mark.parametrize(("change", "status"), [(lambda found: found, 0), (lambda found: found * 2, 1)])
+def test_ft_kernels_ends_with_status_1_if_numbers_are_wrong(
+    change: Change, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, "mamba-ssm", scan(change))
+    tried_here = kernels._Kernel(
+        name="mamba-ssm", serves="layers", package="p", module="mamba_ssm", attempt=kernel_trials.state_space, gpu=False
+    )
+    monkeypatch.setattr(kernels, "_KERNELS", (tried_here,))
+    run = CliRunner().invoke(app, ["kernels", "--json"])
+    assert run.exit_code == status
+    assert json.loads(run.stdout)[0]["state"] == ("broken" if status else "works")
+
+
+@pytest.mark.subprocess
+def test_deepspeed_s_engine_takes_the_step_of_plain_adamw_in_a_process_of_its_own() -> None:
+    try_engine(CPU)
+    assert not torch.distributed.is_initialized()
+    with pytest.raises(RuntimeError, match="abacus"):
+        try_engine("abacus")  # type: ignore[arg-type]  # a device that is none
+
+
+@pytest.mark.subprocess
+def test_a_step_that_is_not_adamw_s_fails_the_trial_of_deepspeed() -> None:
+    # The plain step comes first, the engine's after it.
+    script = """
+import sys, torch
+from ft_assets.workers.training.distributed.trial import take_a_step
+step, calls = torch.optim.AdamW.step, []
+def once(self, closure=None):
+    calls.append(self)
+    return step(self, closure) if len(calls) == 1 else None
+torch.optim.AdamW.step = once
+take_a_step(torch.device("cpu"))
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert run.returncode == 1
+    assert "ValueError: its results are not those of a plain computation" in run.stderr
