@@ -6,6 +6,7 @@ from ft_assets.settings.dataset.policy import MIN_EXAMPLES
 from ft_assets.workers.datasets.forms.reasons import Reason
 from ft_assets.workers.datasets.intake.file_refusals import SAVE_AS_UTF8
 from ft_assets.workers.datasets.reporting.advice import all_warnings, split_advice
+from ft_assets.workers.datasets.reporting.bad_fields import field_and_problem
 from ft_assets.workers.datasets.reporting.report import DatasetReport, Finding, Note, Step, rows_found
 from ft_resources.errors import BadData
 
@@ -73,7 +74,8 @@ def check_rows(report: DatasetReport) -> None:
         return
     notes = _bad_rows(report)
     first = notes[0]
-    place, problem = _where(first)
+    field, problem = field_and_problem(first.detail, policy)
+    place = f"row {first.place.row}" + (f", {field}" if field else "")
     if policy.on_bad_row == "drop":
         raise BadData(
             f"{bad} of {report.rows_read} rows are bad, more than max_dropped_share ({policy.max_dropped_share:g}) "
@@ -100,15 +102,6 @@ def _bad_rows(report: DatasetReport) -> list[Note]:
     removed = (finding for finding in report.findings("read") if finding.action == "removed")
     notes = [note for finding in removed for note in finding.notes]
     return sorted(notes, key=lambda note: (order.get(note.place.file, 0), note.place.row))
-
-
-def _where(note: Note) -> tuple[str, str]:
-    """Row and field, and the problem, of a bad row's note, whose detail is ``field: problem`` or only the problem."""
-    field, colon, problem = note.detail.partition(": ")
-    # A field is a path such as messages[1].role; a problem that contains a colon has blanks before the colon.
-    if colon and " " not in field:
-        return f"row {note.place.row}, {field}", problem
-    return f"row {note.place.row}", note.detail
 
 
 def _others(report: DatasetReport, notes: list[Note]) -> str:

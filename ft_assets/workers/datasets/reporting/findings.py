@@ -5,6 +5,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from ft_assets.workers.datasets.reporting.bad_fields import field_and_problem
 from ft_assets.workers.datasets.reporting.differences import (
     cut,
     cut_middle,
@@ -54,7 +55,7 @@ def findings_of(
     for step in steps:
         for finding in step.findings:
             if finding.action in actions and finding.count:
-                pairs, details = _pairs(report, step.step, finding, exhibits), _details(report, finding)
+                pairs, details = _pairs(report, step.step, finding, exhibits), _details(report, step.step, finding)
                 found.append(
                     {
                         "words": reason_words(finding.reason),
@@ -87,10 +88,18 @@ def _rows(report: DatasetReport, finding: Finding) -> list[tuple[str, str]]:
     return found
 
 
-def _details(report: DatasetReport, finding: Finding) -> list[tuple[str, str, str]]:
+def _details(report: DatasetReport, step: Step, finding: Finding) -> list[tuple[str, str, str]]:
     """Row, detail and similarity, for the notes that have more than a row."""
-    told = [note for note in finding.notes if note.detail or note.other]
-    return [(place_of(report, note.place), _about(note), _percent(note.similarity)) for note in told[:_SHOWN_DETAILS]]
+    told = [note for note in finding.notes if note.detail or note.other][:_SHOWN_DETAILS]
+    if step == "read":
+        told = [_as_uploaded(note, report) for note in told]
+    return [(place_of(report, note.place), _about(note), _percent(note.similarity)) for note in told]
+
+
+def _as_uploaded(note: Note, report: DatasetReport) -> Note:
+    """The note of a bad row with the upload's own name of the field."""
+    field, problem = field_and_problem(note.detail, report.policy)
+    return note.model_copy(update={"detail": f"{field}: {problem}" if field else problem})
 
 
 def place_of(report: DatasetReport, place: Place) -> str:

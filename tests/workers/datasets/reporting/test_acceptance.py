@@ -47,6 +47,19 @@ def test_a_bad_row_refuses_the_upload_by_row_and_field() -> None:
     assert "on_bad_row: drop" in error.remedy
 
 
+@pytest.mark.parametrize(
+    ("detail", "told"),
+    [
+        ("completion: this text is empty", "Abteilung (neu)"),
+        ("messages[1].role: this text is empty", "Verlauf[1].role"),
+    ],
+)
+def test_a_mapped_field_is_named_as_the_upload_names_it(detail: str, told: str) -> None:
+    policy = DatasetPolicy(fields={"completion": "Abteilung (neu)", "messages": "Verlauf"})
+    error = refusal(report(bad_rows((7, detail)), policy=policy))
+    assert (error.where, error.what) == (f"talks.jsonl, row 7, {told}", "this text is empty")
+
+
 def test_a_problem_without_a_field_is_told_whole() -> None:
     error = refusal(report(bad_rows((3, "this is not JSON: a quote is missing"))))
     assert (error.where, error.what) == ("talks.jsonl, row 3", "this is not JSON: a quote is missing")

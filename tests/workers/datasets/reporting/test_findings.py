@@ -101,6 +101,14 @@ def test_places_are_named_as_the_files_are_and_test_items_as_items() -> None:
     assert "where what about it alike more.csv, row 7 item 4 of mmlu.v1: its question 100 %" in text
 
 
+def test_a_bad_row_is_shown_with_the_upload_s_own_name_of_the_field() -> None:
+    note = Note(place=place(7), detail="completion: this text is empty")
+    found = Finding(reason="empty_text", action="removed", count=1, notes=[note])
+    mapped = report(step("read", found), policy=DatasetPolicy(fields={"completion": "Abteilung"}))
+    assert "Abteilung: this text is empty" in (text := text_of(render_page(mapped, [])))
+    assert "completion: this text is empty" not in text
+
+
 def marked(text: Markup) -> list[str]:
     return re.findall("<mark>(.*?)</mark>", str(text))
 
