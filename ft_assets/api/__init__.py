@@ -159,6 +159,8 @@ if TYPE_CHECKING:
     from ft_assets.api.retention import collects_unreferenced as collects_unreferenced
     from ft_assets.api.retention import retire_datasets as retire_datasets
     from ft_assets.api.retraining import retrain as retrain
+    from ft_assets.api.side_by_side import BothAnswers as BothAnswers
+    from ft_assets.api.side_by_side import answers_side_by_side as answers_side_by_side
     from ft_assets.api.sources import News as News
     from ft_assets.api.sources import Watched as Watched
     from ft_assets.api.sources import news_of_sources as news_of_sources
@@ -232,6 +234,7 @@ _MODULES = {
     "report_pages": "ReportFile report_file",
     "retention": "PlacesCollected collect_leftovers collect_unreferenced collects_unreferenced retire_datasets",
     "retraining": "retrain",
+    "side_by_side": "BothAnswers answers_side_by_side",
     "sources": "News Watched news_of_sources pull_dataset unwatch_dataset watch_dataset watched_datasets",
     "steps": "Step",
     "stopping": "Paused Resumed Stopped cancel end_interrupted pause require_not_paused resume",

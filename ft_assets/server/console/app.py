@@ -16,6 +16,7 @@ from ft_assets.server.console import (
     keys,
     lines,
     notices,
+    oidc,
     report_pages,
     sign_in,
     usage,
@@ -29,6 +30,7 @@ from ft_assets.server.context import Context
 _LOG = logging.getLogger(__name__)
 _PARTS = (
     sign_in,
+    oidc,
     jobs,
     job_results,
     files,

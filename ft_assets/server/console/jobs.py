@@ -54,6 +54,16 @@ def live(request: Request, job_id: str, context: Ctx, person: Viewer) -> Respons
     return response
 
 
+@router.get("/{job_id}/answers")
+def answers(request: Request, job_id: str, context: Ctx, person: Viewer) -> Response:
+    """What base and candidate answer to the same questions."""
+    state = _state(context, person, job_id)
+    if state.settled is None or not state.settled.submission:
+        raise NotFound("nothing was evaluated yet", where="job", remedy="Look again once the job has ended.")
+    found = api.answers_side_by_side(state.settled.dataset, state.settled.recipe, store=context.store)
+    return page(request, "answers.html", job=job_object(state, context), answers=found)
+
+
 @router.post("/{job_id}/cancel")
 def cancel(job_id: str, context: Ctx, person: Member, fields: Fields) -> Response:
     return _act(api.cancel_job, job_id, context, person, orchestrator=context.orchestrator)

@@ -52,7 +52,7 @@ def set_session(request: Request, response: Response, token: str) -> None:
         token,
         max_age=_LIFETIME_S,
         path="/",
-        secure=_by_tls(request),
+        secure=by_tls(request),
         httponly=True,
         # Strict would not be sent on the way back from a sign-in elsewhere.
         samesite="lax",
@@ -60,7 +60,7 @@ def set_session(request: Request, response: Response, token: str) -> None:
 
 
 def drop_session(request: Request, response: Response) -> None:
-    response.delete_cookie(_cookie(request), path="/", secure=_by_tls(request), httponly=True, samesite="lax")
+    response.delete_cookie(_cookie(request), path="/", secure=by_tls(request), httponly=True, samesite="lax")
 
 
 def token_of(request: Request) -> str:
@@ -126,10 +126,11 @@ def _form_token(token: str) -> str:
     return hmac.new(token.encode(), b"form", hashlib.sha256).hexdigest()
 
 
-def _by_tls(request: Request) -> bool:
+def by_tls(request: Request) -> bool:
+    """Whether the browser speaks TLS, with this server or with the proxy before it."""
     # Who says so wrongly harms only themselves: it decides about their own cookie.
     return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
 
 
 def _cookie(request: Request) -> str:
-    return _TLS_NAME if _by_tls(request) else _NAME
+    return _TLS_NAME if by_tls(request) else _NAME

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
@@ -33,9 +34,10 @@ class Way:
     path: str
 
 
-def ways() -> tuple[Way, ...]:
-    """The ways that this server offers beside an API key."""
-    return ()
+def ways(asked: str = "") -> tuple[Way, ...]:
+    """The ways that this server offers beside an API key, for who wants the page ``asked`` afterwards."""
+    name = api.sign_in_name()
+    return (Way(label=name, path=f"/console/oidc?{urlencode({'next': own_page(asked)})}"),) if name else ()
 
 
 def own_page(asked: str) -> str:
@@ -52,7 +54,7 @@ async def home(request: Request) -> Response:
 async def sign_in_page(request: Request, next: str = "") -> Response:
     if await may_be_person(request) is not None:
         return RedirectResponse(own_page(next), 303)
-    return page(request, "sign_in.html", next=next, ways=ways(), wrong="")
+    return page(request, "sign_in.html", next=next, ways=await run_in_threadpool(ways, next), wrong="")
 
 
 @router.post("/sign-in")
@@ -72,7 +74,7 @@ async def sign_in(request: Request, context: Ctx) -> Response:
     try:
         token = await run_in_threadpool(opened)
     except NotIdentified as error:
-        return page(request, "sign_in.html", code=401, next=asked, ways=ways(), wrong=f"{error.what}.")
+        return page(request, "sign_in.html", code=401, next=asked, ways=ways(asked), wrong=f"{error.what}.")
     response = RedirectResponse(own_page(asked), 303)
     set_session(request, response, token)
     return response

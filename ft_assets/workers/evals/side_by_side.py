@@ -1,0 +1,58 @@
+"""The answers of base and candidate to the same holdout rows, from a report's samples."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ft_assets.settings.catalogue.forms import FormName
+from ft_assets.workers.evals.holdout_rows import read_records
+from ft_assets.workers.evals.samples import ITEM_ID, parse_samples
+
+_NEEDED = ("target", "base_answer", "candidate_answer", "base_correct", "candidate_correct")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BothAnswers:
+    """A row's last question, the answer that it has, and what both models say; ``right`` is about the exact match."""
+
+    question: str
+    target: str
+    base: str
+    candidate: str
+    base_right: bool
+    candidate_right: bool
+
+
+def both_answers(samples: bytes, holdout: Path, form: FormName, *, most: int) -> list[BothAnswers]:
+    """At most ``most`` rows, those first on which the models differ; none where no answers were asked for.
+
+    Args:
+        samples: the report's ``samples/holdout.parquet``.
+        holdout: the split whose rows they are.
+    """
+    columns = parse_samples(samples, "samples/holdout.parquet")
+    if not columns.keys() >= set(_NEEDED):
+        return []
+    rows = zip(columns[ITEM_ID], *(columns[name] for name in _NEEDED), strict=True)
+    ordered = sorted(rows, key=lambda row: bool(row[4]) == bool(row[5]))[:most]
+    wanted = {row[0] for row in ordered}
+    questions: dict[str, str] = {}
+    for record in read_records(holdout, form):
+        if record["id"] in wanted:
+            questions[record["id"]] = _last_question(record)
+    return [
+        BothAnswers(
+            question=questions.get(item, ""),
+            target=str(target),
+            base=str(base),
+            candidate=str(candidate),
+            base_right=bool(was),
+            candidate_right=bool(now),
+        )
+        for item, target, base, candidate, was, now in ordered
+    ]
+
+
+def _last_question(record: dict[str, object]) -> str:
+    """The text of the message before the last one."""
+    messages = record.get("messages")
+    return str(messages[-2]["content"]) if isinstance(messages, list) and len(messages) > 1 else ""

@@ -1,0 +1,205 @@
+"""The console in a real browser: the main way, each refusal, and every page for people with weak eyes or a phone."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.server.console.browsing import WIDTHS, Browser
+from tests.server.console.world import World
+from tests.workers.datasets.reporting.browser import chromium, has_chromium, too_wide
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not has_chromium(), reason="needs chromium, chromedriver and selenium"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser(world: World) -> Iterator[Browser]:
+    with chromium() as driver:
+        driver.set_script_timeout(60)
+        yield Browser(driver, world.url)
+
+
+@pytest.fixture(autouse=True)
+def usual(browser: Browser) -> None:
+    browser.looks()
+    browser.errors()
+
+
+def start_a_job(browser: Browser, file: Path, name: str) -> str:
+    """Upload, wizard, start; the job's id."""
+    browser.open("files")
+    browser.choose(file)
+    browser.sees("rows can be used", "#look")
+    browser.press("Upload")
+    browser.sees("Rows and base")
+    browser.press("Next: method")
+    browser.press("Next: recipe")
+    browser.type("#name", name)
+    browser.type("#n_epochs", "2")
+    browser.press("Next: estimate")
+    browser.sees("Training time")
+    browser.press("Start")
+    browser.sees("queued")
+    return browser.driver.current_url.rpartition("/")[2]
+
+
+def test_the_main_way_from_signing_in_to_the_verdict_and_production(world: World, browser: Browser) -> None:
+    browser.sign_in(world.key(role="promoter"))
+    browser.sees("No jobs yet")
+    browser.open("files")
+    browser.choose(world.project.dataset())
+    browser.sees("The 160 rows can be used", "#look")
+    browser.sees("what colour is thing 0?", "#look")
+    job = start_a_job(browser, world.project.dataset(), "colours")
+    training = world.training(job)
+    training.prepare()
+    training.train(10)
+    # Nobody loads the page again: it changes by itself.
+    browser.sees("Step 10 of 40")
+    browser.sees("Step 10: training loss", ".log")
+    first = browser.find(".curve .train").get_attribute("points")
+    training.train(30)
+    browser.sees("Step 30 of 40")
+    assert len(browser.find(".curve .train").get_attribute("points")) > len(first)
+    training.evaluate()
+    browser.sees("General abilities")
+    training.accept()
+    browser.sees("The adapter is there")
+    browser.sees("The job has successfully completed", ".log")
+    browser.press("candidate beside base")
+    browser.sees("what colour is thing 3?")
+    browser.open("lines/acme.colours." + training.submission.recipe.split(".")[-2])
+    browser.sees("Nothing was decided yet")
+    browser.type("#promote-reason", "better on every colour")
+    browser.press("Promote")
+    browser.sees("better on every colour")
+    assert "promotion to dev" in browser.text()
+    assert browser.errors() == []
+
+
+def test_a_rejected_candidate_is_told_with_its_gates_and_what_to_try(world: World, browser: Browser) -> None:
+    browser.sign_in(world.key())
+    job = start_a_job(browser, world.project.dataset(rows=200, name="weak.jsonl"), "weak")
+    training = world.training(job)
+    training.prepare()
+    training.evaluate(good=False)
+    training.reject()
+    browser.sees("The candidate did not pass its gates")
+    browser.sees("What to try")
+    browser.sees("Gain on your task")
+    assert browser.text(".pill.bad") == "failed"
+
+
+def test_a_bad_file_is_told_row_by_row_before_it_is_uploaded(world: World, browser: Browser, tmp_path: Path) -> None:
+    browser.sign_in(world.key("badrows"))
+    rows = world.project.dataset().read_text().splitlines()
+    rows[3] = '{"messages": "none"}'
+    rows[7] = '{"messages": [{"role": "user", "content": "a"}'
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text("\n".join(rows) + "\n")
+    browser.open("files")
+    browser.choose(bad)
+    browser.sees("row 4", "#look")
+    browser.sees("row 8", "#look")
+    assert "This file would be refused" in browser.text("#look")
+    assert "No files yet" in browser.text()
+
+
+def test_a_file_that_is_something_else_is_refused_at_its_choice_and_at_its_upload(
+    world: World, browser: Browser, tmp_path: Path
+) -> None:
+    browser.sign_in(world.key("zips"))
+    other = tmp_path / "rows.jsonl"
+    other.write_bytes(b"PK\x03\x04" + b"x" * 1000)
+    browser.open("files")
+    browser.choose(other)
+    browser.sees("This is a ZIP file, not JSON lines", "#look")
+    browser.press("Upload")
+    browser.sees("This is a ZIP file, not JSON lines", "#look")
+    browser.open("files")
+    browser.sees("No files yet")
+
+
+def test_a_wrong_key_opens_nothing(world: World, browser: Browser) -> None:
+    browser.sign_in("ft-wrong")
+    browser.sees("The API key is not known")
+    browser.open("jobs")
+    browser.sees("Sign in")
+
+
+def test_a_viewer_sees_and_may_not_start(world: World, browser: Browser) -> None:
+    browser.sign_in(world.key("lookers", "viewer"))
+    browser.sees("Your role sees jobs and starts none")
+    browser.open("new")
+    browser.sees("This needs the role member")
+
+
+@pytest.fixture(scope="module")
+def furnished(world: World) -> dict[str, str]:
+    """Every page of a tenant with something on it, by name."""
+    person = world.person("furnished", "admin")
+    file = person.upload(world.project.dataset(rows=180, name="furnished.jsonl"))
+    done, under_way = person.start(file, "done"), ""
+    training = world.training(done, "furnished")
+    training.prepare()
+    training.evaluate()
+    adapter = training.accept()
+    line = "furnished.done." + training.submission.recipe.split(".")[-2]
+    sent = person.send(f"lines/{line}/promote", adapter=str(adapter.address), stage="dev", reason="a look at it")
+    assert sent.status_code == 303, sent.text
+    other = person.upload(world.project.dataset(rows=220, name="other.jsonl"))
+    under_way = person.start(other, "under-way")
+    at_work = world.training(under_way, "furnished")
+    at_work.prepare()
+    at_work.train(20)
+    held = person.upload(world.project.dataset(rows=240, name="held.jsonl"))
+    waiting = person.start(held, "held")
+    world.training(waiting, "furnished").curate(held=("A third of the rows hold names of people.",))
+    rejected = person.start(person.upload(world.project.dataset(rows=260, name="weak.jsonl")), "weak")
+    failed = world.training(rejected, "furnished")
+    failed.prepare()
+    failed.evaluate(good=False)
+    failed.reject()
+    return {
+        "jobs": "jobs",
+        "job under way": f"jobs/{under_way}",
+        "job done": f"jobs/{done}",
+        "job rejected": f"jobs/{rejected}",
+        "job held": f"jobs/{waiting}",
+        "answers": f"jobs/{done}/answers",
+        "files": "files",
+        "base": f"new?file={other}",
+        "method": f"new?file={other}&base=tiny",
+        "recipe": f"new?file={other}&base=tiny&method=dpo",
+        "datasets": "datasets",
+        "dataset": "datasets/furnished.done.v1",
+        "dataset held": "datasets/furnished.held.v1",
+        "adapters": "adapters",
+        "lines": "lines",
+        "line": f"lines/{line}",
+        "usage": "usage",
+        "notices": "notices",
+        "keys": "keys",
+        "error": "datasets/furnished.nothing.v1",
+    }
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("window", WIDTHS)
+def test_every_page_is_accessible_and_fits(
+    world: World, browser: Browser, furnished: dict[str, str], window: str, dark: bool
+) -> None:
+    width = WIDTHS[window]
+    browser.looks(width=width, dark=dark)
+    browser.driver.delete_all_cookies()
+    browser.open("sign-in")
+    wrong = {"sign-in": browser.violations() + too_wide(browser.driver, width)}
+    browser.sign_in(world.key("furnished", "admin"))
+    browser.sees("Jobs")
+    for name, path in furnished.items():
+        browser.open(path)
+        wrong[name] = browser.violations() + too_wide(browser.driver, width)
+    assert {name: found for name, found in wrong.items() if found} == {}
