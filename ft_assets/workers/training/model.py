@@ -12,7 +12,9 @@ from typing import Any
 
 import torch
 from peft import LoraConfig, get_peft_model
+from transformers import AutoConfig
 from transformers.integrations import is_deepspeed_zero3_enabled
+from transformers.quantizers.base import get_keys_to_not_convert
 from transformers.utils.logging import disable_progress_bar
 
 from ft_assets.settings.recipe.training import LoraSettings, TrainingSettings
@@ -22,7 +24,7 @@ from ft_assets.workers.packs.isolation.choice import Choice, choose
 from ft_assets.workers.packs.isolation.told import Arithmetic
 from ft_assets.workers.training.float8 import multiply_in_float8
 from ft_assets.workers.training.variants import Variant, Weights
-from ft_assets.workers.training.variants.adapter_targets import adapter_targets
+from ft_assets.workers.training.variants.adapter_targets import adapter_targets, read_not_called
 from ft_assets.workers.training.variants.pissa import PRINCIPAL, save_from_principal, start_from_principal
 from ft_assets.workers.training.variants.text_part import freeze_other_parts, other_parts
 from ft_resources.errors import BadRecipe
@@ -60,7 +62,7 @@ def load_base(
         output_loading_info=True,
         **({} if shared or device == "cpu" else {"device_map": {"": device}}),
         **choice.loading,
-        **_holding(weights, training.precision, device),
+        **_holding(weights, training.precision, device, folder, choice),
         **(spread or {}),
     )
     model, loading = loaded
@@ -97,9 +99,10 @@ def drops_out(model: Any) -> bool:
 
 
 def require_targets(model: Any, lora: LoraSettings) -> None:
-    """Raises BadRecipe for a name in ``lora.target_modules`` that no module in ``model`` has, by PEFT's comparison.
+    """Raises BadRecipe for a name in ``lora.target_modules`` that no module in ``model`` has, by PEFT's comparison, and
+    for one whose adapter would not train.
 
-    PEFT ignores such a name if others match. Errors visible in the recipe alone are refused earlier
+    PEFT ignores a name without a module if others match. Errors visible in the recipe alone are refused earlier
     (``combinations.py``).
     """
     if isinstance(lora.target_modules, str):
@@ -108,12 +111,21 @@ def require_targets(model: Any, lora: LoraSettings) -> None:
     names = [
         name for name, _ in chain(model.named_modules(), model.named_parameters()) if not f"{name}.".startswith(others)
     ]
+    read = read_not_called(model)
     for target in lora.target_modules:
-        if not any(name == target or name.endswith(f".{target}") for name in names):
+        named = [name for name in names if name == target or name.endswith(f".{target}")]
+        if not named:
             raise BadRecipe(
                 f"the base has no module {target!r}",
                 where="lora.target_modules",
                 remedy="Name modules of this base, by their last names or in full, or use all-linear.",
+            )
+        if untrained := sorted(read & set(named)):
+            raise BadRecipe(
+                f"an adapter at {untrained[0]} would not train: the state-space layer takes its weight without calling "
+                "it, where mamba-ssm's fused kernels are installed",
+                where="lora.target_modules",
+                remedy="Leave it out, or use all-linear, which does.",
             )
 
 
@@ -203,7 +215,7 @@ def _rounded(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return (value.to(dtype) if value.is_floating_point() else value).cpu()
 
 
-def _holding(weights: Weights, precision: str, device: str) -> dict[str, Any]:
+def _holding(weights: Weights, precision: str, device: str, folder: Path, choice: Choice) -> dict[str, Any]:
     """Arguments of ``from_pretrained``.
 
     ``nf4`` is what QLoRA trains on (Dettmers et al., 2023, https://arxiv.org/abs/2305.14314): 4-bit normal floats,
@@ -217,9 +229,23 @@ def _holding(weights: Weights, precision: str, device: str) -> dict[str, Any]:
     # Unquantised weights, such as embeddings and norms, are held in the dtype of computation.
     dtype = _DTYPES[precision]
     four_bit = BitsAndBytesConfig(
-        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=dtype,
+        llm_int8_skip_modules=_unquantised(folder, choice),
     )
     return {"dtype": dtype, "quantization_config": four_bit, "device_map": {"": device}}
+
+
+def _unquantised(folder: Path, choice: Choice) -> list[str] | None:
+    """Linear layers of which no matrix may be packed: those that Transformers leaves, which None stands for, and those
+    of which state-space layers read the weight."""
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    with torch.device("meta"):
+        model: Any = auto_class(choice.kind).from_config(config, **choice.loading)
+    read = read_not_called(model)
+    return [*get_keys_to_not_convert(model), *sorted(read)] if read else None
 
 
 def _keep_held(model: Any) -> None:

@@ -2,6 +2,7 @@
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
+import inspect
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -15,17 +16,16 @@ from ft_assets.workers.training.variants.text_part import other_parts
 from ft_resources.errors import BadRecipe
 
 ALL = "all-linear"
-# What fused kernels of Mamba layers read as weights, without calling the layer: an adapter there would train on a CPU
-# and be left out on a GPU. PEFT refuses some of them, for some architectures.
-_READ_BY_KERNELS = ("dt_proj", "out_proj", "x_proj")
+# Linear layers of state-space layers of which some architectures read the weight, without calling them.
+_READ = ("dt_proj", "out_proj", "x_proj")
 
 
 def adapter_targets(model: torch.nn.Module, lora: LoraSettings) -> dict[str, Any]:
     """Arguments of ``LoraConfig`` that say which weights are adapted.
 
-    ``all-linear`` is every linear layer but the output layer and routers, and the experts, which Transformers keeps as
-    one tensor a layer. Only the text part of a composite is adapted, whatever is named. Raises BadRecipe for what PEFT
-    does not have over experts: dropout, DoRA and pissa.
+    ``all-linear`` is every linear layer but the output layer, routers and what ``read_not_called`` may name, and the
+    experts, which Transformers keeps as one tensor a layer. Only the text part of a composite is adapted, whatever is
+    named. Raises BadRecipe for what PEFT does not have over experts: dropout, DoRA and pissa.
     """
     named = lora.target_modules
     targets: dict[str, Any] = {"target_modules": named if isinstance(named, str) else list(named)}
@@ -62,10 +62,26 @@ def _excluded(model: torch.nn.Module) -> set[str]:
     for name, module in model.named_modules():
         if isinstance(module, torch.nn.Linear) and type(module).__name__.endswith("Router"):
             found.add(name)
-        # Layers with a gated delta rule have an ``A_log`` too, and call all their projections.
-        elif hasattr(module, "A_log") and hasattr(module, "D"):
-            found |= {f"{name}.{child}" for child, _ in module.named_children() if child in _READ_BY_KERNELS}
+        elif _is_state_space(module):
+            found |= {f"{name}.{child}" for child, _ in module.named_children() if child in _READ}
     return found
+
+
+def read_not_called(model: torch.nn.Module) -> set[str]:
+    """Names of linear layers in state-space layers that compute with their weight and do not call them: mamba-ssm's
+    fused kernels take it on a GPU. An adapter there would not train, and a weight in four bits is no matrix."""
+    return {
+        f"{name}.{child}" if name else child
+        for name, module in model.named_modules()
+        if _is_state_space(module)
+        for child, _ in module.named_children()
+        if child in _READ and f"self.{child}.weight" in inspect.getsource(inspect.unwrap(type(module).forward))
+    }
+
+
+def _is_state_space(module: torch.nn.Module) -> bool:
+    # Layers with a gated delta rule have an ``A_log`` too, and call all their projections.
+    return hasattr(module, "A_log") and hasattr(module, "D")
 
 
 def _experts(model: torch.nn.Module) -> set[str]:
