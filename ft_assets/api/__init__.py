@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from ft_assets.api.files import file_ids as file_ids
     from ft_assets.api.files import find_file as find_file
     from ft_assets.api.files import read_file as read_file
+    from ft_assets.api.files import remove_expired_files as remove_expired_files
     from ft_assets.api.finetunes import Asked as Asked
     from ft_assets.api.finetunes import FineTuned as FineTuned
     from ft_assets.api.finetunes import fine_tune as fine_tune
@@ -123,6 +124,8 @@ if TYPE_CHECKING:
     from ft_assets.api.metering import meter as meter
     from ft_assets.api.metering import refund as refund
     from ft_assets.api.metering import usage as usage
+    from ft_assets.api.models import delete_model as delete_model
+    from ft_assets.api.models import model_is_deleted as model_is_deleted
     from ft_assets.api.notices import list_notices as list_notices
     from ft_assets.api.notices import send_notices as send_notices
     from ft_assets.api.notices import watch_queues as watch_queues
@@ -142,6 +145,7 @@ if TYPE_CHECKING:
     from ft_assets.api.part_uploads import begin_upload as begin_upload
     from ft_assets.api.part_uploads import cancel_upload as cancel_upload
     from ft_assets.api.part_uploads import complete_upload as complete_upload
+    from ft_assets.api.part_uploads import end_expired_uploads as end_expired_uploads
     from ft_assets.api.recipes import RetiredRecipe as RetiredRecipe
     from ft_assets.api.recipes import get_recipe as get_recipe
     from ft_assets.api.recipes import has_recipe as has_recipe
@@ -161,6 +165,11 @@ if TYPE_CHECKING:
     from ft_assets.api.retraining import retrain as retrain
     from ft_assets.api.side_by_side import BothAnswers as BothAnswers
     from ft_assets.api.side_by_side import answers_side_by_side as answers_side_by_side
+    from ft_assets.api.sign_in import SignedIn as SignedIn
+    from ft_assets.api.sign_in import begin_sign_in as begin_sign_in
+    from ft_assets.api.sign_in import choose_tenant as choose_tenant
+    from ft_assets.api.sign_in import end_sign_in as end_sign_in
+    from ft_assets.api.sign_in import sign_in_name as sign_in_name
     from ft_assets.api.sources import News as News
     from ft_assets.api.sources import Watched as Watched
     from ft_assets.api.sources import news_of_sources as news_of_sources
@@ -200,7 +209,8 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "access": "Access Allowance ApiKey ApiRequest AuditEntry Identity Role audit audit_page count_request "
-    "count_wrong_key create_key end_session identify list_keys maker_of open_access open_session require_role revoke_key session",
+    "count_wrong_key create_key end_session identify list_keys maker_of open_access open_session "
+    "require_role revoke_key session",
     "adapters": "download_adapter download_base find_adapter list_adapters",
     "addresses": "find_address",
     "artifacts": "Lineage lineage prove_ledger verify",
@@ -211,7 +221,7 @@ _MODULES = {
     "defaults": "Known Orchestrator",
     "deletion": "collect_deleted delete erase_tenant held_beyond_grace is_deleted restore",
     "estimates": "Estimate Provable estimate",
-    "files": "IncompleteFile UploadedFile add_file delete_file file_ids find_file read_file",
+    "files": "IncompleteFile UploadedFile add_file delete_file file_ids find_file read_file remove_expired_files",
     "finetunes": "Asked FineTuned fine_tune submit",
     "first_looks": "BadRow FirstLook ShownRow look_at_head",
     "gates": "GateReport Verdict evaluation show_gates waive_gate",
@@ -223,11 +233,12 @@ _MODULES = {
     "decline_promotion list_lines list_proposals promote roll_back show_line",
     "machine": "Kernel kernels",
     "metering": "Usage meter refund usage",
+    "models": "delete_model model_is_deleted",
     "notices": "list_notices send_notices watch_queues",
     "orchestration": "MOST_AGAIN Launch Present RunState Stage Wanted impossible next_launches present "
     "require_approved",
     "orphans": "settle_orphans",
-    "part_uploads": "UploadState add_part begin_upload cancel_upload complete_upload",
+    "part_uploads": "UploadState add_part begin_upload cancel_upload complete_upload end_expired_uploads",
     "recipes": "RetiredRecipe get_recipe has_recipe list_recipes next_version resolved_recipe restore_recipe "
     "retire_recipe",
     "registration": "register_recipe",
@@ -235,6 +246,7 @@ _MODULES = {
     "retention": "PlacesCollected collect_leftovers collect_unreferenced collects_unreferenced retire_datasets",
     "retraining": "retrain",
     "side_by_side": "BothAnswers answers_side_by_side",
+    "sign_in": "SignedIn begin_sign_in choose_tenant end_sign_in sign_in_name",
     "sources": "News Watched news_of_sources pull_dataset unwatch_dataset watch_dataset watched_datasets",
     "steps": "Step",
     "stopping": "Paused Resumed Stopped cancel end_interrupted pause require_not_paused resume",

@@ -9,14 +9,19 @@ from itertools import chain
 from ft_assets.api.defaults import store_or_default
 from ft_assets.records import files
 from ft_assets.records.files import UploadedFile
-from ft_assets.records.sorted_ids import new_id
+from ft_assets.records.sorted_ids import is_id, new_id, time_of
+from ft_assets.settings.keys import ROOT_FOLDERS
 from ft_assets.workers.datasets.intake.kinds import HEAD_BYTES, Kind, check_head, kind_of
 from ft_resources.errors import BadData, NotFound
+from ft_resources.remembered import Remembered
 from ft_resources.store import Store
 
 PURPOSES = ("fine-tune", "user_data", "evals")
 MOST_BYTES = 50 << 30
 _LONGEST_NAME, _MOST_NAME_BYTES = 120, 200
+# An upload of 50 GiB takes less.
+_ABANDONED_S = 86_400.0
+_RECORDS: Remembered[UploadedFile] = Remembered(100_000)
 
 
 def add_file(
@@ -135,3 +140,27 @@ def delete_file(tenant: str, file_id: str, *, store: Store | None = None) -> Upl
     record = files.get_file(store, tenant, file_id, now=0.0)
     files.delete_file(store, tenant, record.id)
     return record
+
+
+def remove_expired_files(*, store: Store | None = None) -> int:
+    """Remove the files of all tenants whose time is over, and what uploads that broke off a day ago left. Returns how
+    many."""
+    store, now = store_or_default(store), time.time()
+    gone = [
+        (tenant, file_id)
+        for tenant in store.folders()
+        if tenant not in ROOT_FOLDERS
+        for file_id in sorted({entry.path.split("/")[2] for entry in store.entries(f"{tenant}/{files.FILES}")})
+        if is_id(file_id) and _is_over(store, tenant, file_id, now)
+    ]
+    for tenant, file_id in gone:
+        files.delete_file(store, tenant, file_id)
+    return len(gone)
+
+
+def _is_over(store: Store, tenant: str, file_id: str, now: float) -> bool:
+    path = files.record_path(tenant, file_id)
+    record = _RECORDS.get(store, path, lambda: UploadedFile.find(store, path))
+    if record is None:
+        return now - time_of(file_id) > _ABANDONED_S
+    return record.expires_at is not None and record.expires_at <= now

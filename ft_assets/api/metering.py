@@ -110,4 +110,4 @@ def _month(text: str) -> str:
     try:
         return month_of(datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC))
     except ValueError as error:
-        raise UserError(f"{text!r} is not a month", where="--month", remedy="Write it as 2026-11.") from error
+        raise UserError(f"{text!r} is not a month", where="month", remedy="Write it as 2026-11.") from error

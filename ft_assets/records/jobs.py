@@ -3,6 +3,7 @@
 <tenant>/jobs/<part>/<id>.json      the request, see sorted_ids
 <tenant>/settled_jobs/<id>.json     the submission that it became, or why it became none
 <tenant>/job_keys/<sha256>.json     which job an idempotency key belongs to
+<tenant>/deleted_models/<id>.json   that the job's model was deleted
 open_jobs/<tenant>/<id>.json        marker of a job that is not settled; deleted when it is
 """
 
@@ -62,6 +63,19 @@ class SettledJob(Record):
     param: str = Field(default="", description="The argument that was wrong.")
     cancelled_by: str = ""
     at: float
+
+
+class DeletedModel(Record):
+    """That a tenant deleted what a job made."""
+
+    WHAT: ClassVar[str] = "the record of a model's deletion"
+
+    actor: str
+    at: float
+
+    @staticmethod
+    def path(tenant: str, job_id: str) -> str:
+        return f"{tenant}/deleted_models/{job_id}.json"
 
 
 class JobKey(Record):

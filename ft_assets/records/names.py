@@ -17,6 +17,7 @@ ROOT_FOLDERS in ft_assets/settings/keys.py. What else the store holds, besides a
     <tenant>/submissions/<id>/pauses/<seq>.json     who paused it or resumed it
     <tenant>/submission_keys/<sha256>.json          which submission a user's idempotency key belongs to
     <tenant>/jobs/<part>/<id>.json                  what was asked for over HTTP; settled_jobs/<id>.json: what it became
+    <tenant>/deleted_models/<id>.json               that the model of a job was deleted
     <tenant>/job_keys/<sha256>.json                 which job an idempotency key belongs to
     <tenant>/file_records/<part>/<id>.json          an uploaded file, whose bytes are files/<id>/content
     <tenant>/uploads/<id>/                          a file that comes in parts

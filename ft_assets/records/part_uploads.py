@@ -14,6 +14,7 @@ from ft_resources.errors import NotFound
 from ft_resources.records import Record
 from ft_resources.store import Store
 
+FOLDER = "uploads"
 LIFETIME_S = 3600.0
 """After that nothing can be added to an upload; its parts are removed with the next look at it."""
 
@@ -40,7 +41,7 @@ class UploadEnd(Record):
 
 
 def folder_of(tenant: str, upload_id: str) -> str:
-    return f"{tenant}/uploads/{upload_id}"
+    return f"{tenant}/{FOLDER}/{upload_id}"
 
 
 def part_path(tenant: str, upload_id: str, part_id: str) -> str:

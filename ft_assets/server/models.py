@@ -46,8 +46,8 @@ def list_models(
         api.job_state(caller.tenant, job_id, store=context.store, launcher=context.launcher)
         for job_id in api.job_ids(caller.tenant, store=context.store)
     )
-    own = [made_model(state) for state in states if model_name(state) and not _deleted(context, state)]
-    return {"object": "list", "data": [*own, *offered.values()]}
+    kept = (each for each in states if model_name(each) and not api.model_is_deleted(each, store=context.store))
+    return {"object": "list", "data": [*map(made_model, kept), *offered.values()]}
 
 
 @router.get("/{name:path}")
@@ -64,8 +64,7 @@ def retrieve(
 def delete(name: str, context: Ctx, caller: Admin) -> dict[str, Any]:
     """Delete a model: nothing new is made of it, and after the time of grace its bytes go."""
     state = _own(context, caller.tenant, name)
-    assert state.outcome is not None
-    api.delete([state.outcome.adapter], reason=f"deleted as {name}", store=context.store, actor=caller.actor)
+    api.delete_model(state, name=name, store=context.store, actor=caller.actor)
     return {"id": name, "object": "model", "deleted": True}
 
 
@@ -76,10 +75,6 @@ def _own(context: Context, tenant: str, name: str) -> JobState:
         state = api.job_state(tenant, job_of_model(name), store=context.store, launcher=context.launcher)
     except NotFound:
         raise missing from None
-    if model_name(state) != name or _deleted(context, state):
+    if model_name(state) != name or api.model_is_deleted(state, store=context.store):
         raise missing
     return state
-
-
-def _deleted(context: Context, state: JobState) -> bool:
-    return state.outcome is not None and api.is_deleted(state.outcome.adapter, store=context.store)

@@ -2,7 +2,8 @@
 
 import logging
 import threading
-from collections import Counter
+import time
+from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
 
 from ft_assets import api
@@ -16,6 +17,7 @@ _LOG = logging.getLogger(__name__)
 # record it once.
 _LEFT_S = 120.0
 _LOOK_EVERY_S = 30.0
+_SWEEP_EVERY_S = 3600.0
 # Each copies a file to scratch and reads it whole.
 _AT_ONCE = 2
 # An error of ours may pass, and must not be tried for ever.
@@ -23,7 +25,7 @@ _TRIES = 3
 
 
 class Settling:
-    """A few threads that settle jobs, and one that finds those which other servers left."""
+    """A few threads that settle jobs, and one that finds those which other servers left, and removes expired files."""
 
     def __init__(
         self, store: Store, *, launcher: Launcher | None = None, orchestrator: Orchestrator | None = None
@@ -31,7 +33,9 @@ class Settling:
         self._store, self._launcher, self._orchestrator = store, launcher, orchestrator
         self._failures: Counter[str] = Counter()
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="settle")
+        self._lock = threading.Lock()
         self._under_way: set[str] = set()
+        self._waiting: dict[str, deque[Job]] = {}
         self._stop = threading.Event()
         self._looking = threading.Thread(target=self._look, name="unsettled-jobs", daemon=True)
 
@@ -45,9 +49,22 @@ class Settling:
 
     def add(self, job: Job) -> None:
         """Settle a job soon, once."""
-        if job.id not in self._under_way:
+        with self._lock:
+            if job.id in self._under_way:
+                return
             self._under_way.add(job.id)
-            self._pool.submit(self._settle, job)
+            self._waiting.setdefault(job.tenant, deque()).append(job)
+        self._pool.submit(self._settle_next)
+
+    def _settle_next(self) -> None:
+        """Settle a job of the tenant that waits longest for its turn: a thousand jobs of one keep no other waiting."""
+        with self._lock:
+            tenant = next(iter(self._waiting))
+            jobs = self._waiting.pop(tenant)
+            job = jobs.popleft()
+            if jobs:
+                self._waiting[tenant] = jobs
+        self._settle(job)
 
     def _settle(self, job: Job) -> None:
         try:
@@ -63,10 +80,14 @@ class Settling:
             self._under_way.discard(job.id)
 
     def _look(self) -> None:
-        # At the start nobody else is at what an earlier server left, if this is the only one.
+        sweep_at = 0.0
         while not self._stop.wait(_LOOK_EVERY_S):
             try:
                 for job in api.unsettled_jobs(store=self._store, older_than_s=_LEFT_S):
                     self.add(job)
+                if time.monotonic() >= sweep_at:
+                    sweep_at = time.monotonic() + _SWEEP_EVERY_S
+                    api.remove_expired_files(store=self._store)
+                    api.end_expired_uploads(store=self._store)
             except Exception:
-                _LOG.exception("unsettled jobs cannot be listed")
+                _LOG.exception("unsettled jobs cannot be listed, or expired files not be removed")

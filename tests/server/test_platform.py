@@ -102,7 +102,7 @@ def test_datasets_recipes_and_an_estimate_are_shown(
     found = acme.post("/estimate", json={"dataset": dataset, "recipe": recipe}).json()
     assert found["steps"] == 8
     assert found["gpu_hours"].keys() >= {"lower", "upper"}
-    assert acme.get("/usage?month=soon").json()["error"]["message"].startswith("--month: 'soon' is not a month")
+    assert acme.get("/usage?month=soon").json()["error"]["message"].startswith("month: 'soon' is not a month")
 
 
 def test_where_two_people_decide_a_promotion_waits_for_another_promoter(

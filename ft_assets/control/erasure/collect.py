@@ -27,7 +27,7 @@ from ft_resources.store import Store
 RECORDS = frozenset(
     {
         *("lines", "proposals", "submissions", "tombstones", "reviews", "sweeps", "carries", "rejections", "notices"),
-        *("submission_keys", "pulls", "jobs", "settled_jobs", "job_keys", "file_records"),
+        *("submission_keys", "pulls", "jobs", "settled_jobs", "job_keys", "deleted_models", "file_records"),
         *("run_failures", "usage", "quota", "refunds", "cache"),
     }
 )
