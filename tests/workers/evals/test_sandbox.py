@@ -168,6 +168,36 @@ def test_memory_ends_at_its_limit() -> None:
     assert holds("try:\n    data = bytearray(1 << 30)\nexcept MemoryError:\n    data = None\nassert data is None\n")
 
 
+# Four times the memory of one process, in segments of which never more than one is attached.
+SHARED_SEGMENTS = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.shmat.restype, libc.shmat.argtypes = ctypes.c_void_p, (ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
+for _ in range(16):
+    segment = libc.shmget(0, ctypes.c_size_t(64 << 20), 0o1600)
+    assert segment != -1
+    place = libc.shmat(segment, None, 0)
+    ctypes.memset(place, 1, 64 << 20)
+    assert libc.shmdt(ctypes.c_void_p(place)) == 0
+"""
+# What is written to a nameless file need not be mapped at all.
+NAMELESS_FILES = """
+import os
+for _ in range(16):
+    file = os.memfd_create("x")
+    for _ in range(4):
+        os.write(file, bytes(1 << 20))
+"""
+QUEUES = "import ctypes\nassert ctypes.CDLL(None).msgget(0, 0o1600) != -1\n"
+SEMAPHORES = "import ctypes\nassert ctypes.CDLL(None).semget(0, 32000, 0o1600) != -1\n"
+
+
+@needs_sandbox
+@pytest.mark.parametrize("program", [SHARED_SEGMENTS, NAMELESS_FILES, QUEUES, SEMAPHORES])
+def test_no_memory_is_had_that_its_limit_does_not_count(program: str) -> None:
+    assert run_program(program, QUICK) == "failed"
+
+
 @pytest.mark.subprocess
 @needs_sandbox
 def test_a_fork_bomb_makes_few_processes_and_none_outlives_the_program() -> None:

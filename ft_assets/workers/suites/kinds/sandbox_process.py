@@ -31,6 +31,8 @@ _PARENT_DEATH_SIGNAL, _NO_NEW_PRIVILEGES, _NOT_DUMPABLE, _SET_SECCOMP = 1, 38, 4
 # The machine's name for system calls, and their numbers: unshare, setns, clone (linux/audit.h, asm/unistd.h).
 _CALLS = {"x86_64": (0xC000003E, 272, 308, 56), "aarch64": (0xC00000B7, 97, 268, 220)}
 _CLONE3 = 435
+# Memory that no limit of a process counts: shmget, shmat, msgget, semget, memfd_create, memfd_secret.
+_UNCOUNTED = {"x86_64": (29, 30, 68, 64, 319, 447), "aarch64": (194, 196, 186, 190, 279, 447)}
 _NOBODY = 65534
 _NAMED = "/libraries"
 # The existing folders among /lib and the like: shared libraries of the interpreter's own modules.
@@ -98,7 +100,7 @@ def _make_namespaces() -> None:
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"{_NOBODY} {user} 1")
         _write("/proc/self/gid_map", f"{_NOBODY} {group} 1")
-    # A second barrier besides ``_forbid_namespaces``; inside a container these settings are read-only.
+    # A second barrier besides ``_filter_calls``; inside a container these settings are read-only.
     with suppress(_Unavailable):
         _write("/proc/sys/user/max_user_namespaces", "0")
 
@@ -209,7 +211,7 @@ def _drop_rights() -> None:
         os.setresgid(_NOBODY, _NOBODY, _NOBODY)
         os.setresuid(_NOBODY, _NOBODY, _NOBODY)
     _call("no new privileges (prctl)", _libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
-    _forbid_namespaces()
+    _filter_calls()
     _call("no core of its own (prctl)", _libc.prctl(_NOT_DUMPABLE, 0, 0, 0, 0))
     # _LINUX_CAPABILITY_VERSION_3, this process; three sets of 64 bits, all empty.
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)
@@ -217,8 +219,9 @@ def _drop_rights() -> None:
     os.umask(stat.S_IRWXG | stat.S_IRWXO)
 
 
-def _forbid_namespaces() -> None:
-    """Forbid all calls that make a namespace: a nested one would restore rights, such as to mount more memory.
+def _filter_calls() -> None:
+    """Forbid all calls that make a namespace, since a nested one would restore rights, such as to mount more memory,
+    and all that make memory outside the limit: a shared segment counts only while it is attached.
 
     A filter of system calls (seccomp(2), struct seccomp_data: number at 0, architecture at 4, first argument at 16) for
     this process and its descendants. clone3 has its flags in memory, which filters cannot read: it is "not
@@ -230,6 +233,8 @@ def _forbid_namespaces() -> None:
     flags = _NEW_USERS | _NEW_MOUNTS | _NEW_PROCESSES | _NEW_NETWORK | _NEW_IPC | _NEW_UTS | _NEW_CGROUP
     load, equal, at_least, any_bit, give = 0x20, 0x15, 0x35, 0x45, 0x06
     allow, kill, error = 0x7FFF0000, 0x80000000, 0x00050000
+    forbidden = (unshare, setns, *_UNCOUNTED[platform.machine()])
+    past = len(forbidden) + 4
     rows = [
         # Code, number of rows to skip if true and if false, value.
         (load, 0, 0, 4),
@@ -237,9 +242,8 @@ def _forbid_namespaces() -> None:
         (give, 0, 0, kill),
         (load, 0, 0, 0),
         # System calls of x32 have other numbers.
-        (at_least, 6, 0, 0x40000000),
-        (equal, 5, 0, unshare),
-        (equal, 4, 0, setns),
+        (at_least, past, 0, 0x40000000),
+        *((equal, past - place, 0, number) for place, number in enumerate(forbidden, 1)),
         (equal, 4, 0, _CLONE3),
         (equal, 0, 4, clone),
         (load, 0, 0, 16),
