@@ -83,12 +83,13 @@ def first_look(name: str, head: bytes, *, whole: bool) -> FirstLook:
             try:
                 check_uploads([rows], policy)
             except BadData as error:
-                refused = " ".join(f"{each.rstrip('.')}." for each in (error.what, error.remedy) if each)
+                # What the policy could change is no remedy of who uploads a file alone.
+                refused = error.what.rstrip(".")
     kinds: Counter[str] = Counter()
     for form, count in found.forms.items():
         kinds[ROW_FORMS[form].form.name] += count
     if len(kinds) > 1 and not refused:
-        refused = "The rows are of different kinds of data. Upload a file of each kind."
+        refused = "the rows are of different kinds of data"
     return FirstLook(
         kinds=tuple(kinds.most_common()),
         rows=found.rows,

@@ -28,7 +28,7 @@ from ft_assets.server.console.session import is_same_origin
 from ft_assets.server.context import Context
 
 _LOG = logging.getLogger(__name__)
-_PARTS = (
+PARTS = (
     sign_in,
     oidc,
     jobs,
@@ -61,7 +61,7 @@ def console_app(context: Context) -> FastAPI:
     """The pages over what ``context`` has."""
     app = FastAPI(title="Console", redirect_slashes=False, openapi_url=None, docs_url=None, redoc_url=None)
     app.state.context = context
-    for part in _PARTS:
+    for part in PARTS:
         app.include_router(part.router)
     app.mount("/static", StaticFiles(directory=FOLDER / "static"))
     add_pages_of_errors(app)

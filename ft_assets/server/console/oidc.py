@@ -43,7 +43,7 @@ def end(request: Request, context: Ctx, state: _Text = "", code: _Text = "", iss
     try:
         found = api.end_sign_in(state=state, browser=browser, code=code, issuer=iss, access=context.access)
         if found.identity is None:
-            return page(request, "choose_tenant.html", tenants=found.tenants, token=found.token)
+            return page(request, "choose_tenant.html", tenants=found.tenants, choice=found.token)
         return _let_in(request, context, found)
     except NotIdentified as error:
         return page(request, "sign_in.html", code=401, next="", ways=ways(), wrong=f"{error.what}.")

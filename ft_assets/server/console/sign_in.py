@@ -42,7 +42,8 @@ def ways(asked: str = "") -> tuple[Way, ...]:
 
 def own_page(asked: str) -> str:
     """``asked`` where it is a page of the console, else its first page."""
-    return asked if _OWN_PAGE.fullmatch(asked) and "//" not in asked else _HOME
+    leads_out = "//" in asked or ".." in asked
+    return asked if _OWN_PAGE.fullmatch(asked) and not leads_out else _HOME
 
 
 @router.get("/")

@@ -90,7 +90,7 @@ class FakeTraining:
         )
         evidence = results.evidence().model_copy(update={"fingerprint": request.address.fingerprint})
         files = {"report.json": canonical_json(evidence.model_dump(mode="json")), **results.files()}
-        files["samples/holdout.parquet"] = samples_file({**results.columns()["holdout"], **_answers(good)})
+        files["samples/holdout.parquet"] = samples_file({**results.columns()["holdout"], **_answers(results)})
         files["report/report.html"] = _REPORT
         leave(self.artifacts, request, files, {"summary": ""})
 
@@ -117,7 +117,9 @@ class FakeTraining:
         finish(self.store, self.submission, SubmissionStatus.REJECTED, reason=reason, suggestions=advice)
 
     def _leave(self, request: WorkRequest, facts: dict[str, Any] | None = None) -> Artifact:
-        return leave(self.artifacts, request, {"result.json": canonical_json({"asset": request.asset})}, facts)
+        # Of each submission another, or all of them would share one training.
+        content = {"asset": request.asset, "of": self.submission.id}
+        return leave(self.artifacts, request, {"result.json": canonical_json(content)}, facts)
 
 
 def _step(step: int) -> dict[str, Any]:
@@ -137,10 +139,13 @@ def _row(number: int) -> dict[str, Any]:
     return {"id": str(number), "row": number + 1, "messages": messages, **empty}
 
 
-def _answers(good: bool) -> dict[str, list[Any]]:
+def _answers(results: Results) -> dict[str, list[Any]]:
     target = [f"thing {number} is {_colour(number)}" for number in range(_HOLDOUT)]
-    base = [f"thing {number} is of some colour" for number in range(_HOLDOUT)]
-    return {"target": target, "base_answer": base, "candidate_answer": target if good else base}
+
+    def said(right: list[float]) -> list[str]:
+        return [text if fits else "I cannot see it" for text, fits in zip(target, right, strict=True)]
+
+    return {"target": target, "base_answer": said(results.correct[0]), "candidate_answer": said(results.correct[1])}
 
 
 def _colour(number: int) -> str:

@@ -70,7 +70,8 @@ def test_the_main_way_from_signing_in_to_the_verdict_and_production(world: World
     browser.sees("The adapter is there")
     browser.sees("The job has successfully completed", ".log")
     browser.press("candidate beside base")
-    browser.sees("what colour is thing 3?")
+    browser.sees("what colour is thing 80?")
+    browser.sees("candidate, as yours")
     browser.open("lines/acme.colours." + training.submission.recipe.split(".")[-2])
     browser.sees("Nothing was decided yet")
     browser.type("#promote-reason", "better on every colour")
@@ -89,8 +90,8 @@ def test_a_rejected_candidate_is_told_with_its_gates_and_what_to_try(world: Worl
     training.reject()
     browser.sees("The candidate did not pass its gates")
     browser.sees("What to try")
-    browser.sees("Gain on your task")
-    assert browser.text(".pill.bad") == "failed"
+    # Of the job, and of the gate that did not let it through.
+    assert [browser.text(place) for place in (".pill.bad", "td .pill.bad")] == ["failed", "fail"]
 
 
 def test_a_bad_file_is_told_row_by_row_before_it_is_uploaded(world: World, browser: Browser, tmp_path: Path) -> None:

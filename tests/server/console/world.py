@@ -16,6 +16,7 @@ import yaml
 from ft_assets import api
 from ft_assets.records.submissions import find_submission
 from ft_assets.server.app import api_app
+from ft_assets.server.context import Context
 from tests.e2e.project import Project, make_project
 from tests.server.conftest import Nobody, until
 from tests.server.console.fake_training import FakeTraining
@@ -76,6 +77,7 @@ class World:
     project: Project
     access: api.Access
     url: str
+    context: Context
     opened: list[httpx.Client] = field(default_factory=list)
 
     def key(self, tenant: str = "acme", role: api.Role = "member", name: str = "ann") -> str:
@@ -118,13 +120,13 @@ def open_world(folder: Path) -> Iterator[World]:
         }
         (folder / "models.yaml").write_text(yaml.safe_dump(models))
         access = api.open_access()
-        server = uvicorn.Server(
-            uvicorn.Config(api_app(project.store, access, orchestrator=Nobody()), port=0, log_level="warning")
-        )
+        app = api_app(project.store, access, orchestrator=Nobody())
+        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
         until(lambda: server.started)
-        world = World(project, access, f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}")
+        url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        world = World(project, access, url, app.state.context)
         try:
             yield world
         finally:
