@@ -25,6 +25,8 @@ VARIABLES = frozenset(
         "FT_MAX_PAIRS",
         "FT_SENSOR_SECONDS",
         "FT_REPORTS_URL",
+        "FT_PUBLIC_URL",
+        "FT_OIDC_CLIENT_SECRET",
         "FT_SUITES_URL",
         "FT_CURATION_PROCESSES",
         "FT_CURATION_MEMORY_MB",

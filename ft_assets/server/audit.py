@@ -31,7 +31,9 @@ def add_audit(app: FastAPI) -> None:
         response.headers["x-request-id"] = number
         tell(request, response)
         status = response.status_code
-        if status in _REFUSED or (request.method not in _READS and status != _TOO_MUCH):
+        # A sign-in elsewhere ends by a GET.
+        changed = request.method not in _READS or getattr(request.state, "noted", False)
+        if status in _REFUSED or (changed and status != _TOO_MUCH):
             await run_in_threadpool(_note, request, status, number)
         return response
 

@@ -35,6 +35,18 @@ def refused(request: Request, access: Access, error: NotIdentified) -> Exception
     )
 
 
+def count_stranger(request: Request, access: Access) -> None:
+    """Count a request of somebody who is about to sign in. Raises TooManyRequests, as for wrong keys."""
+    left = api.count_wrong_key(peer_of(request), access=access)
+    if left.retry_s:
+        raise TooManyRequests(
+            "too many people or programs sign in from this address",
+            where="sign-in",
+            remedy="Try again in a minute.",
+            retry_s=left.retry_s,
+        )
+
+
 def peer_of(request: Request) -> str:
     """The address that a request came from, as the server believes it."""
     return request.client.host if request.client else ""

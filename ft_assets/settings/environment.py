@@ -39,6 +39,11 @@ def reports_url() -> str:
     return os.environ.get("FT_REPORTS_URL", REPORTS_URL).rstrip("/")
 
 
+def public_url() -> str:
+    """``FT_PUBLIC_URL``: the address at which people's browsers reach ``ft serve``; "" if it is not set."""
+    return os.environ.get("FT_PUBLIC_URL", "").rstrip("/")
+
+
 def project_folder() -> Path | None:
     """The nearest folder with a ``dagster.yaml``, from the working directory upwards."""
     here = Path.cwd()

@@ -18,6 +18,7 @@ from ft_assets.settings.judge_hosts import JudgeHost, JudgeHosts
 from ft_assets.settings.keys import SHARED, RecipeKey, check_part, check_tenant
 from ft_assets.settings.notices import Notify
 from ft_assets.settings.retention import Leftovers, Retention
+from ft_assets.settings.sign_in import SignIn
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.settings import Names, Settings, unique
 from ft_resources.strict import nearest, parse_strict, parse_yaml, read_text
@@ -157,6 +158,7 @@ class TenantsFile(Settings):
         description="Whether only tenants of this file exist: nothing is added, registered or asked for in the name of "
         "others, and their keys open nothing.",
     )
+    sign_in: SignIn | None = Field(default=None, description="Where people sign in for the console; null: keys only.")
     retrainings_per_day: int = Field(
         default=20, ge=0, description="Trainings that the sensors may submit per day (UTC), over all tenants."
     )

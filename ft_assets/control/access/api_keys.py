@@ -23,6 +23,7 @@ from ft_assets.control.access.identities import KEY, Identity, actor_of_key
 from ft_assets.control.access.rate_limits import Allowance, Limit, count_request, forget_old
 from ft_assets.control.access.roles import PLATFORM, ROLES, Role
 from ft_assets.control.access.sessions import add_session, find_session, revoke_session
+from ft_assets.control.access.sign_ins import Choosing, Sent, remember, take
 from ft_assets.control.access.tables import api_keys
 from ft_assets.settings.keys import SHARED, check_tenant
 from ft_resources.database import Database, Schema
@@ -166,6 +167,14 @@ class Access:
     def end_session(self, token: str) -> None:
         """Refuse the token from now on."""
         revoke_session(self._database, token)
+
+    def remember(self, token: str, browser: str, step: Sent | Choosing) -> None:
+        """Keep a step of a sign-in; see ``sign_ins``."""
+        remember(self._database, token, browser, step)
+
+    def take(self, token: str, browser: str, kind: type[Sent] | type[Choosing]) -> Sent | Choosing:
+        """What was kept, once. Raises NotIdentified."""
+        return take(self._database, token, browser, kind)
 
     def count(self, limits: Sequence[Limit]) -> list[Allowance]:
         """What the limits leave after one request more; see ``rate_limits``."""

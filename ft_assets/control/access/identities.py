@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ft_assets.control.access.roles import Role
 
-KEY = "key:"
+KEY, OIDC = "key:", "oidc:"
 _OF_A_KEY = re.compile(r" \(key [a-z0-9]{12}\)$")
 
 

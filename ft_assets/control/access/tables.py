@@ -52,3 +52,12 @@ rate_limits = sa.Table(
     sa.Column("full_at", sa.Float, nullable=False),
     sa.Column("refused", sa.Boolean, nullable=False),
 )
+sign_ins = sa.Table(
+    "sign_ins",
+    metadata,
+    sa.Column("token_sha256", sa.String(64), primary_key=True),
+    sa.Column("browser_sha256", sa.String(64), nullable=False),
+    sa.Column("kind", sa.String(20), nullable=False),
+    sa.Column("step", sa.Text, nullable=False),
+    sa.Column("expires_at", sa.Float, nullable=False),
+)

@@ -1,0 +1,176 @@
+"""OpenID Connect: where a person is sent to sign in, and who came back.
+
+The authorization code flow with PKCE (RFC 7636), a state and a nonce, as OpenID Connect Core 1.0 has it in section 3.1.
+The ID token's signature and claims are checked by joserfc, against the keys that the issuer publishes.
+"""
+
+import base64
+import hashlib
+import time
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+from joserfc import jwt
+from joserfc.errors import InvalidKeyIdError, JoseError
+from joserfc.jwk import KeySet
+
+from ft_resources.errors import DatabaseUnavailable, NotIdentified
+
+# Signatures that only the issuer can make: neither none, nor those of a secret that both sides know.
+_SIGNATURES = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
+_TIMEOUT_S = 10.0
+# Clocks of two machines.
+_LEEWAY_S = 60
+_KEPT_S = 3600.0
+# A token with an unknown key has the keys fetched anew, and tokens that anybody can write not more often than this.
+_AGAIN_S = 10.0
+
+
+class ProviderUnavailable(DatabaseUnavailable):
+    """The identity provider did not answer, or not as OpenID Connect says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Client:
+    """This server, as the provider knows it."""
+
+    issuer: str
+    client_id: str
+    secret: str
+    redirect_uri: str
+    scopes: tuple[str, ...]
+
+
+@dataclass
+class Provider:
+    """What a provider says of itself; fetched when it is needed, and kept for an hour."""
+
+    issuer: str
+    _metadata: dict[str, Any] = field(default_factory=dict)
+    _keys: KeySet | None = None
+    _metadata_at: float = float("-inf")
+    _keys_at: float = float("-inf")
+    _lock: Lock = field(default_factory=Lock)
+
+    def metadata(self) -> dict[str, Any]:
+        """Its metadata. Raises ProviderUnavailable."""
+        with self._lock:
+            if time.monotonic() - self._metadata_at > _KEPT_S:
+                found = _json(f"{self.issuer.rstrip('/')}/.well-known/openid-configuration")
+                wanted = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+                if found.get("issuer") != self.issuer or not all(isinstance(found.get(name), str) for name in wanted):
+                    raise _unavailable("its metadata is of another issuer, or incomplete")
+                self._metadata, self._metadata_at = found, time.monotonic()
+            return self._metadata
+
+    def keys(self, *, anew: bool = False) -> KeySet:
+        """The keys that it signs with; with ``anew`` those of now. Raises ProviderUnavailable."""
+        address = self.metadata()["jwks_uri"]
+        with self._lock:
+            age = time.monotonic() - self._keys_at
+            if self._keys is None or age > (_AGAIN_S if anew else _KEPT_S):
+                found = _json(address)
+                try:
+                    self._keys, self._keys_at = KeySet.import_key_set(found), time.monotonic()  # type: ignore[arg-type]
+                except (JoseError, KeyError, TypeError, ValueError) as error:
+                    raise _unavailable("its keys cannot be read") from error
+            return self._keys
+
+
+def authorization_url(provider: Provider, client: Client, *, state: str, nonce: str, verifier: str) -> str:
+    """Where the person signs in. ``state``, ``nonce`` and ``verifier`` are random texts of this sign-in only."""
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+    asked = {
+        "response_type": "code",
+        "client_id": client.client_id,
+        "redirect_uri": client.redirect_uri,
+        "scope": " ".join(client.scopes),
+        "state": state,
+        "nonce": nonce,
+        "code_challenge": challenge,
+        "code_challenge_method": "S256",
+    }
+    address: str = provider.metadata()["authorization_endpoint"]
+    return f"{address}{'&' if '?' in address else '?'}{urlencode(asked)}"
+
+
+def claims_of(provider: Provider, client: Client, *, code: str, nonce: str, verifier: str) -> dict[str, Any]:
+    """The checked claims of the ID token that ``code`` stands for.
+
+    Raises NotIdentified where the provider refuses the code, or the token is not one of this issuer, for this client
+    and this sign-in, signed, and of now; ProviderUnavailable.
+    """
+    metadata = provider.metadata()
+    sent = {
+        "grant_type": "authorization_code",
+        "code": code,
+        "redirect_uri": client.redirect_uri,
+        "code_verifier": verifier,
+    }
+    # The default of OpenID Connect Discovery 1.0, section 3.
+    if "client_secret_basic" in metadata.get("token_endpoint_auth_methods_supported", ["client_secret_basic"]):
+        answer = _post(metadata["token_endpoint"], sent, auth=httpx.BasicAuth(client.client_id, client.secret))
+    else:
+        credentials = {"client_id": client.client_id, "client_secret": client.secret}
+        answer = _post(metadata["token_endpoint"], {**sent, **credentials})
+    token = answer.get("id_token")
+    if not isinstance(token, str):
+        raise _refused("the provider gave no ID token")
+    try:
+        found = _decoded(provider, token)
+        known: dict[str, Any] = {
+            "iss": {"essential": True, "value": client.issuer},
+            "aud": {"essential": True, "value": client.client_id},
+            "nonce": {"essential": True, "value": nonce},
+            **{name: {"essential": True} for name in ("sub", "exp", "iat")},
+        }
+        jwt.JWTClaimsRegistry(leeway=_LEEWAY_S, **known).validate(found)
+    except (JoseError, ValueError) as error:
+        raise _refused(f"the provider's ID token is not valid ({type(error).__name__})") from error
+    # Section 3.1.3.7: a token for several has to say for whom it was asked.
+    party = found.get("azp", client.client_id if isinstance(found["aud"], str) or len(found["aud"]) == 1 else None)
+    if party != client.client_id:
+        raise _refused("the provider's ID token was made for another client")
+    return found
+
+
+def _decoded(provider: Provider, token: str) -> dict[str, Any]:
+    """The claims of a token with a valid signature. Raises JoseError and ValueError."""
+    try:
+        return jwt.decode(token, provider.keys(), algorithms=_SIGNATURES).claims
+    except InvalidKeyIdError:
+        return jwt.decode(token, provider.keys(anew=True), algorithms=_SIGNATURES).claims
+
+
+def _post(address: str, sent: dict[str, str], auth: httpx.Auth | None = None) -> dict[str, Any]:
+    try:
+        answer = httpx.post(address, data=sent, auth=auth, timeout=_TIMEOUT_S)
+        if answer.status_code < 500 and not answer.is_success:
+            raise _refused("the provider does not know this sign-in")
+        found = answer.raise_for_status().json()
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        raise _unavailable(f"{type(error).__name__} at {address}") from error
+    return found if isinstance(found, dict) else {}
+
+
+def _json(address: str) -> dict[str, Any]:
+    try:
+        found = httpx.get(address, timeout=_TIMEOUT_S).raise_for_status().json()
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        raise _unavailable(f"{type(error).__name__} at {address}") from error
+    return found if isinstance(found, dict) else {}
+
+
+def _refused(what: str) -> NotIdentified:
+    return NotIdentified(what, where="sign-in", remedy="Sign in again.")
+
+
+def _unavailable(why: str) -> ProviderUnavailable:
+    return ProviderUnavailable(
+        f"the identity provider does not answer as OpenID Connect says ({why})",
+        where="sign_in.issuer",
+        remedy="Check sign_in in tenants.yaml, and whether this server reaches the provider.",
+    )
