@@ -7,9 +7,9 @@ network device, no other processes. It runs as nobody, without capabilities, and
 files and processes are limited.
 
 What is not: system calls are not filtered (seccomp) except those that make namespaces, or memory that no limit counts
-(System V's, memfd), so a hole in the kernel is a hole here; memory is limited per process, not in total; caches and timing are shared with the machine; a program that
-finds the success mark in its own interpreter's memory can pass its own test, as it can with an answer that equals
-everything.
+(System V's, memfd), so a hole in the kernel is a hole here; memory is limited per process, not in total; caches and
+timing are shared with the machine; a program that finds the success mark in its own interpreter's memory can pass its
+own test, as it can with an answer that equals everything.
 """
 
 import json
