@@ -1,13 +1,16 @@
 """A folder in place of files: those in it and below it that can be read as rows."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from ft_assets.settings.readable import READABLE
-from ft_assets.workers.datasets.intake.kinds import kind_of
+from ft_assets.workers.datasets.intake.kinds import CODECS, kind_of
 from ft_resources.errors import BadData
 
-_NAMED = 3
+NAMED = 3
+"""So many files are named where a sentence is about more."""
+_ENDINGS = 8
 
 
 def files_of(source: Path) -> tuple[list[Path], str]:
@@ -43,6 +46,19 @@ def _can_be_read(path: Path) -> bool:
 def _left_out(folder: Path, others: Sequence[Path]) -> str:
     if not others:
         return ""
-    named = ", ".join(str(path.relative_to(folder)) for path in others[:_NAMED])
-    count = "1 file" if len(others) == 1 else f"{len(others):,} files"
-    return f"{folder}: left out {count} that cannot be read as rows: {named}{', …' if len(others) > _NAMED else ''}"
+    named = ", ".join(str(path.relative_to(folder)) for path in others[:NAMED])
+    if len(others) <= NAMED:
+        count = "1 file" if len(others) == 1 else f"{len(others)} files"
+        return f"{folder}: left out {count} that cannot be read as rows: {named}"
+    endings = Counter(_ending(path) for path in others).most_common()
+    counted = ", ".join(f"{count:,} {ending}" for ending, count in endings[:_ENDINGS])
+    counted += ", …" if len(endings) > _ENDINGS else ""
+    return f"{folder}: left out {len(others):,} files that cannot be read as rows ({counted}): {named}, …"
+
+
+def _ending(path: Path) -> str:
+    """What the name of ``path`` ends in; of compressed files what they are does not show without another ending."""
+    *before, last = ["", *path.suffixes]
+    if last.lower() in CODECS:
+        return f"{before[-1]}{last}" if before and before[-1] else f"{last} without another ending"
+    return last or "without an ending"

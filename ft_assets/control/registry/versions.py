@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ft_assets.control.registry.folders import NAMED
 from ft_assets.control.registry.settle import settle
 from ft_assets.records.names import DATASET
 from ft_assets.records.retired_datasets import find_retired
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 class DatasetVersion:
     """Result of adding; ``created`` is False if the same bytes and policy were a version already.
 
-    ``warnings`` are sentences about fields of a new version that say something and are not used.
+    ``warnings`` are sentences about files that are left out of a new version, and about its fields that say something
+    and are not used.
     """
 
     key: DatasetKey
@@ -93,7 +95,18 @@ def add_dataset_version(
             )
         facts = {"rows": rows, **({"source": source} if source else {})}
         artifact = _publish(store, folder, tenant, uploads, settled, facts, actor)
-    return replace(_claim(store, first, artifact, content, actor), warnings=checked.warnings)
+    return replace(_claim(store, first, artifact, content, actor), warnings=(*_copies(uploads), *checked.warnings))
+
+
+def _copies(uploads: list[Snapshot]) -> list[str]:
+    """A sentence about the files that are left out, since others hold the same bytes; none if there are none."""
+    named = [f"{copy} (as {upload.given})" for upload in uploads for copy in upload.copies]
+    if not named:
+        return []
+    which = f"{', '.join(named[:NAMED])}{', …' if len(named) > NAMED else ''}"
+    if len(named) == 1:
+        return [f"1 file that holds the same bytes as another is left out: {which}"]
+    return [f"{len(named):,} files that hold the same bytes as others are left out: {which}"]
 
 
 def _content(uploads: list[Snapshot], policy: DatasetPolicy) -> str:

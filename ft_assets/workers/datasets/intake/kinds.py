@@ -28,7 +28,7 @@ _ENDINGS: dict[str, Format] = {
     ".htm": "html",
     ".xlsx": "xlsx",
 }
-_CODECS: dict[str, Codec] = {".gz": "gzip", ".zst": "zstd"}
+CODECS: dict[str, Codec] = {".gz": "gzip", ".zst": "zstd"}
 # Of two marks with a common start, the longer comes first.
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"PK\x03\x04", "ZIP"),
@@ -93,7 +93,7 @@ class Kind:
 def kind_of(name: str) -> Kind:
     """The kind of a file with this name. Raises BadData for unknown endings."""
     stem, ending = _cut(name)
-    codec = _CODECS.get(ending, "")
+    codec = CODECS.get(ending, "")
     if codec:
         _, ending = _cut(stem)
     found = _ENDINGS.get(ending)
@@ -112,7 +112,7 @@ def kind_of(name: str) -> Kind:
 def is_markdown(name: str) -> bool:
     """Whether a text of this name is Markdown."""
     stem, ending = _cut(name)
-    return (_cut(stem)[1] if ending in _CODECS else ending) in (".md", ".markdown")
+    return (_cut(stem)[1] if ending in CODECS else ending) in (".md", ".markdown")
 
 
 def check_head(head: bytes, kind: Kind, name: str) -> None:

@@ -8,7 +8,7 @@ import stat
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import BinaryIO
 
@@ -26,7 +26,8 @@ _CHUNK = 1 << 20
 class Snapshot:
     """A copied upload at ``path``, which no other process writes to; ``size`` in bytes.
 
-    ``name`` is the one that it is stored under, ``given`` the one that people see.
+    ``name`` is the one that it is stored under, ``given`` the one that people see. ``copies`` are files of the same
+    bytes in the same role, by the names that people see: they are left out.
     """
 
     role: Role
@@ -35,42 +36,69 @@ class Snapshot:
     path: Path
     size: int
     sha256: str
+    copies: tuple[str, ...] = ()
 
 
 def take_snapshots(files: Mapping[Role, Sequence[Path]], folder: Path) -> list[Snapshot]:
     """Copy ``files`` to ``folder/<role>/<name>``; sorted by name in each role, which is the order of their rows.
 
-    A name that the store does not allow, such as one with blanks, is stored as another; ``given`` keeps it.
+    A name that the store does not allow, such as one with blanks, is stored as another; ``given`` keeps it. Of files
+    with the same name in several folders ``given`` is as much of the paths as tells them apart, such as
+    ``guide/index.html``. Of files of a role with the same bytes the first is taken.
 
     Raises:
-        BadData: a name or file that cannot be accepted, the same name twice in a role, or the same bytes twice.
+        BadData: a name or file that cannot be accepted, or the same bytes in two roles or as two formats.
     """
     taken: list[Snapshot] = []
     by_content: dict[str, Snapshot] = {}
+    copies: dict[str, list[str]] = {}
     for role, paths in files.items():
-        for path in sorted(paths, key=lambda path: _stored_name(_given_name(path))):
-            given = _given_name(path)
-            if any(other.role == role and other.given == given for other in taken):
-                raise BadData("two of the files have this name", where=given, remedy="Rename one; the names are kept.")
-            one = _snapshot(path, given, folder / role, role)
+        named = _given_names(paths)
+        for given in sorted(named, key=_stored_name):
+            one = _snapshot(named[given], given, folder / role, role)
             other = by_content.setdefault(one.sha256, one)
-            if other is not one:
+            if other is one:
+                taken.append(one)
+            elif other.role == role and kind_of(given) == kind_of(other.given):
+                one.path.unlink()
+                copies.setdefault(one.sha256, []).append(given)
+            else:
                 also = "" if other.role == role else f" ({other.role})"
                 raise BadData(
                     f"the file holds the same bytes as {other.given}{also}",
                     where=given if other.role == role else f"{given} ({role})",
                     remedy="Give each file once: rows that are trained on cannot be measured on.",
                 )
-            taken.append(one)
-    return taken
+    return [replace(one, copies=tuple(copies.get(one.sha256, ()))) for one in taken]
 
 
-def _given_name(file: Path) -> str:
-    """The name of ``file`` for people, in NFC: some file systems decompose what was typed."""
-    name = unicodedata.normalize("NFC", file.name)
+def _given_names(files: Sequence[Path]) -> dict[str, Path]:
+    """``files`` by the names that people see: the files' own, or the ends of their paths where several are equal."""
+    alike: dict[str, list[Path]] = {}
+    for file in files:
+        alike.setdefault(unicodedata.normalize("NFC", file.name), []).append(file)
+    return {
+        _checked(given): file
+        for name, group in alike.items()
+        for given, file in (_told_apart(name, group) if len(group) > 1 else [(name, group[0])])
+    }
+
+
+def _told_apart(name: str, files: Sequence[Path]) -> list[tuple[str, Path]]:
+    """``files``, which are all called ``name``, by as many of the last parts of their paths as make them different."""
+    paths = [unicodedata.normalize("NFC", file.absolute().as_posix()).strip("/").split("/") for file in files]
+    for parts in range(2, max(map(len, paths)) + 1):
+        ends = ["/".join(path[-parts:]) for path in paths]
+        if len(set(ends)) == len(files):
+            return list(zip(ends, files, strict=True))
+    raise BadData("two of the files have this name", where=name, remedy="Rename one; the names are kept.")
+
+
+def _checked(name: str) -> str:
+    """``name``, if an upload may have it; it is in NFC, as some file systems decompose what was typed."""
     if not name or not name.isprintable() or name[0] in ".-" or len(name) > _MOST or len(name.encode()) > _MOST_BYTES:
         raise BadData(
-            f"{file.name!r} cannot be the name of an upload",
+            f"{name!r} cannot be the name of an upload",
             where="file name",
             remedy=f"Rename it: at most {_MOST} printable characters, and no dot or hyphen in front.",
         )

@@ -75,7 +75,8 @@ def spool(
         start = len(BOM) if head.startswith(BOM) else 0
     else:
         folder.mkdir(parents=True, exist_ok=True)
-        target = folder / f"{role}-{name}.jsonl"
+        # The name may have folders in it.
+        target = folder / f"{role}-{path.name}.jsonl"
         job = Job(
             path=path,
             name=name,

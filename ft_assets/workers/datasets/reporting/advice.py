@@ -14,6 +14,7 @@ _OTHER_LANGUAGES = 0.1
 _IMBALANCE = 10
 _MUCH_FLAGGED = 0.01
 _NAME = 60
+_FEW = 3
 _UNDETERMINED = "und"
 
 _FLAGGED = {
@@ -44,11 +45,19 @@ def all_warnings(report: DatasetReport, judges: Iterable[str] = ()) -> list[str]
 
 
 def pictures(report: DatasetReport) -> Iterator[str]:
-    """What was not read of documents with pictures."""
-    for upload in report.uploads:
-        if upload.pictures:
-            are = "1 picture is" if upload.pictures == 1 else f"{upload.pictures:,} pictures are"
-            yield f"{upload.name:.{_NAME}}: {are} left out; only its text is trained on. Put into words what it needs."
+    """What was not read of documents with pictures: a sentence for each of a few, one for all of many."""
+    found = [upload for upload in report.uploads if upload.pictures]
+    if len(found) > _FEW:
+        total = sum(upload.pictures for upload in found)
+        named = ", ".join(f"{upload.name:.{_NAME}}" for upload in found[:_FEW])
+        yield (
+            f"{total:,} pictures in {len(found):,} files are left out ({named}, …); only the text is trained on. Put "
+            "into words what it needs."
+        )
+        return
+    for upload in found:
+        are = "1 picture is" if upload.pictures == 1 else f"{upload.pictures:,} pictures are"
+        yield f"{upload.name:.{_NAME}}: {are} left out; only its text is trained on. Put into words what it needs."
 
 
 def split_advice(report: DatasetReport, side: str) -> str:
