@@ -209,7 +209,8 @@ def removed(rows: Sequence[Row]) -> dict[int, int]:
         decisions = Decisions(PreparedRows(reading.chunks), policy.personal_data)
         keys = keys_of(decisions.rows)
         copies = remove_duplicates(decisions, policy, keys, folder / "joins", _MEMORY_BYTES, 1)
-    return dict(zip(copies.at[copies.near].tolist(), copies.kept[copies.near].tolist(), strict=True))
+    gone = copies.near & ~copies.stay[copies.at]
+    return dict(zip(copies.at[gone].tolist(), copies.kept[gone].tolist(), strict=True))
 
 
 def alike(one: Row, other: Row) -> float:

@@ -152,7 +152,7 @@ def _planted() -> dict[str, float]:
         path = Path(folder) / "features.arrow"
         with pa.ipc.new_file(str(path), table.schema) as writer:
             writer.write_table(table)
-        found = find_duplicates([path], array.take, 0.9, Path(folder) / "scratch", 500_000_000)
+        found = find_duplicates([path], array.take, 0.9, Path(folder) / "scratch", 500_000_000).duplicates
     pairs = list(zip(found["at"].to_pylist(), found["kept"].to_pylist(), strict=True))
     index = MinHashLSH(threshold=0.9, num_perm=128)
     seen = 0

@@ -23,8 +23,8 @@ _SHOWN = {Reason.DUPLICATE: SHOWN, Reason.NEAR_DUPLICATE: NEAR_SHOWN}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Copies:
-    """Pairs of rows: the one ``at`` repeats that at ``kept`` exactly, or is a ``near`` copy; and which rows ``stay``
-    (bool, one for each row)."""
+    """Pairs of rows: the one ``at`` repeats that at ``kept`` exactly, or is a ``near`` copy, of which some differ in
+    their answers, so that both stay; and which rows ``stay`` (bool, one for each row)."""
 
     at: np.ndarray
     kept: np.ndarray
@@ -44,38 +44,45 @@ def remove_duplicates(
     def texts_at(positions: np.ndarray) -> pa.Array:
         return bare_texts(decisions.rows.texts_at(positions))
 
+    def answers_at(positions: np.ndarray) -> pa.Array:
+        return bare_texts(decisions.rows.answers_at(positions))
+
     wording = None
     if settings.near != "off":
         sample = lowest(decisions.rows.content_at(np.arange(len(decisions.rows))), _SAMPLE)
         wording = Wording.of(sample, texts_at, _TEMPLATE, _TEMPLATE_SHARE)
-    table = find_duplicates(
+    found = find_duplicates(
         decisions.rows.paths,
         texts_at,
         None if settings.near == "off" else settings.threshold,
         scratch,
         memory_bytes,
         wording=wording,
+        answers_at=answers_at,
         linked=settings.near == "keep",
         threads=threads,
     )
-    at, kept, similarity = (table.column(name).to_numpy().copy() for name in ("at", "kept", "similarity"))
-    exact = table.column("exact").to_numpy()
+    at, kept, similarity = (found.duplicates.column(name).to_numpy().copy() for name in ("at", "kept", "similarity"))
+    exact = found.duplicates.column("exact").to_numpy()
     undone = _undone(decisions, settings.keep, at, kept, exact)
+    # Rows that stay though they are near others: by the policy, or as they differ in their answers.
+    like, kin = np.append(at[undone], found.at), np.append(kept[undone], found.kin)
     at, kept, similarity, exact = (column[~undone] for column in (at, kept, similarity, exact))
-    at, kept = _least_group_stays(decisions, at, kept, exact, keys)
+    at, kept, like, kin = _least_group_stays(decisions, at, kept, exact, (like, kin), keys)
     findings = []
     for reason, which in ((Reason.DUPLICATE, exact), (Reason.NEAR_DUPLICATE, ~exact)):
         rows = np.flatnonzero(which)[np.argsort(at[which], kind="stable")]
-        near = reason is Reason.NEAR_DUPLICATE
-        action: Action = "warned" if near and settings.near == "keep" else "removed"
-        alike = similarity[rows] if near else None
+        similar = reason is Reason.NEAR_DUPLICATE
+        action: Action = "warned" if similar and settings.near == "keep" else "removed"
+        alike = similarity[rows] if similar else None
         findings.append(
             decisions.find(
                 "duplicates", reason, action, at[rows], others=kept[rows], similarities=alike, shown=_SHOWN[reason]
             )
         )
     decisions.report("duplicates", findings, rows_in)
-    return Copies(at=at, kept=kept, near=~exact, stay=decisions.kept.copy())
+    near = np.append(~exact, np.ones(len(like), np.bool_))
+    return Copies(at=np.append(at, like), kept=np.append(kept, kin), near=near, stay=decisions.kept.copy())
 
 
 def _undone(
@@ -103,9 +110,15 @@ def _undone(
 
 
 def _least_group_stays(
-    decisions: Decisions, at: np.ndarray, kept: np.ndarray, exact: np.ndarray, keys: Keys
-) -> tuple[np.ndarray, np.ndarray]:
-    """``at`` and ``kept``, where of equal rows in several groups that of the least group stays, and not the first.
+    decisions: Decisions,
+    at: np.ndarray,
+    kept: np.ndarray,
+    exact: np.ndarray,
+    staying: tuple[np.ndarray, np.ndarray],
+    keys: Keys,
+) -> tuple[np.ndarray, ...]:
+    """``at``, ``kept`` and both of ``staying``, where of equal rows in several groups that of the least group stays,
+    and not the first.
 
     The side of what stays would otherwise depend on the order of the rows. A row set aside for measuring stays there.
     """
@@ -121,7 +134,8 @@ def _least_group_stays(
     stays[firsts] = at[order[places]]
     # The first takes the place of the one that stays in its stead; near copies follow.
     goes = np.isin(at, stays[firsts]) & exact
-    return np.where(goes, kept, np.where(exact, at, stays[at])), stays[kept]
+    at = np.where(goes, kept, np.where(exact, at, stays[at]))
+    return at, stays[kept], stays[staying[0]], stays[staying[1]]
 
 
 def _contents(decisions: Decisions, positions: np.ndarray) -> np.ndarray:

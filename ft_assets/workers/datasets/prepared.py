@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ft_assets.workers.datasets.columns import EXAMPLES
 from ft_assets.workers.datasets.engine.chunks import open_chunk
-from ft_assets.workers.datasets.forms.content_keys import flat_texts
+from ft_assets.workers.datasets.forms.content_keys import answer_texts, flat_texts
 from ft_assets.workers.datasets.reporting.report import Place, Role
 
 
@@ -62,6 +62,10 @@ class PreparedRows:
     def texts_at(self, positions: np.ndarray) -> pa.StringArray:
         """The flat texts at ascending ``positions``."""
         return flat_texts(self.take(positions))
+
+    def answers_at(self, positions: np.ndarray) -> pa.StringArray:
+        """The ``answer_texts`` at ascending ``positions``: all the first ones, then all the second ones."""
+        return pa.concat_arrays(answer_texts(self.take(positions)))
 
     def content_at(self, positions: np.ndarray) -> pa.FixedSizeBinaryArray:
         """The content keys at ascending ``positions``."""

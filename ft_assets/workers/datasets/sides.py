@@ -74,13 +74,13 @@ def decide_sides(
 def _together(keys: Keys, copies: Copies, policy: DatasetPolicy) -> tuple[np.ndarray, np.ndarray]:
     """The near copies (at, kept) that join their units.
 
-    Where near copies stay, all of them. Where they are removed, those without a group: the one that stays is on the
-    side of its cluster, whichever of them came first. Groups are not joined by rows that are gone: a sentence that most
+    Of those that stay, all. Of those that are removed, those without a group: the one that stays is on the side of its
+    cluster, whichever of them came first. Groups are not joined by rows that are gone: a sentence that most
     conversations have would make one unit of all of them.
     """
     joins = copies.near
     if policy.duplicates.near == "remove":
-        joins = joins & ~keys.grouped[copies.at] & ~keys.grouped[copies.kept]
+        joins = joins & (copies.stay[copies.at] | ~(keys.grouped[copies.at] | keys.grouped[copies.kept]))
     return copies.at[joins], copies.kept[joins]
 
 

@@ -121,6 +121,24 @@ def test_one_answer_about_two_diseases_is_no_near_duplicate_and_a_mistyped_copy_
     assert found >= 0.9 * due > 150
 
 
+def test_questions_about_one_passage_with_other_answers_stay_and_are_on_one_side(
+    write: WriteRows, curated: CurateFiles
+) -> None:
+    asked = ["Who is named first?", "Which word comes last?", "Is it true?"]
+    rows = [
+        {"prompt": f"{question} {prose(passage, 250)}", "completion": answer}
+        for passage in range(120)
+        for question, answer in zip(asked, ("Mary", f"word {passage}", "Yes"), strict=True)
+    ]
+    # Asked in other words.
+    again = [{**rows[0], "prompt": rows[0]["prompt"].replace("Who is", "Who was")}]
+    made = curated(write([*rows, *again]))
+    assert made.noted("duplicates", "near_duplicate") == [("data.jsonl", 361)]
+    sides = made.places
+    assert len(sides) == 360
+    assert all(len({sides["data.jsonl", row + more] for more in range(3)}) == 1 for row in range(1, 361, 3))
+
+
 def test_a_near_duplicate_stays_by_its_id_and_its_exact_copy_goes(write: WriteRows, curated: CurateFiles) -> None:
     rows = [*GOOD, nearly(GOOD[3]), nearly(GOOD[4]), nearly(GOOD[3])]
     made = curated(write(rows))

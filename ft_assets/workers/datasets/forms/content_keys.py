@@ -115,6 +115,26 @@ def flat_texts(examples: pa.RecordBatch) -> pa.StringArray:
     return pa.StringArray.from_buffers(columns.rows, pa.py_buffer(ends), pa.py_buffer(out[: ends[-1]]))
 
 
+def answer_texts(examples: pa.RecordBatch) -> tuple[pa.StringArray, pa.StringArray]:
+    """What each example answers in the end: the chosen and the rejected turns, or the last turn and "". Plain text
+    answers nothing."""
+    messages, empty = examples.column("messages"), np.zeros(examples.num_rows + 1, np.int32)
+    ends = np.asarray(messages.offsets)
+    ends = ends - ends[:1]
+    lengths = [np.diff(np.asarray(examples.column(name).offsets)) for name in TURN_COLUMNS]
+    chat = (lengths[0] > 0) & (lengths[1] == 0) & (lengths[2] == 0)
+    turns = messages.flatten()
+    last = turns.take(pa.array(ends[1:][chat] - 1))
+    columns = {name: pa.ListArray.from_arrays(pa.array(empty), turns.slice(0, 0)) for name in TURN_COLUMNS}
+    columns |= {name: pa.array([""] * examples.num_rows, pa.string()) for name in _SINGLE}
+    counts = np.concatenate([np.zeros(1, np.int32), np.cumsum(chat, dtype=np.int32)])
+    first = {"messages": pa.ListArray.from_arrays(pa.array(counts), last), "chosen": examples.column("chosen")}
+    return tuple(
+        flat_texts(pa.RecordBatch.from_pydict(columns | part))
+        for part in (first, {"rejected": examples.column("rejected")})
+    )  # type: ignore[return-value]
+
+
 def user_texts(examples: pa.RecordBatch) -> tuple[NDArray[np.int64], pa.StringArray]:
     """The rows in which a user speaks more than once, or not first; what users say in each, joined by line feeds.
 

@@ -1,6 +1,6 @@
 """Exact and near-duplicates of an upload: candidates by MinHash bands, each verified by exact Jaccard similarity."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -21,6 +21,9 @@ DUPLICATES = pa.schema(
     ]
 )
 """A row at ``at`` that repeats an earlier one at ``kept``; ``exact`` if their contents are equal."""
+
+Answers = Callable[[np.ndarray], pa.Array]
+"""Of rows at ascending positions, the two answers of each: first all the first ones, then all the second ones."""
 
 _FEWEST_ROWS, _MOST_ROWS, _COUNTED_ROWS = 64, 65_536, 1024
 
@@ -47,6 +50,16 @@ class Wording:
         return cls(counted, max(fewest, int(share * len(sample))))
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """``duplicates`` (DUPLICATES); and pairs of rows (int64) that stay: the one ``at`` is near that at ``kin`` but for
+    its answer, or near another row that is."""
+
+    duplicates: pa.Table
+    at: np.ndarray
+    kin: np.ndarray
+
+
 def find_duplicates(
     features: Sequence[Path],
     texts_at: Texts,
@@ -55,19 +68,20 @@ def find_duplicates(
     memory_bytes: int,
     *,
     wording: Wording | None = None,
+    answers_at: Answers | None = None,
     linked: bool = False,
     threads: int = 1,
-) -> pa.Table:
-    """The rows that repeat an earlier one, as ``DUPLICATES`` in the order of ``at``.
+) -> Found:
+    """The rows that repeat an earlier one, in the order of ``at``.
 
     Rows are processed in the order of their positions. A row with the content of an earlier row is its exact duplicate.
     Any other row is compared with the *kept* rows that share a bucket with it (an equal band hash), first positions
-    first, and is a near-duplicate of the first whose set of character 5-grams is at least ``threshold`` similar, and
-    with which it shares what is their own: what is no common ``wording``. So each duplicate is a verified duplicate of
-    a row that stays; the result depends neither on how rows are cut into files nor on memory or threads. A bucket lists
-    at most 32 kept rows, and later rows are compared only with those 32. So 100,000 rows of one template take linear
-    time (a near pair is missed only if *all* its common buckets are full of rows that are near neither). Empty texts
-    are never near-duplicates.
+    first, and is a near-duplicate of the first whose set of character 5-grams is at least ``threshold`` similar, with
+    which it shares what is their own (what is no common ``wording``), and which has the same answers. So each duplicate
+    is a verified duplicate of a row that stays; the result depends neither on how rows are cut into files nor on memory
+    or threads. A bucket lists at most 32 kept rows, and later rows are compared only with those 32. So 100,000 rows of
+    one template take linear time (a near pair is missed only if *all* its common buckets are full of rows that are near
+    neither). Empty texts are never near-duplicates.
 
     Args:
         features: Arrow IPC files with ``at`` (int64, from 0, distinct; without it rows count up over the files),
@@ -78,9 +92,10 @@ def find_duplicates(
         memory_bytes: the memory limit, excluding the memory maps of ``features``. DuckDB gets half; on top come 8 bytes
             for each pair of kept row and bucket.
         wording: what many texts share; None for nothing.
+        answers_at: the answers at some positions; None where rows have none.
         linked: for rows that stay. ``kept`` of a near-duplicate is the first row of its cluster, which holds all rows
             reachable by verified pairs, and ``similarity`` is its largest verified one. (At most the first 32 rows of a
-            bucket are compared with later ones.)
+            bucket are compared with later ones.) Answers do not matter.
         threads: DuckDB's number of threads.
     """
     found = Features(features)
@@ -89,11 +104,12 @@ def find_duplicates(
         copy = np.concatenate([at for at, _ in copies]) if copies else np.zeros(0, np.int64)
         original = np.concatenate([kept for _, kept in copies]) if copies else np.zeros(0, np.int64)
         if threshold is None or not found.rows:
-            return _table(copy, original, np.ones(len(copy)), np.ones(len(copy), np.bool_))
+            return Found(_table(copy, original, np.ones(len(copy)), np.ones(len(copy), np.bool_)), copy[:0], copy[:0])
         gone = np.zeros(found.limit, np.uint8)
         gone[copy] = 1
         buckets = joins.buckets(gone)
-        near = _Walk.over(joins, buckets, texts_at, threshold, wording or Wording.none(), linked, memory_bytes // 8)
+        rows = _Rows(texts_at, answers_at or _none)
+        near = _Walk.over(joins, buckets, rows, threshold, wording or Wording.none(), linked, memory_bytes // 8)
     similarity = np.ones(len(copy))
     if not linked and len(near.at):
         # A copy of a row that is near an earlier one repeats that earlier row.
@@ -103,7 +119,11 @@ def find_duplicates(
         original = np.where(moved, near.kept[place], original)
     exact = np.concatenate([np.ones(len(copy), np.bool_), np.zeros(len(near.at), np.bool_)])
     at, kept = np.concatenate([copy, near.at]), np.concatenate([original, near.kept])
-    return _table(at, kept, np.concatenate([similarity, near.similarity]), exact)
+    return Found(_table(at, kept, np.concatenate([similarity, near.similarity]), exact), near.like, near.kin)
+
+
+def _none(positions: np.ndarray) -> pa.Array:
+    return pa.array([""] * (2 * len(positions)))
 
 
 def _table(at: np.ndarray, kept: np.ndarray, similarity: np.ndarray, exact: np.ndarray) -> pa.Table:
@@ -113,10 +133,18 @@ def _table(at: np.ndarray, kept: np.ndarray, similarity: np.ndarray, exact: np.n
 
 
 @dataclass(frozen=True, slots=True)
+class _Rows:
+    texts_at: Texts
+    answers_at: Answers
+
+
+@dataclass(frozen=True, slots=True)
 class _Near:
     at: np.ndarray
     kept: np.ndarray
     similarity: np.ndarray
+    like: np.ndarray
+    kin: np.ndarray
 
 
 class _Walk:
@@ -124,7 +152,7 @@ class _Walk:
 
     def __init__(self, rows: int, buckets: int) -> None:
         self.at = np.zeros(rows, np.int64)
-        self.sizes, self.owns, self.parents = (np.zeros(rows, np.int32) for _ in range(3))
+        self.sizes, self.owns, self.parents, self.kin = (np.zeros(rows, np.int32) for _ in range(4))
         self.similarities = np.zeros(rows, np.float64)
         self.heads, self.filled = np.full(buckets, -1, np.int32), np.zeros(buckets, np.uint8)
         self.next_entries, self.entry_rows = np.zeros(0, np.int32), np.zeros(0, np.int32)
@@ -135,7 +163,7 @@ class _Walk:
         cls,
         joins: Joins,
         buckets: int,
-        texts_at: Texts,
+        rows: _Rows,
         threshold: float,
         wording: Wording,
         linked: bool,
@@ -148,17 +176,18 @@ class _Walk:
             at, starts, ids = batch
             state.at[first : first + len(at)] = at
             earlier = listed(ids, state.heads, state.next_entries, state.entry_rows, first)
-            texts = texts_at(np.concatenate([state.at[earlier], at]))
-            offsets, data = text_buffers(texts)
+            positions = np.concatenate([state.at[earlier], at])
+            offsets, data = text_buffers(rows.texts_at(positions))
+            answers, said = text_buffers(rows.answers_at(positions))
             state._make_room(len(ids))
             state.entries = walk(
-                offsets, data, earlier, first, starts, ids, threshold, linked, state.heads, state.filled,
-                state.next_entries, state.entry_rows, state.entries, state.sizes, state.owns, state.parents,
+                offsets, data, answers, said, earlier, first, starts, ids, threshold, linked, state.heads, state.filled,
+                state.next_entries, state.entry_rows, state.entries, state.sizes, state.owns, state.parents, state.kin,
                 state.similarities, wording.texts, wording.most,
             )  # fmt: skip
             first += len(at)
             # As many rows as fit into the text buffer; the batch size does not change the result.
-            size = max(int(offsets[-1] - offsets[0]), 1)
+            size = max(int(offsets[-1] - offsets[0] + answers[-1] - answers[0]), 1)
             wanted = int(min(max(len(at) * batch_bytes // size, _FEWEST_ROWS), _MOST_ROWS, 4 * wanted))
         return state._result(first)
 
@@ -170,14 +199,17 @@ class _Walk:
             self.entry_rows = np.resize(self.entry_rows, size) if self.entries else np.zeros(size, np.int32)
 
     def _result(self, rows: int) -> _Near:
-        parents = self.parents[:rows]
-        while True:
-            above = parents[parents]
-            if np.array_equal(above, parents):
-                break
-            parents = above
-        near = np.flatnonzero(parents != np.arange(rows))
-        return _Near(self.at[near], self.at[parents[near]], self.similarities[near])
+        parents, kin = (_roots(each[:rows]) for each in (self.parents, self.kin))
+        near, like = (np.flatnonzero(each != np.arange(rows)) for each in (parents, kin))
+        return _Near(self.at[near], self.at[parents[near]], self.similarities[near], self.at[like], self.at[kin[like]])
+
+
+def _roots(parents: np.ndarray) -> np.ndarray:
+    while True:
+        above = parents[parents]
+        if np.array_equal(above, parents):
+            return parents
+        parents = above
 
 
 class _Members:

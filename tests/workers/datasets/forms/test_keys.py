@@ -1,4 +1,4 @@
-"""Content keys, prompt keys and flat texts against plain Python."""
+"""Content keys, prompt keys, flat texts and answers against plain Python."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ft_assets.settings.dataset.forms import FormSettings
 from ft_assets.workers.datasets.columns import EXAMPLES, TURN
-from ft_assets.workers.datasets.forms.content_keys import content_keys, flat_texts, prompt_keys
+from ft_assets.workers.datasets.forms.content_keys import answer_texts, content_keys, flat_texts, prompt_keys
 from ft_assets.workers.datasets.forms.parse import parse_lines
 
 FIELDS = [field.name for field in TURN]
@@ -67,6 +67,18 @@ def test_keys_and_texts_are_those_of_plain_python_in_slices_too(
     assert flat_texts(batch).to_pylist() == expected
     flat_texts(batch).validate(full=True)
     assert len(prompt_keys(batch)) == len(rows)
+    assert [each.to_pylist() for each in answer_texts(batch)] == [
+        [answer(row, "chosen") for row in rows],
+        [answer(row, "rejected") for row in rows],
+    ]
+
+
+def answer(row: dict[str, Any], which: str) -> str:
+    """The ``which`` turns, joined; of a row with neither chosen nor rejected ones, the last turn is as if chosen."""
+    turns = row[which]
+    if which == "chosen" and not (row["chosen"] or row["rejected"]):
+        turns = row["messages"][-1:]
+    return "\n".join(turn[name] for turn in turns for name in FIELDS[1:3] if turn[name])
 
 
 def keys_of(*rows: dict[str, Any]) -> list[int]:
@@ -113,3 +125,4 @@ def chat_pair() -> dict[str, str]:
 def test_the_keys_of_an_empty_batch_are_none() -> None:
     empty = pa.RecordBatch.from_pylist([], schema=EXAMPLES)
     assert (len(content_keys(empty)), len(prompt_keys(empty)), len(flat_texts(empty))) == (0, 0, 0)
+    assert [len(each) for each in answer_texts(empty)] == [0, 0]

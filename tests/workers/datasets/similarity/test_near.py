@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ft_assets.workers.datasets.similarity.minhash import band_hashes
@@ -52,7 +52,7 @@ def duplicates(texts: Sequence[str], folder: Path, threshold: float = 0.9, **opt
     array = pa.array(texts, pa.string())
     paths = write(texts, folder, files, threshold, rows)
     found = find_duplicates(paths, array.take, threshold, folder / "scratch", 500_000_000, **options)
-    return [tuple(row.values()) for row in found.to_pylist()]
+    return [tuple(row.values()) for row in found.duplicates.to_pylist()]
 
 
 def plant(rows: int, seed: int, pool: int = 0) -> tuple[list[str], dict[int, int]]:
@@ -139,8 +139,8 @@ def test_without_a_threshold_only_equal_rows_count(tmp_path: Path) -> None:
     texts, _ = plant(200, seed=5)
     paths = write([*texts, texts[3]], tmp_path)
     found = find_duplicates(paths, lambda at: pytest.fail("no text is needed"), None, tmp_path / "s", 500_000_000)
-    assert (200, 3, 1.0, True) in [tuple(row.values()) for row in found.to_pylist()]
-    assert all(found["exact"].to_pylist())
+    assert (200, 3, 1.0, True) in [tuple(row.values()) for row in found.duplicates.to_pylist()]
+    assert all(found.duplicates["exact"].to_pylist())
     assert not list((tmp_path / "s").rglob("*.duckdb"))
 
 
@@ -162,6 +162,7 @@ WORDS = st.text(st.sampled_from("abé文😀"), max_size=14)
 
 
 @settings(max_examples=10, deadline=None)
+@example([("aaaaaab", "abaaaaa")])
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=20, max_size=50))
 def test_the_reported_similarity_is_exactly_that_of_the_sets_of_shingles(pairs: list[tuple[str, str]]) -> None:
     # Each pair alone in a bucket of its own, and no two rows of equal content: similarity alone decides.
@@ -179,7 +180,7 @@ def test_the_reported_similarity_is_exactly_that_of_the_sets_of_shingles(pairs: 
             writer.write_table(table)
         least = 1e-9
         found = find_duplicates([Path(folder, "features.arrow")], texts.take, least, Path(folder), 500_000_000)
-    similarities = {row["at"]: row["similarity"] for row in found.to_pylist()}
+    similarities = {row["at"]: row["similarity"] for row in found.duplicates.to_pylist()}
     expected = {2 * index + 1: jaccard(*pair) for index, pair in enumerate(pairs)}
     assert similarities == {at: similarity for at, similarity in expected.items() if similarity}
 
@@ -219,3 +220,65 @@ def test_common_wording_changes_nothing_by_files_batches_threads_or_memory(tmp_p
     expected = duplicates(texts, tmp_path, wording=wording(texts))
     assert len(expected) > 50
     assert duplicates(texts, tmp_path, files=7, rows=13, threads=2, wording=wording(texts)) == expected
+
+
+PASSAGE = "".join(random.Random(11).choices(LETTERS, k=900))
+LONG_ANSWER = "the harbour was closed because the wind had turned during the night, and no ship could leave it"
+MIDDLING_ANSWER = "the letter from the governor"
+
+
+def of_answers(answers: Sequence[tuple[str, str]], folder: Path, **options: object) -> tuple[set[int], set[int]]:
+    """Rows with ``PASSAGE``, another question and these two answers each: those removed, and those kept though they
+    are near but for the answer."""
+    texts = [f"{PASSAGE} {number:02d} {one} {other}" for number, (one, other) in enumerate(answers)]
+    ends = [text for at in (0, 1) for text in (pair[at] for pair in answers)]
+
+    def answers_at(positions: np.ndarray) -> pa.Array:
+        return pa.array(ends).take(pa.array(np.concatenate([positions, positions + len(answers)])))
+
+    paths = write(texts, folder)
+    array = pa.array(texts, pa.string())
+    found = find_duplicates(paths, array.take, 0.8, folder / "s", 500_000_000, answers_at=answers_at, **options)
+    return set(found.duplicates["at"].to_pylist()), set(found.at.tolist())
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("yes", "yes", True),
+        ("yes", "no", False),
+        ("cell A", "cell B", False),
+        ("increase", "decrease", False),
+        (MIDDLING_ANSWER, "the lettr from the governor", True),
+        (MIDDLING_ANSWER, "the letter to the governor", False),
+        ("the right answer is option A", "the right answer is option B", False),
+        ("it happened in 1972 in spring", "it happened in 1973 in spring", False),
+        (LONG_ANSWER, LONG_ANSWER.replace("wind", "wjnd").replace("ship", "shop"), True),
+        (
+            LONG_ANSWER,
+            "nobody had paid the men who opened the gates of the harbour, so that they stayed at home",
+            False,
+        ),
+        (LONG_ANSWER, "yes", False),
+        ("漢字は難しい", "漢字は易しい", False),
+    ],
+)
+def test_rows_alike_but_for_their_answers_stay_and_mistakes_make_no_other_answer(
+    one: str, other: str, same: bool, tmp_path: Path
+) -> None:
+    assert of_answers([(one, ""), (other, "")], tmp_path) == (({1}, set()) if same else (set(), {1}))
+
+
+def test_a_choice_the_other_way_round_is_no_duplicate(tmp_path: Path) -> None:
+    turned = [(LONG_ANSWER, MIDDLING_ANSWER), (MIDDLING_ANSWER, LONG_ANSWER), (LONG_ANSWER, MIDDLING_ANSWER)]
+    assert of_answers(turned, tmp_path) == ({2}, {1})
+    # The same turns as a good answer, and as a bad one.
+    assert of_answers([(LONG_ANSWER, ""), ("", LONG_ANSWER)], tmp_path) == (set(), {1})
+
+
+def test_rows_without_an_answer_are_compared_whole(tmp_path: Path) -> None:
+    assert of_answers([("", ""), ("yes", ""), ("", "")], tmp_path) == ({1, 2}, set())
+
+
+def test_where_rows_stay_answers_do_not_part_a_cluster(tmp_path: Path) -> None:
+    assert of_answers([("yes", ""), ("no", ""), ("perhaps", "")], tmp_path, linked=True) == ({1, 2}, set())
