@@ -132,6 +132,20 @@ LAYOUTS: tuple[Layout, ...] = (
         policy="form: system/messages",
     ),
     Layout(
+        name="Turns with names of their own",
+        row={
+            "persona": "Be brief.",
+            "dialog": [
+                {"speaker": "customer", "body": _ASK, "at": "09:14"},
+                {"speaker": "agent", "body": _SAY, "at": "09:15"},
+            ],
+        },
+        becomes={"messages": [{"role": "system", "content": "Be brief."}, *_CHAT]},
+        policy="form: system/messages\n"
+        "fields: {messages: dialog, system: persona}\n"
+        "turns: {role: speaker, content: body, roles: {customer: user, agent: assistant}, ignore: [at]}",
+    ),
+    Layout(
         name="ShareGPT",
         row={
             "conversations": [{"from": "human", "value": _ASK}, {"from": "gpt", "value": _SAY}],
@@ -222,6 +236,14 @@ LAYOUTS: tuple[Layout, ...] = (
         row={"prompt": _ASK, "completion": _NO, "label": False},
         becomes={"messages": _CHAT[:1], "rejected": [{"role": "assistant", "content": _NO}]},
         policy="form: unpaired_preference",
+    ),
+    Layout(
+        name="Thumbs up or down in other words",
+        row={"asked": _ASK, "answered": _NO, "thumb": "down"},
+        becomes={"messages": _CHAT[:1], "rejected": [{"role": "assistant", "content": _NO}]},
+        policy="form: unpaired_preference\n"
+        "fields: {prompt: asked, completion: answered, label: thumb}\n"
+        "labels: {liked: [up], disliked: [down]}",
     ),
     Layout(
         name="Thumbs up or down for the last turn of a conversation",

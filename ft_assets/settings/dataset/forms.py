@@ -8,6 +8,7 @@ from typing import Self
 from ft_assets.settings.catalogue.form import RowForm
 from ft_assets.settings.catalogue.forms import GUESSED, ROW_FORMS
 from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.settings.dataset.spelling import LabelSettings, TurnSettings
 from ft_resources.errors import BadRecipe
 from ft_resources.strict import nearest
 
@@ -25,12 +26,16 @@ class FormSettings:
         fields: pairs of a form's field and the upload's field that holds it, if their names differ.
         group_by: field whose value keeps rows together, or None.
         ignore: the upload's fields that are read as if they were not there.
+        turns: what turns call their fields and roles, if not as forms do.
+        labels: what labels say, if not true and false, or 1 and 0.
     """
 
     form: str = "auto"
     fields: tuple[tuple[str, str], ...] = ()
     group_by: str | None = None
     ignore: tuple[str, ...] = ()
+    turns: TurnSettings | None = None
+    labels: LabelSettings | None = None
 
     def __post_init__(self) -> None:
         forms = self.forms.values()
@@ -80,6 +85,8 @@ class FormSettings:
             fields=tuple(sorted(mapped.items())),
             group_by=policy.split.group_by,
             ignore=tuple(policy.fields.get("ignore", ())),
+            turns=policy.turns,
+            labels=policy.labels,
         )
 
     @property

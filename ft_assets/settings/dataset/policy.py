@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 from ft_assets.settings.catalogue.forms import RowFormName
 from ft_assets.settings.dataset.recogniser import RecogniserSettings
 from ft_assets.settings.dataset.source import Source
+from ft_assets.settings.dataset.spelling import LabelSettings, TurnSettings
 from ft_assets.settings.keys import DatasetKey, check_suite_key
 from ft_resources.settings import text_check, unique
 from ft_resources.strict import parse_strict, parse_yaml
@@ -220,6 +221,12 @@ class DatasetPolicy(StrictModel):
         "`kind`, the label by which scores are broken down, may be mapped too. `weight` is the field that says how "
         "much a row counts in training, such as {weight: weight}. `ignore` lists fields of the upload that are left "
         "out on purpose, such as {ignore: [score]}.",
+    )
+    turns: TurnSettings | None = added_field(
+        None, description="What turns call their fields and roles, where that is not role, content, user and assistant."
+    )
+    labels: LabelSettings | None = added_field(
+        None, description="What labels say, where that is not true and false, or 1 and 0."
     )
     on_bad_row: Literal["reject", "drop"] = Field(
         default="reject",

@@ -27,7 +27,7 @@ def load_template(folder: Path, tokenizer: ChatTokenizer, override: str | None) 
         raise BadBase(
             "the base has no chat template",
             where="tokenizer_config.json",
-            remedy="Name a Jinja file in the recipe's chat_template, or take an instruction-tuned base.",
+            remedy="Write chat_template: plain into the recipe, or name a Jinja file there; or take a base with one.",
         )
     name = "the recipe's chat_template" if given is not None else "the base's chat template"
     template = ChatTemplate(source, name=name, variables=tokenizer.named, control=tokenizer.control)

@@ -34,8 +34,8 @@ def test_every_setting_can_be_written() -> None:
         (
             "min_examples: 5",
             "dataset.yaml: min_examples: unknown key; known here: balance, contamination, duplicates, fields, "
-            "form, generated_by, max_dropped_share, mix, on_bad_row, personal_data, quality, source, split, "
-            "text, toxicity",
+            "form, generated_by, labels, max_dropped_share, mix, on_bad_row, personal_data, quality, source, split, "
+            "text, toxicity, turns",
         ),
         ("on_bad_row: ignore", "dataset.yaml: on_bad_row: should be 'reject' or 'drop', not \"ignore\""),
         ("split: {holdout: 0}", "dataset.yaml: split.holdout: should be greater than 0, not 0"),

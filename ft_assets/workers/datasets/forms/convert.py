@@ -10,6 +10,7 @@ from ft_assets.settings.dataset.forms import KIND, WEIGHT, FormSettings
 from ft_assets.workers.datasets.forms.parts import has_tool_parts, read_parts
 from ft_assets.workers.datasets.forms.preference import read_pair
 from ft_assets.workers.datasets.forms.reasons import NAME, Reason, RowProblem
+from ft_assets.workers.datasets.forms.spelling import as_label, as_turns
 from ft_assets.workers.datasets.forms.texts import TYPES, TextReader, clean, has_stacked_marks, is_blank
 from ft_assets.workers.datasets.forms.tools import read_tools
 from ft_assets.workers.datasets.forms.turns import Placed, Turn, check_order, read_turns
@@ -19,6 +20,7 @@ from ft_resources.strict import nearest
 MAX_KIND_CHARACTERS = 100
 MAX_PAGE = 2**31 - 1
 MIN_WEIGHT, MAX_WEIGHT = 1e-9, 1e9
+_LISTS = ("messages", "conversations")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -47,6 +49,10 @@ def convert(row: dict[str, Any], settings: FormSettings) -> Converted:
     rows = ROW_FORMS[form].row
     fields = {*rows.needs, *rows.may_have, KIND}
     value = {name: row[settings.source(name)] for name in fields if settings.source(name) in row}
+    if settings.turns is not None:
+        value = {name: as_turns(item, name, settings.turns) for name, item in value.items()}
+    if settings.labels is not None and "label" in value:
+        value["label"] = as_label(value["label"], settings.labels)
     texts = TextReader()
     result = Converted(form=form)
     load(rows.reader)(value, result, texts)
@@ -117,7 +123,8 @@ def _unknown(row: dict[str, Any], settings: FormSettings, present: set[str]) -> 
     for name in names:
         # A stricter cutoff than usual: "function" is not a misspelt "instruction".
         close = difflib.get_close_matches(name, [one for one in wanted if one not in row], n=1, cutoff=0.8)
-        if close and name not in wanted:
+        listed = not close or close[0] not in _LISTS or isinstance(row[name], list)
+        if close and listed and name not in wanted:
             return f"the row has {name!r}; did you mean {close[0]!r}?"
     has = ", ".join(names) if names else "none that can be shown"
     forms = "; ".join(" and ".join(settings.source(one) for one in form.needs) for form in GUESSED.values())

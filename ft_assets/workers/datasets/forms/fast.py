@@ -67,6 +67,8 @@ def read_plain(lines: Sequence[bytes], settings: FormSettings) -> Plain:
     orjson keeps the last of repeated keys. The row then has fewer quotes than its line, unless the line writes quotes
     as ``\\u0022``. It also rounds integers beyond 64 bits: no number that is kept can be so large here.
     """
+    if settings.turns is not None:
+        return Plain(left=list(range(len(lines))))
     plain = Plain()
     groups: defaultdict[tuple[str, ...], list[Row]] = defaultdict(list)
     for number, line in enumerate(lines):

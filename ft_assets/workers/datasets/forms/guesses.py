@@ -4,19 +4,22 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ft_assets.settings.catalogue.forms import ROW_FORMS
 from ft_assets.settings.dataset.forms import KIND, WEIGHT, FormSettings
+from ft_assets.settings.dataset.spelling import LabelSettings, TurnSettings
 from ft_assets.workers.datasets.forms.convert import Converted, convert
 from ft_assets.workers.datasets.forms.reasons import NAME, RowProblem
 from ft_assets.workers.datasets.forms.texts import is_blank
+from ft_assets.workers.datasets.forms.wording import guess_labels, guess_turns, is_liked
 from ft_resources.errors import BadRecipe
 
 MAX_SAMPLE = 50
 _MAX_NAME = 60
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_RESERVED = ("null", "true", "false")
+_RESERVED = ("null", "true", "false", "yes", "no", "on", "off")
 _WORDS = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]+|[^\W\d_a-zA-Z]+")
 
 _ASKS = (
@@ -32,6 +35,8 @@ _GOOD = ("chosen", "preferred", "accepted", "better", "winner", "good", "positiv
 _BAD = ("rejected", "dispreferred", "refused", "worse", "loser", "bad", "negative", "worst")
 _MORE = ("context", "input", "passage", "background")
 _SYSTEM = ("system",)
+_SYSTEM_OF_TURNS = (*_SYSTEM, "instruction", "persona")
+LABELS = ("label", "thumb", "feedback", "vote", "liked", "reaction")
 _LABELS = (
     *("id", "uuid", "url", "link", "source", "date", "time", "category", "kind", "type", "topic", "lang", "language"),
     *("label", "score", "rating", "weight", "split", "tag", "tags", "author", "name", "version", "model", "file"),
@@ -45,6 +50,8 @@ class Guess:
     form: str
     fields: Mapping[str, str]
     ignore: tuple[str, ...] = ()
+    turns: TurnSettings | None = None
+    labels: LabelSettings | None = None
 
     @property
     def lines(self) -> str:
@@ -53,7 +60,18 @@ class Guess:
         if self.ignore:
             pairs.append(f"ignore: [{', '.join(map(_word, self.ignore))}]")
         form = [] if self.form == "auto" else [f"form: {self.form}"]
-        return "\n".join([*form, *([f"fields: {{{', '.join(pairs)}}}"] if pairs else [])])
+        beside = {"turns": self.turns, "labels": self.labels}
+        spelt = [f"{name}: {_flow(each.model_dump(exclude_defaults=True))}" for name, each in beside.items() if each]
+        return "\n".join([*form, *([f"fields: {{{', '.join(pairs)}}}"] if pairs else []), *spelt])
+
+
+def _flow(value: Any) -> str:
+    """``value`` in YAML on one line."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_word(name)}: {_flow(each)}' for name, each in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_flow, value))}]"
+    return _word(value) if isinstance(value, str) else json.dumps(value)
 
 
 def _word(text: str) -> str:
@@ -68,8 +86,8 @@ def names_an_answer(name: str) -> bool:
 
 def guess_columns(rows: Sequence[dict[str, Any]], settings: FormSettings) -> Guess | None:
     """The policy that most probably reads ``rows``, whose fields fit no form; None if there is none that reads them."""
-    for form, fields in _candidates(_Columns(rows)):
-        found = try_out(rows, form, fields, settings)
+    for form, fields, turns, labels in _candidates(_Columns(rows)):
+        found = try_out(rows, form, fields, settings, turns=turns, labels=labels)
         if found is not None:
             return found
     return None
@@ -83,8 +101,12 @@ def try_out(
     *,
     uses: str = "",
     losing: Sequence[str] = (),
+    turns: TurnSettings | None = None,
+    labels: LabelSettings | None = None,
 ) -> Guess | None:
     """The policy with ``form`` and ``fields`` added to ``settings``; None if it does not read most of ``rows``.
+
+    ``turns`` and ``labels`` say how the rows spell them, if not as ``settings`` say.
 
     ``uses`` names a field that it must read, and it may leave out only ``losing`` of what ``settings`` reads.
     """
@@ -93,10 +115,16 @@ def try_out(
     kept = {**{field: source for field, source in settings.fields if field in known}, **fields}
     kept = {field: source for field, source in kept.items() if field != source or field == WEIGHT}
     before = _read(rows, settings) if uses else []
+    turns, labels = turns or settings.turns, labels or settings.labels
     for name in ("auto", form):
         try:
             tried = FormSettings(
-                form=name, fields=tuple(kept.items()), ignore=settings.ignore, group_by=settings.group_by
+                form=name,
+                fields=tuple(kept.items()),
+                ignore=settings.ignore,
+                group_by=settings.group_by,
+                turns=turns,
+                labels=labels,
             )
         except BadRecipe:
             continue
@@ -109,7 +137,7 @@ def try_out(
             for old, new in zip(before, read, strict=True)
         ):
             continue
-        return Guess(form=name, fields=kept, ignore=settings.ignore)
+        return Guess(form=name, fields=kept, ignore=settings.ignore, turns=turns, labels=labels)
     return None
 
 
@@ -134,6 +162,7 @@ class _Columns:
         self.strings = [name for name in shown if self._most(name, lambda value: isinstance(value, str))]
         self.texts = [name for name in shown if self._most(name, _is_text)]
         self.turns = [name for name in shown if self._most(name, _is_turns)]
+        self.thumbs = [name for name in shown if self._most(name, partial(_is_thumb, name))]
 
     def _most(self, name: str, fits: Callable[[Any], bool]) -> bool:
         return 2 * sum(fits(row.get(name)) for row in self._rows) > len(self._rows)
@@ -149,6 +178,18 @@ class _Columns:
         ]
         return min(ranked)[2] if ranked else ""
 
+    def spelt(self, name: str) -> TurnSettings | None:
+        """What the turns in the field ``name`` call their fields and roles, if not as forms do."""
+        return guess_turns(row[name] for row in self._rows if _is_turns(row.get(name)))
+
+    def labels(self, name: str) -> LabelSettings | None:
+        """The words of the labels in the field ``name``, if not true and false."""
+        return guess_labels((row.get(name) for row in self._rows), name)
+
+    def dislikes(self, name: str) -> bool:
+        """Whether some label in the field ``name`` says that people did not like the answer."""
+        return any(is_liked(row.get(name), name) is False for row in self._rows)
+
     def length(self, name: str) -> float:
         """Characters of all its texts."""
         return sum(len(row[name]) for row in self._rows if isinstance(row.get(name), str))
@@ -160,6 +201,10 @@ def _is_header(name: str, rows: Sequence[dict[str, Any]]) -> bool:
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and not is_blank(value)
+
+
+def _is_thumb(name: str, value: Any) -> bool:
+    return is_liked(value, name) is not None
 
 
 def _is_turns(value: Any) -> bool:
@@ -174,8 +219,33 @@ def _joined(name: str) -> str:
     return "".join(_words(name))
 
 
-def _candidates(columns: _Columns) -> Iterable[tuple[str, dict[str, str]]]:
-    """Row forms and their fields, the more probable first."""
+_Fields = tuple[str, dict[str, str]]
+_Spelt = tuple[str, dict[str, str], TurnSettings | None, LabelSettings | None]
+
+
+def _candidates(columns: _Columns) -> Iterable[_Spelt]:
+    """Row forms, their fields, and how rows spell turns and labels; the more probable first."""
+    yield from ((form, fields, None, None) for form, fields in _pairs(columns))
+    label = columns.find(LABELS, among=columns.thumbs)
+    labels = columns.labels(label) if label else None
+    judged = bool(label) and columns.dislikes(label)
+    for conversation in columns.turns:
+        spelt = columns.spelt(conversation)
+        system = columns.find(_SYSTEM_OF_TURNS, among=columns.texts)
+        fields = {"messages": conversation, **({"system": system} if system else {})}
+        for turns in (None, spelt) if spelt else (None,):
+            if judged:
+                yield "messages/label", {**fields, "label": label}, turns, labels
+            if system:
+                yield "system/messages", fields, turns, None
+            yield "messages", {"messages": conversation}, turns, None
+    for form, fields in _texts(columns):
+        if judged and form == "prompt/completion":
+            yield "unpaired_preference", {**fields, "label": label}, None, labels
+        yield form, fields, None, None
+
+
+def _pairs(columns: _Columns) -> Iterable[_Fields]:
     any_value = [*columns.texts, *columns.turns]
     good, bad = columns.find(_GOOD, among=any_value), columns.find(_BAD, among=any_value)
     if good and bad:
@@ -183,8 +253,9 @@ def _candidates(columns: _Columns) -> Iterable[tuple[str, dict[str, str]]]:
         yield "preference", {**({"prompt": asked} if asked else {}), "chosen": good, "rejected": bad}
         for conversation in columns.turns:
             yield "messages/pairs", {"messages": conversation, "chosen": good, "rejected": bad}
-    for conversation in columns.turns:
-        yield "messages", {"messages": conversation}
+
+
+def _texts(columns: _Columns) -> Iterable[_Fields]:
     answer = columns.find(_ANSWERS, among=columns.texts)
     asked = columns.find(_ASKS, among=columns.texts, without=(answer,))
     if asked and answer:

@@ -11,13 +11,14 @@ import orjson
 from ft_assets.settings.catalogue.forms import GUESSED, ROW_FORMS
 from ft_assets.settings.dataset.forms import WEIGHT, FormSettings
 from ft_assets.workers.datasets.forms.convert import convert, form_of
-from ft_assets.workers.datasets.forms.guesses import MAX_SAMPLE, Guess, try_out
+from ft_assets.workers.datasets.forms.guesses import LABELS, MAX_SAMPLE, Guess, try_out
 from ft_assets.workers.datasets.forms.parse import Parsed
 from ft_assets.workers.datasets.forms.reasons import RowProblem
-from ft_assets.workers.datasets.forms.unpaired import liked
+from ft_assets.workers.datasets.forms.spelling import as_label
+from ft_assets.workers.datasets.forms.wording import guess_labels, is_liked
 from ft_resources.errors import BadData
 
-_LIKED = ("label", "kto_tag")
+_LIKED = ("kto_tag", "thumbs", *LABELS)
 _PAIR = ("chosen", "rejected")
 SAYS: Mapping[str, str] = MappingProxyType(
     {
@@ -84,13 +85,17 @@ class Meanings:
         if ROW_FORMS[form].form.name != "chat":
             return
         if name.lower() in _LIKED:
-            said = liked(row[name])
+            said = self._said(name, row[name])
             found.labels[said] += 1
             if said is False and found.first_bad is None:
                 found.first_bad = place
         if name.lower() == "rejected" and self._learns(row, row[name]):
             problem = "the answer that would be learned is the rejected one"
             raise self._refusal(problem, name, place, self._use(name, found.sample))
+
+    def _said(self, name: str, label: Any) -> bool | None:
+        words = self._settings.labels
+        return is_liked(label if words is None else as_label(label, words), name)
 
     def _learns(self, row: dict[str, Any], rejected: Any) -> bool:
         """Whether the last turn that ``row`` teaches is ``rejected``, a text or turns."""
@@ -140,13 +145,17 @@ class Meanings:
 
     def _ignore(self, *names: str) -> str:
         settings = self._settings
-        return Guess(form=settings.form, fields=dict(settings.fields), ignore=(*settings.ignore, *names)).lines
+        ignore = (*settings.ignore, *names)
+        return Guess(form=settings.form, fields=dict(settings.fields), ignore=ignore, turns=settings.turns).lines
 
     def _use(self, name: str, sample: Sequence[dict[str, Any]]) -> Guess | None:
         # What was learned in place of the pair is one of its answers.
         losing = ("messages", "conversations", "completion", "output") if name.lower() in _PAIR else ()
+        labels = None
+        if name.lower() in _LIKED and self._settings.labels is None:
+            labels = guess_labels((row[name] for row in sample), name)
         for form, fields in _uses(name, sample[0]):
-            found = try_out(sample, form, fields, self._settings, uses=name, losing=losing)
+            found = try_out(sample, form, fields, self._settings, uses=name, losing=losing, labels=labels)
             if found is not None:
                 return found
         return None

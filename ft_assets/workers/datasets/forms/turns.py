@@ -32,6 +32,7 @@ SHAREGPT_ROLES: Mapping[str, str] = MappingProxyType(
 
 # Speakers of LLaMA-Factory's that also stand in ``role``: their content is that of a ShareGPT turn.
 _SPOKEN_ROLES = ("function_call", "observation", "function_response")
+_MAX_NAMES = 6
 _TURN_FIELDS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "function_call", "weight"})
 
 
@@ -77,7 +78,7 @@ def _turns_of(turn: Any, where: str, texts: TextReader, *, first: bool) -> list[
     if not isinstance(turn, dict):
         raise RowProblem(Reason.WRONG_TYPE, where, "a turn should be an object with role and content")
     if "role" not in turn:
-        raise RowProblem(Reason.WRONG_TYPE, f"{where}.role", "this field is missing")
+        raise RowProblem(Reason.WRONG_TYPE, f"{where}.role", f"this field is missing{_has(turn)}")
     if turn["role"] in _SPOKEN_ROLES and turn.keys() <= {"role", "content", "weight"}:
         return [_sharegpt_turn({**turn, "from": turn["role"], "value": turn.get("content")}, where, texts)]
     role = _role(turn["role"], f"{where}.role", first)
@@ -131,8 +132,14 @@ def _role(value: Any, field: str, first: bool) -> str:
     if value not in ROLES:
         hint = SHAREGPT_ROLES.get(value, "") if isinstance(value, str) else ""
         did = f"; did you mean {hint!r}?" if hint else ""
-        raise RowProblem(Reason.WRONG_TYPE, field, f"the role should be one of {', '.join(ROLES)}{did}")
+        said = f", not {value!r}" if isinstance(value, str) and NAME.fullmatch(value) and not hint else ""
+        raise RowProblem(Reason.WRONG_TYPE, field, f"the role should be one of {', '.join(ROLES)}{said}{did}")
     return str(value)
+
+
+def _has(turn: dict[str, Any]) -> str:
+    names = [name for name in turn if NAME.fullmatch(name)][:_MAX_NAMES]
+    return f"; the turn has {', '.join(names)}" if names else ""
 
 
 def _calls(turn: dict[str, Any], role: str, where: str) -> str:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ft_assets.workers.datasets.forms.convert import Converted, read_alpaca, read_anthropic, read_halves
-from ft_assets.workers.datasets.forms.reasons import Reason, RowProblem
+from ft_assets.workers.datasets.forms.reasons import NAME, Reason, RowProblem
 from ft_assets.workers.datasets.forms.texts import TextReader
 from ft_assets.workers.datasets.forms.tools import read_tools
 from ft_assets.workers.datasets.forms.turns import Turn
@@ -44,7 +44,11 @@ def _place(before: list[Turn], after: list[Turn], result: Converted, *, liked: b
 def _label(value: dict[str, Any]) -> bool:
     label = liked(value["label"])
     if label is None:
-        raise RowProblem(Reason.WRONG_TYPE, "label", "this should be true or false, or 1 or 0")
+        # A short word may be shown; anything else could be the row's text.
+        said = value["label"]
+        short = isinstance(said, int) or (isinstance(said, str) and NAME.fullmatch(said))
+        is_now = f", not {said!r}" if short else ""
+        raise RowProblem(Reason.WRONG_TYPE, "label", f"this should be true or false, or 1 or 0{is_now}")
     return label
 
 

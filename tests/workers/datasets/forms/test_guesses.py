@@ -65,6 +65,66 @@ def test_lines_are_guessed_from_the_values(row: Row, lines: str) -> None:
     assert_pasted([row, row], lines)
 
 
+EXPORTED: Row = {
+    "conversation_id": "c-17",
+    "created": "2026-03-01T09:14:00+01:00",
+    "persona": "Be brief.",
+    "dialog": [
+        {"speaker": "customer", "body": "Where is my invoice?", "ts": 1},
+        {"speaker": "agent", "body": "Under Account.", "ts": 2},
+    ],
+}
+LOGGED: Row = {"conversation": "c-17", "asked": "Where?", "answered": "No idea.", "thumb": "down", "at": 17}
+
+
+@pytest.mark.parametrize(
+    ("row", "lines"),
+    [
+        (
+            EXPORTED,
+            "form: system/messages\nfields: {messages: dialog, system: persona}\n"
+            "turns: {role: speaker, content: body, roles: {customer: user, agent: assistant}, ignore: [ts]}",
+        ),
+        (
+            {"chat": [{"who": "Kunde", "msg": "Wo?"}, {"who": "Berater", "msg": "Dort."}]},
+            "fields: {messages: chat}\nturns: {role: who, content: msg, roles: {Kunde: user, Berater: assistant}}",
+        ),
+        ({"messages": [{**turn, "id": 3} for turn in TURNS]}, "turns: {ignore: [id]}"),
+    ],
+)
+def test_turns_with_names_of_their_own_are_guessed_from_who_speaks_and_what_is_said(row: Row, lines: str) -> None:
+    assert_pasted([row, row], lines)
+
+
+def test_speakers_that_are_people_are_nobodys_role() -> None:
+    rows = [{"log": [{"name": f"Ann {n}", "said": "Hi"}, {"name": f"Bob {n}", "said": "Yes"}]} for n in range(9)]
+    assert guess_columns(rows, FormSettings()) is None
+
+
+@pytest.mark.parametrize(
+    ("thumb", "labels"),
+    [
+        ("down", "\nlabels: {liked: [up], disliked: [down]}"),
+        ("👎", '\nlabels: {liked: ["👍"], disliked: ["👎"]}'),
+        (-1, '\nlabels: {liked: ["+1", "1"], disliked: ["-1"]}'),
+        (False, ""),
+    ],
+)
+def test_a_log_of_thumbs_is_read_as_one_and_not_as_good_answers(thumb: Any, labels: str) -> None:
+    lines = f"form: unpaired_preference\nfields: {{prompt: asked, completion: answered, label: thumb}}{labels}"
+    assert_pasted([{**LOGGED, "thumb": thumb}] * 3, lines)
+
+
+def test_thumbs_of_whole_conversations_are_read_with_their_turns() -> None:
+    row = {**EXPORTED, "feedback": "down"}
+    assert_pasted(
+        [row, row],
+        "form: messages/label\nfields: {messages: dialog, system: persona, label: feedback}\n"
+        "turns: {role: speaker, content: body, roles: {customer: user, agent: assistant}, ignore: [ts]}\n"
+        "labels: {liked: [up], disliked: [down]}",
+    )
+
+
 def assert_pasted(rows: list[Row], lines: str) -> None:
     guess = guess_columns(rows, FormSettings())
     assert guess is not None

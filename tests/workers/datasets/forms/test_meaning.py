@@ -116,6 +116,24 @@ def test_an_unused_field_is_told_with_lines_that_use_or_ignore_it(row: Row, uses
     assert columns(row, everything) == columns(row, "")
 
 
+@pytest.mark.parametrize(("thumb", "words"), [("down", "liked: [up], disliked: [down]"), ("bad", "liked: [good]")])
+def test_thumbs_in_words_refuse_as_labels_do(thumb: str, words: str) -> None:
+    with pytest.raises(BadData) as error:
+        told({**PAIR, "thumb": thumb})
+    assert error.value.what.startswith("thumb says that people did not like this answer")
+    assert f"form: unpaired_preference\nfields: {{label: thumb}}\nlabels: {{{words}" in error.value.remedy
+
+
+def test_a_feedback_in_free_words_is_told_and_refuses_nothing() -> None:
+    (warning,) = told({**PAIR, "feedback": "It took a while."})
+    assert "1 row has a field 'feedback' that is not used" in warning
+
+
+def test_sentiments_under_the_name_label_are_classes() -> None:
+    (warning,) = told({**PAIR, "label": "positive"}, {**PAIR, "label": "negative"})
+    assert "kto" not in warning
+
+
 def test_labels_of_classes_are_not_thumbs() -> None:
     (warning,) = told(*({**PAIR, "label": label} for label in range(4)))
     assert "kto" not in warning

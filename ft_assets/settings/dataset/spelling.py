@@ -1,0 +1,58 @@
+"""How an upload spells turns and labels, where its exporter has words of its own for them."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from ft_resources.settings import unique
+from ft_resources.strict_model import StrictModel
+
+Role = Literal["system", "user", "assistant", "tool"]
+Words = Annotated[tuple[str | int, ...], Field(min_length=1, max_length=50)]
+
+
+class TurnSettings(StrictModel):
+    """The fields of each turn in lists of turns, such as `{"speaker": "agent", "body": "Hello", "ts": 17}`."""
+
+    role: str = Field(default="role", min_length=1, description="Field of a turn that says who speaks.")
+    content: str = Field(default="content", min_length=1, description="Field of a turn that holds its text.")
+    roles: dict[str, Role] = Field(
+        default_factory=dict,
+        description="What the upload calls the roles, such as {customer: user, agent: assistant}.",
+    )
+    ignore: Annotated[tuple[str, ...], AfterValidator(unique)] = Field(
+        default=(), description="Fields of a turn that are left out on purpose, such as [timestamp]."
+    )
+
+    @model_validator(mode="after")
+    def _use_each_field_once(self) -> Self:
+        if self.role == self.content:
+            raise ValueError("role and content name the same field of a turn")
+        if {self.role, self.content} & {*self.ignore}:
+            raise ValueError("a field of a turn that is read as role or content is ignored, too")
+        return self
+
+
+class LabelSettings(StrictModel):
+    """What the upload writes for a thumb up or down, where that is not true and false, or 1 and 0."""
+
+    liked: Words = Field(description="Values of the label that mean: people liked the answer. Such as [up], or [4, 5].")
+    disliked: Words = Field(description="Values that mean: they did not. Such as [down], or [1, 2].")
+
+    @model_validator(mode="after")
+    def _mean_one_thing(self) -> Self:
+        if both := {*map(folded, self.liked)} & {*map(folded, self.disliked)}:
+            raise ValueError(f"{min(both)!r} is liked and disliked")
+        return self
+
+    def says(self, value: str | int) -> bool | None:
+        """Whether people liked the answer; None for a value that stands in neither list."""
+        text = folded(value)
+        if text in map(folded, self.liked):
+            return True
+        return False if text in map(folded, self.disliked) else None
+
+
+def folded(value: str | int) -> str:
+    """The value of a label as it is compared: without capitals and blanks around it."""
+    return str(value).strip().lower()
