@@ -126,7 +126,7 @@ class ClusterUnavailable(UserError):
 
 
 class TooManyRequests(UserError):
-    """Who asks has asked too much, or has too much under way; the same request may succeed after ``retry_s`` seconds."""
+    """Who asks has asked too much, or has too much under way; it may succeed after ``retry_s`` seconds."""
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "", retry_s: float = 5.0) -> None:
         self.retry_s = retry_s

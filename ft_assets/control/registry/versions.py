@@ -17,7 +17,7 @@ from ft_assets.records.tombstones import Subject, find_tombstone
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.settings.keys import DatasetKey, check_part, check_tenant
-from ft_assets.workers.datasets.intake.kinds import kind_of
+from ft_assets.workers.datasets.intake.kinds import is_markdown, kind_of
 from ft_assets.workers.datasets.intake.snapshot import Snapshot, take_snapshots
 from ft_assets.workers.datasets.intake.spool import Role, spool
 from ft_resources.artifacts import Address, Artifact, Artifacts
@@ -112,11 +112,12 @@ def _copies(uploads: list[Snapshot]) -> list[str]:
 def _content(uploads: list[Snapshot], policy: DatasetPolicy) -> str:
     """Identifies a version: digest of the policy as written, and of each role's files by bytes and format, whatever
     their names. So the same upload stays the same version when the platform gets more suites, and JSON lines uploaded
-    as plain text are a different version."""
+    as plain text, or plain text as Markdown, are a different version."""
     shas: dict[str, list[str]] = {}
     for upload in uploads:
         role = "files" if upload.role == "upload" else upload.role
-        shas.setdefault(role, []).append(f"{upload.sha256}.{kind_of(upload.given).format}")
+        form = "md" if is_markdown(upload.given) else kind_of(upload.given).format
+        shas.setdefault(role, []).append(f"{upload.sha256}.{form}")
     return digest({**{role: sorted(files) for role, files in shas.items()}, "policy": policy.model_dump(mode="json")})
 
 

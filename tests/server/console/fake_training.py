@@ -42,7 +42,8 @@ class FakeTraining:
         sink = pa.BufferOutputStream()
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), sink)
         files = {
-            "train.parquet": b"rows",
+            # Of each submission others, or those of one recipe would share one training and its evaluation.
+            "train.parquet": f"rows of {self.submission.id}".encode(),
             "holdout.parquet": sink.getvalue().to_pybytes(),
             "report/report.html": _REPORT,
         }

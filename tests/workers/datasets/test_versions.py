@@ -262,8 +262,12 @@ def test_the_same_bytes_read_in_another_format_are_another_version(add: Add, wri
     lines = write([pair(number, note="word " * 40) for number in range(2000)])
     text = tmp_path / "data.txt"
     text.write_bytes(lines.read_bytes())
-    keys = [str(add(path).key) for path in (text, lines, text)]
-    assert keys == ["acme.facts.v1", "acme.facts.v2", "acme.facts.v1"]
+    # Of which pictures are left out.
+    markdown, also = tmp_path / "data.md", tmp_path / "more.markdown"
+    for path in (markdown, also):
+        path.write_bytes(lines.read_bytes())
+    keys = [add(path).key.version for path in (text, lines, text, markdown, also, text)]
+    assert keys == [1, 2, 1, 3, 3, 1]
 
 
 def test_concurrent_adds_of_the_same_bytes_are_one_version(add: Add, write: WriteRows, store: Store) -> None:

@@ -129,10 +129,9 @@ def answer_texts(examples: pa.RecordBatch) -> tuple[pa.StringArray, pa.StringArr
     columns |= {name: pa.array([""] * examples.num_rows, pa.string()) for name in _SINGLE}
     counts = np.concatenate([np.zeros(1, np.int32), np.cumsum(chat, dtype=np.int32)])
     first = {"messages": pa.ListArray.from_arrays(pa.array(counts), last), "chosen": examples.column("chosen")}
-    return tuple(
-        flat_texts(pa.RecordBatch.from_pydict(columns | part))
-        for part in (first, {"rejected": examples.column("rejected")})
-    )  # type: ignore[return-value]
+    second = {"rejected": examples.column("rejected")}
+    texts = [flat_texts(pa.RecordBatch.from_pydict(columns | part)) for part in (first, second)]
+    return texts[0], texts[1]
 
 
 def user_texts(examples: pa.RecordBatch) -> tuple[NDArray[np.int64], pa.StringArray]:
