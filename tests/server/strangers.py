@@ -23,6 +23,8 @@ _GARBAGE = (
     "acme",
     "globex",
 )
+# What is kept as it was written, and shown to who wrote it.
+_WORDS = ("name", "reason", "note", "filename", "mime_type")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +87,7 @@ class Stranger:
         if kind == "object":
             required = schema.get("required", ())
             return {
-                name: self._value(inner)
+                name: self._random.choice(_GARBAGE) if name in _WORDS else self._value(inner)
                 for name, inner in schema.get("properties", {}).items()
                 if name in required or self._random.random() < 0.4
             }
