@@ -176,7 +176,12 @@ def _problems(error: ValidationError, model_class: type[BaseModel], value: Any) 
         elif item["type"] == "missing":
             refused[path] = "is missing"
         elif item["msg"].startswith("Input should be "):
-            text = item["msg"].removeprefix("Input should be ").replace("an object", "a mapping")
+            text = (
+                item["msg"]
+                .removeprefix("Input should be ")
+                .replace("an object", "a mapping")
+                .replace("a valid array", "a list")
+            )
             expected.setdefault(path, []).append(text)
             shown[path] = _shown(item["input"])
         else:

@@ -309,7 +309,9 @@ def _fetch(store: Store, tenant: str, file_id: str, folder: Path) -> Path:
 
 def _wrong(error: UserError, param: str) -> SettledJob:
     where = f"{error.where}: " if error.where and error.where not in _PARAMS else ""
-    said = f"{where}{error.what}" + (f" {error.remedy}" if error.remedy else "")
+    said = f"{where}{error.what}"
+    if error.remedy:
+        said = f"{said.rstrip('.')}. {error.remedy}"
     return SettledJob(error=said, param=param, at=time.time())
 
 

@@ -1,5 +1,6 @@
 """``ft serve``: the HTTP API."""
 
+import socket
 import subprocess
 import sys
 from typing import Annotated
@@ -8,8 +9,10 @@ import typer
 
 from ft_assets import api
 from ft_assets.settings.environment import open_store
+from ft_resources.errors import UserError
 
 _UI = "import sys; from ft_assets.cli.main import app; sys.argv = ['ft', 'ui']; app()"
+_UI_PORT = 3000
 
 
 def serve(
@@ -34,6 +37,12 @@ def serve(
     from ft_assets.server.app import api_app
     from ft_assets.settings.models import load_models
 
+    if ui and _in_use(_UI_PORT):
+        raise UserError(
+            f"port {_UI_PORT} is in use, by ft ui perhaps",
+            where="--ui",
+            remedy="Leave --ui out: the running Dagster does the work; or end what listens there.",
+        )
     load_models()
     application = api_app(open_store(create=True), api.open_access())
     note(f"API: http://{host}:{port}/v1; keys: ft key create TENANT" + ("" if ui else "; the work: ft ui"))
@@ -51,3 +60,8 @@ def serve(
         if dagster is not None:
             dagster.terminate()
             dagster.wait()
+
+
+def _in_use(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

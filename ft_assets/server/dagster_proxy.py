@@ -36,6 +36,7 @@ _HEADERS = {
 }
 # A redirect would keep the cookie back where the link was on another site's page.
 _ENTER = '<!doctype html><meta http-equiv="refresh" content="0; url=/"><title>Dagster</title>'
+_STARTING = '<!doctype html><meta http-equiv="refresh" content="2"><title>Dagster</title>Dagster is starting …'
 _CLOSED = "This page is for whoever started ft ui: open the URL with the token that it printed.\n"
 _REFUSED_WEBSOCKET = 1008
 
@@ -131,7 +132,7 @@ class _Proxy:
         try:
             found = await self._client.send(asked, stream=True)
         except httpx.TransportError:
-            return _plain(503, "Dagster does not answer yet; try again in some seconds")
+            return HTMLResponse(_STARTING, 503, {**_HEADERS, "Retry-After": "2"})
         passed = {name: value for name, value in found.headers.items() if name not in _HOPS} | _HEADERS
         if found.headers.get("content-type", "").startswith("text/html"):
             # The page says below which path it lies; a browser need not know.

@@ -149,7 +149,9 @@ def test_no_other_page_subscribes(browser: TestClient, headers: dict[str, str]) 
 def test_a_dagster_that_is_not_there_yet_is_said(upstream: str) -> None:
     with TestClient(dagster_proxy(f"http://127.0.0.1:{free_port()}", PREFIX, TOKEN), base_url=ORIGIN) as client:
         client.get(f"/?token={TOKEN}")
-        assert client.get("/").status_code == 503
+        waiting = client.get("/")
+        # The page looks again by itself.
+        assert (waiting.status_code, 'http-equiv="refresh"' in waiting.text) == (503, True)
         with (
             pytest.raises(WebSocketDisconnect),
             client.websocket_connect(SOCKET, ["graphql-ws"], headers={"Origin": ORIGIN}),

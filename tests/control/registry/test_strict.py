@@ -192,6 +192,10 @@ def test_every_problem_is_named_in_one_error() -> None:
         assert part in text, part
 
 
+def test_a_list_is_called_as_yaml_calls_it() -> None:
+    assert "training.names: should be a list, not {}" in complaint({"key": "x", "training": {"names": {}}})
+
+
 @pytest.mark.parametrize("value", [None, [], "text", 3])
 def test_a_file_that_holds_no_mapping_is_refused(value: object) -> None:
     assert complaint(value).startswith("should be a mapping")
