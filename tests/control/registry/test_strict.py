@@ -193,7 +193,7 @@ def test_every_problem_is_named_in_one_error() -> None:
 
 
 def test_a_list_is_called_as_yaml_calls_it() -> None:
-    assert "training.names: should be a list, not {}" in complaint({"key": "x", "training": {"names": {}}})
+    assert "training.names: should be a list, not a mapping" in complaint({"key": "x", "training": {"names": {}}})
 
 
 @pytest.mark.parametrize("value", [None, [], "text", 3])
