@@ -42,7 +42,7 @@ class Browser:
         self.press("Sign in")
 
     def find(self, selector: str) -> WebElement:
-        return until(lambda: next(iter(self.driver.find_elements(By.CSS_SELECTOR, selector)), None), 20)
+        return until(lambda: next(iter(self.driver.find_elements(By.CSS_SELECTOR, selector)), None), 60)
 
     def type(self, selector: str, text: str) -> None:
         self.find(selector).send_keys(text)
@@ -55,7 +55,7 @@ class Browser:
         """The button or link that says ``text``."""
         wanted = f"//main//*[self::button or self::a][normalize-space()='{text}']"
         try:
-            until(lambda: next(iter(self.driver.find_elements(By.XPATH, wanted)), None), 20).click()
+            until(lambda: next(iter(self.driver.find_elements(By.XPATH, wanted)), None), 60).click()
         except AssertionError:
             raise AssertionError(f"there is no {text!r} in: {self.text()}") from None
 
@@ -73,7 +73,7 @@ class Browser:
                 return False
 
         try:
-            until(there, 20)
+            until(there, 60)
         except AssertionError:
             raise AssertionError(f"{text!r} is not in: {self.text(selector)}") from None
 
