@@ -55,7 +55,7 @@ def test_an_upload_is_refused_by_the_row_with_a_bad_weight(curated: CurateFiles,
     rows = [*(told(number, trust=1) for number in range(150)), told(150, trust=-2)]
     with pytest.raises(BadData) as error:
         curated(write(rows), WEIGHED)
-    assert error.value.where == "data.jsonl, row 151, weight"
+    assert error.value.where == "data.jsonl, row 151, trust"
     assert error.value.what.startswith("this should be above 0")
 
 
