@@ -241,7 +241,7 @@ def test_what_a_template_refuses_is_not_told_as_the_rows_fault(base: Path) -> No
         "{{ ('a,' * 100000000).split(',') | length }}",
         "{% set ns = namespace(l=[])%}{% for _ in range(99) %}{% set ns.l = ns.l + [range(99999)|list] %}{% endfor %}",
         pytest.param(
-            "{% set ns = namespace(l=[])%}{% for _ in range(99) %}{% set ns.l = ns.l + [range(99999)|sort] %}{% endfor %}",
+            "{% set ns = namespace(l=[])%}{% for _ in range(99)%}{% set ns.l = ns.l+[range(99999)|sort] %}{% endfor %}",
             marks=pytest.mark.statistics,
         ),
     ],
