@@ -62,7 +62,7 @@ class Someone:
 
     def start(self, file: str, name: str, **fields: str) -> str:
         """The id of a job whose files were looked at."""
-        sent = {"file": file, "base": "tiny", "method": "sft", "name": name, "key": name, **fields}
+        sent = {"file": file, "base": "tiny", "method": "sft", "name": name, "key": f"{name} {file}", **fields}
         answer = self.send("new/start", **sent)
         assert answer.status_code == 303, answer.text
         job: str = answer.headers["location"].rpartition("/")[2]
