@@ -98,7 +98,7 @@ def choose_tenant(token: str, *, browser: str, tenant: str, access: Access) -> S
     """The person to whom ``token`` was given, in the tenant that they chose. Raises NotIdentified."""
     found = cast(Choosing, access.take(token, browser, Choosing))
     if tenant not in found.roles:
-        raise NotIdentified("this is none of your tenants", where="sign-in", remedy="Begin again.")
+        raise NotIdentified("you do not belong to this tenant", where="sign-in", remedy="Begin again.")
     return SignedIn(page=found.page, identity=_identity(tenant, found.roles[tenant], found.actor, found.proof))
 
 

@@ -85,4 +85,4 @@ Member = Annotated[Identity, at_least("member")]
 Promoter = Annotated[Identity, at_least("promoter")]
 Admin = Annotated[Identity, at_least("admin")]
 Administrator = Annotated[Identity, Depends(_administrator)]
-"""A tenant's admin, or the platform's own, whose tenant is none."""
+"""A tenant's admin, or the platform's own key, which belongs to no tenant."""
