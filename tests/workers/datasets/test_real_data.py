@@ -80,8 +80,8 @@ def test_p3_keeps_one_of_the_templates_of_each_passage(curated: CurateFiles) -> 
     made = curated(real("p3_permissive/p3_permissive.jsonl"), DatasetPolicy(on_bad_row="drop"))
     assert made.report.rows_read == 20_010
     assert set(made.report.dropped) == {"near_duplicate", "holdout_overlap"}
-    # Without other questions about a passage that many rows have, which were 1,200 of them.
-    assert 7700 < made.report.dropped["near_duplicate"] < 8100
+    # Near-duplicates are alike in their answers too: another question on the same passage stays.
+    assert 5500 < made.report.dropped["near_duplicate"] < 6100
     # Several questions on one passage: those of the holdout's passages are left out.
     assert 1500 < made.report.dropped["holdout_overlap"] < 3000
     assert any("split.group_by" in text for text in made.report.warnings)
