@@ -14,6 +14,7 @@ VARIABLES = frozenset(
         "FT_STATE",
         "FT_CACHE",
         "FT_CACHE_MB",
+        "FT_ACTOR",
         "FT_TENANT",
         "FT_TENANTS",
         "FT_KUBERNETES",

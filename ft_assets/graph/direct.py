@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import dagster as dg
 
 from ft_assets.control.submissions.submit import submit
+from ft_assets.graph.actors import launching
 from ft_assets.records.carries import find_carry
 from ft_assets.records.submissions import Submission
 from ft_assets.settings import tags
@@ -36,7 +37,7 @@ def record_direct_launch(
         load_tenants(),
         dataset=dataset,
         recipe=recipe,
-        actor=run.tags.get("user", run.tags.get(tags.ACTOR, "ui")),
+        actor=launching(),
         origin="backfill" if backfill_id else "ui",
         driver="run",
         idempotency_key=f"run-{run.root_run_id or run.run_id}",

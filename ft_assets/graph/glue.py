@@ -9,6 +9,7 @@ from dagster import DagsterExecutionInterruptedError
 
 from ft_assets.control.submissions.pauses import require_not_paused
 from ft_assets.control.submissions.sharing import needed_by_others
+from ft_assets.graph.actors import acting
 from ft_assets.graph.direct import record_direct_launch
 from ft_assets.records.submissions import Submission, SubmissionStatus, find_outcome, find_submission
 from ft_assets.settings import tags
@@ -84,7 +85,7 @@ def run_work(
     submission = _submission(context, store, request)
     request = _with_priority(context, request)
     execution = launcher.execution(store.store)
-    actor = acting(context)
+    actor = acting(context, store.store)
     # Around the cancel, so that MLflow learns of it, and so that stopping the work does not wait for MLflow.
     with mirrored(default_uri(), context.log, DagsterObserver(context.log)) as observer:
         try:
@@ -174,11 +175,6 @@ def asked_gates(
             remedy="Restore its record from the bucket's versions or a backup, or submit the pair again.",
         )
     return submission.gates
-
-
-def acting(context: dg.AssetExecutionContext) -> str:
-    """The user that requested the run; Dagster itself if unknown."""
-    return str(context.run.tags.get(tags.ACTOR, "dagster"))
 
 
 def common_metadata(artifact: Artifact) -> dict[str, Any]:

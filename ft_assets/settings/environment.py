@@ -88,3 +88,8 @@ def actor() -> str:
     import getpass
 
     return getpass.getuser()
+
+
+def operator() -> str:
+    """``FT_ACTOR``: who runs the deployment, for what is done in Dagster; the operating system's user if not set."""
+    return os.environ.get("FT_ACTOR", "").strip() or actor()

@@ -1,7 +1,6 @@
 """Lines and deletion at the command line, and the jobs of the UI."""
 
 import json
-from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -101,28 +100,28 @@ def test_a_tenant_is_erased_at_once_only_where_somebody_says_so(
     assert ft("rebuild").exit_code == 0
 
 
-def test_the_jobs_of_the_ui_do_the_same_and_name_who_launched_them(
-    ft: Ft, adapters: list[Artifact], project: Project, tmp_path: Path
+def test_the_jobs_of_the_ui_do_the_same_and_name_who_runs_the_deployment(
+    adapters: list[Artifact], project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resources = {"store": StoreResource(url=project.store_url)}
+    monkeypatch.setenv("FT_ACTOR", "eve")
 
-    def run(job: dg.JobDefinition, op: str, config: dict[str, object], actor: str = "eve") -> dg.ExecuteInProcessResult:
+    def run(job: dg.JobDefinition, op: str, config: dict[str, object]) -> dg.ExecuteInProcessResult:
         return job.execute_in_process(
             run_config={"ops": {op: {"config": config}}} if config else {},
             resources=resources,
-            tags={"user": actor},
             raise_on_error=False,
         )
 
     for adapter in adapters:
         config: dict[str, object] = {"target": str(adapter.address), "stage": "staging", "reason": "try it"}
         assert run(promote_job, "record_promotion", config).success
-    assert run(rollback_job, "record_rollback", {"line": LINE, "stage": "staging", "reason": "no"}, "bob").success
+    assert run(rollback_job, "record_rollback", {"line": LINE, "stage": "staging", "reason": "no"}).success
     assert not run(rollback_job, "record_rollback", {"line": LINE, "reason": "no"}).success
     assert run(collect_deleted, "erase_deleted", {}).success
     records = read_line(project.store, LINE).records
     assert [(record.actor, record.kind) for record in records] == [
-        ("eve", "promotion"),
-        ("eve", "promotion"),
-        ("bob", "rollback"),
+        ("eve (in Dagster)", "promotion"),
+        ("eve (in Dagster)", "promotion"),
+        ("eve (in Dagster)", "rollback"),
     ]

@@ -54,19 +54,21 @@ def test_a_pause_stops_the_work_and_leaves_the_submission_open_until_it_is_resum
     assert ft("resume", asked.id).stdout == "it is not paused\n"
 
 
-def test_the_jobs_of_the_ui_pause_and_resume(project: Project, instance: dg.DagsterInstance, asked: Submission) -> None:
+def test_the_jobs_of_the_ui_pause_and_resume(
+    project: Project, instance: dg.DagsterInstance, asked: Submission, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FT_ACTOR", "bob")
     resources = {"store": StoreResource(url=project.store_url), "launcher": LauncherResource()}
 
     def run(job: dg.JobDefinition, op: str, **config: str) -> bool:
         given = {"ops": {op: {"config": {"submission": asked.id, **config}}}}
-        with_tags = {"instance": instance, "tags": {"user": "bob"}}
-        return bool(job.execute_in_process(given, resources=resources, **with_tags).output_for_node(op))
+        return bool(job.execute_in_process(given, resources=resources, instance=instance).output_for_node(op))
 
     assert run(pause_job, "pause_submission", reason="lunch")
     assert not run(pause_job, "pause_submission")
     standing = read_pauses(project.store, asked).standing
     assert standing is not None
-    assert (standing.actor, standing.reason) == ("bob", "lunch")
+    assert (standing.actor, standing.reason) == ("bob (in Dagster)", "lunch")
     assert run(resume_job, "resume_submission")
     assert read_pauses(project.store, asked).resumed == 1
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ft_assets.control.access.roles import Role
 
 KEY, OIDC = "key:", "oidc:"
-_OF_A_KEY = re.compile(r" \(key [a-z0-9]{12}\)$")
+_BY = re.compile(r" \((key [a-z0-9]{12}|in Dagster)\)$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +25,11 @@ def actor_of_key(name: str, prefix: str) -> str:
     return f"{name} (key {prefix})"
 
 
+def actor_in_dagster(name: str) -> str:
+    """What records keep of whoever runs the deployment, for what was launched on Dagster's pages."""
+    return f"{name} (in Dagster)"
+
+
 def person_of(actor: str) -> str:
-    """Whom an actor's name means: of all keys that have one name, the same person."""
-    return _OF_A_KEY.sub("", actor).strip().casefold()
+    """Whom an actor's name means: of all keys that have one name, and in Dagster, the same person."""
+    return _BY.sub("", actor).strip().casefold()

@@ -8,7 +8,8 @@ from ft_assets.control import identity
 from ft_assets.control.lines.auto import promote_by_margin
 from ft_assets.control.lines.mlflow_registry import register_new_adapter
 from ft_assets.control.rejections.record import quarantine
-from ft_assets.graph.glue import acting, asked_gates, common_metadata, pair_of, run_work
+from ft_assets.graph.actors import acting
+from ft_assets.graph.glue import asked_gates, common_metadata, pair_of, run_work
 from ft_assets.graph.partitions import GROUP, pair_partitions, upstream
 from ft_assets.graph.rejections import show_rejection
 from ft_assets.graph.report_links import report_link
@@ -46,7 +47,7 @@ def adapter(
     ungated = without_gates(request.params)
     report = store.artifacts.get(Address.parse(request.inputs["eval_report"].address))
     if not (passed(verdicts) or ungated):
-        record = quarantine(store.artifacts, request, verdicts, actor=acting(context))
+        record = quarantine(store.artifacts, request, verdicts, actor=acting(context, store.store))
         show_rejection(context, verdicts, record, report)
         return
     # The worker judges again, from bytes that it verifies itself.

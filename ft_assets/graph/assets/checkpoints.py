@@ -14,6 +14,7 @@ from ft_assets.control.identity.doctor import refuse_read_holdout, refuse_sick_p
 from ft_assets.control.submissions.admission import require_affordable
 from ft_assets.control.sweeps.mlflow_comparison import tell_mlflow
 from ft_assets.control.sweeps.trial_states import decide
+from ft_assets.graph.actors import acting
 from ft_assets.graph.glue import common_metadata, pair_of, run_work
 from ft_assets.graph.partitions import GROUP, pair_partitions, upstream
 from ft_assets.graph.runs import submission_of
@@ -92,7 +93,7 @@ def _carried(context: dg.AssetExecutionContext, store: StoreResource, pair: tupl
     request = identity.checkpoint_request(store.artifacts, *pair)
     if request.params != {"mode": "carry"}:
         raise UserError("a training was requested in the meantime", where=context.partition_key, remedy="Wait for it.")
-    artifact = make_carried(store.artifacts, request, actor=context.run.tags.get(tags.ACTOR, "dagster"))
+    artifact = make_carried(store.artifacts, request, actor=acting(context, store.store))
     return dg.MaterializeResult(
         data_version=dg.DataVersion(artifact.digest),
         metadata={SOURCE: dg.MetadataValue.text(artifact.facts[SOURCE]), **common_metadata(artifact)},

@@ -10,7 +10,8 @@ import dagster as dg
 from ft_assets.control import identity
 from ft_assets.control.identity.approvals import note_held
 from ft_assets.control.identity.held_out import settle_held_out
-from ft_assets.graph.glue import acting, common_metadata, run_work
+from ft_assets.graph.actors import acting
+from ft_assets.graph.glue import common_metadata, run_work
 from ft_assets.graph.partitions import GROUP, dataset_partitions
 from ft_assets.graph.report_links import report_link
 from ft_assets.graph.told import told
@@ -94,7 +95,7 @@ def dataset(
 ) -> dg.MaterializeResult:
     """Curated train, validation and holdout rows, and the validation report for the tenant."""
     make = partial(run_work, context, store, launcher)
-    settle_held_out(store.artifacts, context.partition_key, make, actor=acting(context))
+    settle_held_out(store.artifacts, context.partition_key, make, actor=acting(context, store.store))
     artifact = make(identity.dataset_request(store.artifacts, context.partition_key))
     if held := note_held(store.artifacts, artifact, context.partition_key):
         context.log.warning(str(held))

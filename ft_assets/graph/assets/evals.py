@@ -4,7 +4,8 @@ import dagster as dg
 
 from ft_assets.control import identity
 from ft_assets.control.rejections.record import quarantine
-from ft_assets.graph.glue import acting, asked_gates, common_metadata, pair_of, run_work, tenants_of_run
+from ft_assets.graph.actors import acting
+from ft_assets.graph.glue import asked_gates, common_metadata, pair_of, run_work, tenants_of_run
 from ft_assets.graph.partitions import GROUP, pair_partitions, upstream
 from ft_assets.graph.rejections import shown_suggestions
 from ft_assets.graph.report_links import report_link
@@ -38,7 +39,7 @@ def eval_report(
     evidence = load_evidence(artifact)
     wanted = identity.adapter_request(store.artifacts, dataset_key, recipe_key, asked_gates(context, store))
     verdicts = judge_candidate(store.artifacts, wanted.inputs, wanted.params)
-    rejected = quarantine(store.artifacts, wanted, verdicts, actor=acting(context))
+    rejected = quarantine(store.artifacts, wanted, verdicts, actor=acting(context, store.store))
     return dg.MaterializeResult(
         data_version=dg.DataVersion(artifact.digest),
         metadata={

@@ -4,6 +4,7 @@ import dagster as dg
 from pydantic import Field
 
 from ft_assets import api
+from ft_assets.graph.actors import launching
 from ft_assets.graph.told import told
 from ft_resources.dagster_resources import StoreResource
 
@@ -38,7 +39,7 @@ def record_promotion(
         reason=config.reason,
         waive_incumbent=config.waive_incumbent,
         store=store.store,
-        actor=_actor(context),
+        actor=launching(),
         log=context.log,
     )
     if not created:
@@ -58,7 +59,7 @@ def record_rollback(
         stage=config.stage,
         to=config.to,
         store=store.store,
-        actor=_actor(context),
+        actor=launching(),
         log=context.log,
     )
     return _output(record)
@@ -93,10 +94,6 @@ def collect_deleted() -> None:
 
 
 line_jobs: list[dg.JobDefinition] = [promote_job, rollback_job, collect_deleted]
-
-
-def _actor(context: dg.OpExecutionContext) -> str:
-    return context.run.tags.get("user", "")
 
 
 def _output(record: api.PromotionRecord) -> dg.Output[dict[str, str]]:

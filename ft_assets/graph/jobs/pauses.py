@@ -4,6 +4,7 @@ import dagster as dg
 from pydantic import Field
 
 from ft_assets import api
+from ft_assets.graph.actors import launching
 from ft_assets.graph.told import told
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 
@@ -31,7 +32,7 @@ def pause_submission(
         config.submission,
         reason=config.reason,
         store=store.store,
-        actor=context.run.tags.get("user", ""),
+        actor=launching(),
         launcher=launcher.launcher,
     )
     shared = ", ".join(map(str, paused.shared)) or "nothing"
@@ -43,7 +44,7 @@ def pause_submission(
 @told
 def resume_submission(context: dg.OpExecutionContext, config: ResumeConfig, store: StoreResource) -> dg.Output[bool]:
     """Let the submission go on; True unless it was not paused."""
-    resumed = api.resume(config.submission, store=store.store, actor=context.run.tags.get("user", ""))
+    resumed = api.resume(config.submission, store=store.store, actor=launching())
     return dg.Output(resumed.created, metadata={"go on with": resumed.command or "the submissions sensor"})
 
 

@@ -4,6 +4,7 @@ import dagster as dg
 from pydantic import Field
 
 from ft_assets import api
+from ft_assets.graph.actors import launching
 from ft_assets.graph.told import told
 from ft_resources.dagster_resources import StoreResource
 
@@ -25,7 +26,7 @@ def pull_rows(context: dg.OpExecutionContext, config: PullConfig, store: StoreRe
         config.dataset,
         seen=config.seen,
         store=store.store,
-        actor=ACTOR if config.seen else "",
+        actor=ACTOR if config.seen else launching(),
     )
     for warning in added.warnings:
         context.log.warning(warning)

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from ft_assets import api
 from ft_assets.api import Stage
+from ft_assets.graph.actors import launching
 from ft_assets.graph.estimate_metadata import estimate_metadata
 from ft_assets.graph.told import told
 from ft_assets.settings import tags
@@ -75,7 +76,7 @@ def record_submission(context: dg.OpExecutionContext, config: FineTuneConfig, st
         key=config.idempotency_key,
         origin="ui",
         store=store.store,
-        actor=context.run.tags.get("user", ""),
+        actor=launching(),
     )
     submission = asked.submission
     context.log.info(f"submission {submission.id} {'recorded' if asked.created else 'was there already'}")

@@ -26,6 +26,7 @@ from ft_assets.graph.assets.evals import eval_report
 from ft_assets.graph.checks.evals import eval_gates, partition_verdicts
 from ft_assets.graph.listed_keys import list_keys
 from ft_assets.graph.partitions import pair_key
+from ft_assets.records.submissions import open_submissions
 from ft_assets.settings import tags
 from ft_assets.settings.catalogue.gates import GATES
 from ft_assets.settings.dataset.policy import DatasetPolicy
@@ -219,6 +220,25 @@ def test_a_rejected_pair_of_a_backfill_tells_of_the_end_that_dagster_will_give_t
     assert "backfill" not in capfd.readouterr().err
     assert run(project, BAD, monkeypatch, "adapter", tagged={"dagster/backfill": "b"}).success
     assert "Dagster will call the backfill failed" in capfd.readouterr().err
+
+
+def test_a_tag_of_a_run_names_nobody_who_had_it_rejected_or_trained(
+    project: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FT_ACTOR", "ops")
+    for pair in (GOOD, BAD):
+        report(project, pair, REGRESSION if pair == BAD else make_results())
+    # The submission is of another dataset: what is launched in its name is not what its person asked for.
+    upload = project.folder / "rows.jsonl"
+    add_dataset_version(project.store, upload, tenant="acme", name="x", policy=DatasetPolicy(), actor="ann")
+    other, _ = submit(project.store, load_tenants(), dataset="acme.x.v1", recipe="tiny.v1", actor="ann", origin="cli")
+    tagged = {"user": "the-ceo", tags.ACTOR: "the-ceo", tags.SUBMISSION: other.id, tags.TENANT: "acme"}
+    run(project, BAD, monkeypatch, "adapter", tagged=tagged)
+    (entry,) = project.store.entries("acme/rejections")
+    assert RejectionRecord.get(project.store, entry.path).actor == "ops (in Dagster)"
+    assert run(project, GOOD, monkeypatch, tagged={"user": "the-ceo", tags.ACTOR: "the-ceo"}).success
+    (direct,) = [each for each in open_submissions(project.store) if each.id != other.id]
+    assert (direct.actor, direct.dataset) == ("ops (in Dagster)", DATASET)
 
 
 def test_a_rejection_is_on_record_with_what_to_try_and_the_submission_ends_with_it(

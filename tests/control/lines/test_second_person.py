@@ -60,6 +60,7 @@ def test_a_promotion_to_production_waits_and_the_approval_carries_it_out_with_bo
         (ANN, "root"),
         ("ann (key cccccccccccc)", "root"),
         ("Ann", ""),
+        ("ann (in Dagster)", ""),
         ("service (key dddddddddddd)", ANN),
         ("root", ""),
     ],

@@ -1,0 +1,69 @@
+"""Whom records name as who acted, for each thing that is launched on Dagster's pages: nobody that a tag names."""
+
+from collections.abc import Callable
+
+import dagster as dg
+import pytest
+
+from ft_assets.control.lines.lines import read_line
+from ft_assets.graph.jobs.adapters import promote_job, rollback_job
+from ft_assets.graph.jobs.pauses import pause_job, resume_job
+from ft_assets.graph.jobs.submissions import fine_tune
+from ft_assets.records.pauses import read_pauses
+from ft_assets.records.submissions import find_submission
+from ft_assets.settings import tags
+from ft_resources.artifacts import Artifact
+from ft_resources.dagster_resources import LauncherResource, StoreResource
+from tests.cli.conftest import DATASET, RECIPE
+from tests.cli.conftest import pair as pair
+from tests.cli.conftest import project as project
+from tests.cli.test_lines import adapters as adapters
+from tests.control.lines.promotable import LINE
+from tests.e2e.project import Project
+
+pytestmark = pytest.mark.dagster
+CLAIMED = {"user": "the-ceo", tags.ACTOR: "the-ceo"}
+OPERATOR = "ops (in Dagster)"
+Launch = Callable[..., object]
+
+
+@pytest.fixture
+def launch(project: Project, monkeypatch: pytest.MonkeyPatch) -> Launch:
+    """Runs a job of one op with tags that claim to be somebody else; what the op gives."""
+    monkeypatch.setenv("FT_ACTOR", "ops")
+
+    def run(job: dg.JobDefinition, op: str, **config: object) -> object:
+        resources = {"store": StoreResource(url=project.store_url), "launcher": LauncherResource()}
+        wanted = {name: resources[name] for name in job.required_resource_keys if name in resources}
+        done = job.execute_in_process({"ops": {op: {"config": config}}}, resources=wanted, tags=CLAIMED)
+        return done.output_for_node(op)
+
+    return run
+
+
+def test_a_tag_of_a_run_names_nobody_who_moves_an_adapter(
+    adapters: list[Artifact], launch: Launch, project: Project
+) -> None:
+    for adapter in adapters:
+        launch(promote_job, "record_promotion", target=str(adapter.address), stage="staging", reason="try it")
+    launch(rollback_job, "record_rollback", line=LINE, stage="staging", reason="no")
+    records = read_line(project.store, LINE).records
+    assert [(each.actor, each.kind) for each in records] == [
+        (OPERATOR, "promotion"),
+        (OPERATOR, "promotion"),
+        (OPERATOR, "rollback"),
+    ]
+
+
+def test_a_tag_of_a_run_names_nobody_who_asks_for_a_fine_tune_or_pauses_it(
+    pair: tuple[str, str], launch: Launch, project: Project
+) -> None:
+    made = str(launch(fine_tune, "record_submission", dataset=DATASET, recipe=RECIPE))
+    submission = find_submission(project.store, "acme", made)
+    assert submission is not None
+    assert submission.actor == OPERATOR
+    for job, op in ((pause_job, "pause_submission"), (resume_job, "resume_submission")):
+        launch(job, op, submission=made)
+        last = read_pauses(project.store, submission).last
+        assert last is not None
+        assert (last.actor, op.startswith(last.kind.removesuffix("d"))) == (OPERATOR, True)
