@@ -186,7 +186,7 @@ def materialize(world: World, asked: Submission) -> dg.ExecuteInProcessResult:
         instance=instance,
         partition_key=pair_key(DATASET, NEW),
         raise_on_error=False,
-        tags={tags.SUBMISSION: asked.id, tags.TENANT: "acme", tags.ACTOR: "ann"},
+        tags={tags.SUBMISSION: asked.id, tags.TENANT: "acme", tags.ACTOR: "the-ceo"},
     )
 
 
@@ -196,7 +196,7 @@ def test_a_run_that_carries_starts_no_worker_and_never_trains(world: World) -> N
     asked = ask(world)
     address = identity.checkpoint_request(world.artifacts, DATASET, NEW).address
     assert materialize(world, asked).success
-    assert world.artifacts.get(address).manifest.actor == "ann"
+    assert world.artifacts.get(address).manifest.actor == asked.actor
     assert attempts_at(world.store, address) == []
     ask(world, "train", "ask-1")
     failed = materialize(world, asked)
