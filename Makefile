@@ -19,7 +19,7 @@ UV_BY_PYTHON = $(PYTHON) -m pip --python $(BIN)/python $(UV)
 UV_BY_VENV = $(BIN)/python -m pip $(UV)
 UV_INSTALL = VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/python -m uv pip install -q -c constraints.txt
 
-.PHONY: help install demo test test-fast ui serve mlflow check format docs benchmark clean
+.PHONY: help install demo test test-fast ui serve mlflow check format docs lock sbom audit benchmark clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
@@ -58,6 +58,28 @@ format: $(VENV)/.dev  ## let ruff rewrite what it can
 
 docs: $(VENV)/.dev  ## the documentation as a site, offline: build/docs/site/index.html
 	$(BIN)/python -m docs.site.build
+
+# For the image's Python and platform: each package with the digests of all its files. What `constraints.txt` pins it may
+# not leave. PyTorch and CUDA's libraries stand apart, as an image for CPUs has neither.
+LOCK = env -u UV_FIND_LINKS $(BIN)/python -m uv pip compile -q --no-header --no-annotate --generate-hashes \
+  --python-version 3.11 --python-platform x86_64-manylinux_2_28 -c constraints.txt
+LOCKS := k8s/locks
+
+lock: $(VENV)/bin/uv  ## pin the image's packages by digest, after a change of constraints.txt
+	echo torch | $(LOCK) - -o $(LOCKS)/cuda.txt
+	$(LOCK) pyproject.toml --extra train --extra float8 -o $(LOCKS)/platform.txt \
+	  $$(grep -oE '^(torch|triton|(cuda|nvidia)-[a-z0-9-]+)==' $(LOCKS)/cuda.txt | sed 's/^/--no-emit-package /; s/==//')
+	echo setuptools | $(LOCK) --no-deps - -o $(LOCKS)/build.txt
+	printf '%s\n' ninja nvidia-cuda-cccl nvidia-cuda-nvcc psutil | $(LOCK) - -o $(LOCKS)/flash-attn-build.txt
+	echo flash-attn | $(LOCK) --no-deps - -o $(LOCKS)/flash-attn.txt
+
+sbom: $(VENV)/.dev  ## what the image consists of, as CycloneDX: build/sbom.json
+	$(BIN)/python -m tools.sbom $(LOCKS) build/sbom.json
+
+# Strict, as a package that could not be looked up has not been found to be safe.
+audit: $(VENV)/bin/uv  ## look for known vulnerabilities of the image's packages; it asks the index's advisories
+	for lock in $(LOCKS)/*.txt; do \
+	  $(BIN)/python -m uv tool run pip-audit==2.10.1 --strict --disable-pip --require-hashes -r $$lock || exit 1; done
 
 benchmark: $(VENV)/.benchmarks  ## NAME=demo, datasets, packs, trainer, gpu, gates, cluster, house, scale or server: the figures of one area
 	$(BIN)/python -m benchmarks $(NAME)

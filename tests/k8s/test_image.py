@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from ft_resources.kubernetes.settings import KubernetesSettings
 from tests.k8s.chart import K8S, values
+from tools.sbom import locked
 
 ROOT = K8S.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -33,7 +35,7 @@ def copied() -> set[str]:
 
 def test_every_package_and_what_its_metadata_needs_is_copied_and_sent_to_the_builder() -> None:
     packages = {each.rstrip("*") for each in PROJECT["tool"]["setuptools"]["packages"]["find"]["include"]}
-    assert packages | {"pyproject.toml", PROJECT["project"]["readme"], "constraints.txt"} == copied()
+    assert packages | {"pyproject.toml", PROJECT["project"]["readme"], "k8s/locks"} == copied()
     sent = {line[1:] for line in (K8S / "Dockerfile.dockerignore").read_text().splitlines() if line.startswith("!")}
     assert sent == copied()
     assert all((ROOT / name).exists() for name in copied())
@@ -42,20 +44,19 @@ def test_every_package_and_what_its_metadata_needs_is_copied_and_sent_to_the_bui
     assert packages <= set(compiled[1].split())
 
 
-def test_what_is_installed_is_pinned_and_an_extra_that_there_is() -> None:
-    installs = [line for rest in words_of("RUN") for line in re.findall(r"pip install [^;&]+", rest)]
-    assert installs
-    assert all("-c constraints.txt" in line for line in installs)
-    extras = {
-        extra for line in installs for found in re.findall(r"\[([a-z0-9,]+)\]", line) for extra in found.split(",")
-    }
-    assert extras == {"train", "float8"}
-    assert extras <= set(PROJECT["project"]["optional-dependencies"])
+def test_only_what_a_lock_names_is_installed_and_only_by_its_digest() -> None:
+    installs = [line for rest in words_of("RUN") for line in re.findall(r"pip (?:install|wheel) [^;&]+", rest)]
+    own = [line for line in installs if "-e ." in line]
+    assert own == ["pip install --no-deps --no-build-isolation -e . $(find /wheels -name '*.whl')"]
+    assert all(line.split()[2] == "$LOCKED" for line in installs if line not in own)
+    (environment,) = [rest for rest in words_of("ENV") if "LOCKED=" in rest]
+    assert 'LOCKED="--require-hashes --no-deps --no-build-isolation"' in environment
+    named = {name for line in installs for name in re.findall(r"locks/(\S+)", line)}
+    assert named == {file.name for file in (K8S / "locks").iterdir()}
 
 
-def pinned() -> dict[str, str]:
-    lines = (ROOT / "constraints.txt").read_text().splitlines()
-    return dict(line.split("==") for line in lines if not line.startswith("#"))
+def locked_in(name: str) -> dict[str, str]:
+    return {package: version for package, (version, _) in locked(K8S / "locks", f"{name}.txt").items()}
 
 
 def stage_of(name: str) -> list[tuple[str, str]]:
@@ -67,8 +68,8 @@ def stage_of(name: str) -> list[tuple[str, str]]:
     return found
 
 
-def wheel(folder: Path, *, cuda: str, **args: str) -> tuple[list[str], str]:
-    """What the stage of flash-attn asks pip for, and what it asks it to build, with a PyTorch for this CUDA."""
+def wheel(folder: Path, *, cuda: str, **args: str) -> list[str]:
+    """What the stage of flash-attn asks pip for, with a PyTorch for this CUDA."""
     (script,) = [rest for name, rest in stage_of("flash-attn") if name == "RUN"]
     made, venv = folder / "wheels", folder / "venv"
     library = venv / "lib/python3.11/site-packages/nvidia/cu13"
@@ -88,48 +89,48 @@ def wheel(folder: Path, *, cuda: str, **args: str) -> tuple[list[str], str]:
     subprocess.run(
         ["sh", "-c", script.replace("/wheels", str(made)).replace("/opt/venv", str(venv))],
         cwd=folder,
-        env={**environment, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"},
+        env={**environment, "LOCKED": "--locked", "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"},
         check=True,
     )
     assert made.is_dir()
-    source = folder / "source.txt"
-    assert not source.exists() or (library / "lib" / "libcudart.so").is_symlink()
-    return (asked.read_text().splitlines() if asked.exists() else []), source.read_text() if source.exists() else ""
+    lines = asked.read_text().splitlines() if asked.exists() else []
+    assert len(lines) < 2 or (library / "lib" / "libcudart.so").is_symlink()
+    return lines
 
 
 def test_flash_attn_is_compiled_by_default_from_a_pinned_source_by_the_compiler_of_pytorch_s_cuda(
     tmp_path: Path,
 ) -> None:
-    (install, build), source = wheel(tmp_path, cuda="13.0")
-    assert "-c constraints.txt" in install
-    assert {"nvidia-cuda-nvcc", "nvidia-cuda-cccl"} <= set(install.split())
-    assert all(name in pinned() for name in ("nvidia-cuda-nvcc", "nvidia-cuda-cccl"))
-    assert "wheel --require-hashes --no-deps --no-build-isolation" in build
+    install, build = wheel(tmp_path, cuda="13.0")
+    assert install.startswith("install --locked -r locks/flash-attn-build.txt")
+    assert "wheel --locked" in build
+    assert "-r locks/flash-attn.txt" in build
     assert "nvidia/cu13 80;90;100;120" in build
-    assert source.startswith(f"flash-attn=={pinned()['flash-attn']} --hash=sha256:")
-    assert re.search(r"sha256:[0-9a-f]{64}$", source)
-    cuda = {pinned()[name].rpartition(".")[0][:4] for name in ("nvidia-cuda-nvcc", "nvidia-cuda-runtime")}
-    assert cuda == {pinned()["cuda-toolkit"][:4]}
+    tools, cuda = locked_in("flash-attn-build"), locked_in("cuda")
+    assert list(locked_in("flash-attn")) == ["flash-attn"]
+    assert {tools[name].rpartition(".")[0] for name in ("nvidia-cuda-nvcc", "nvidia-cuda-cccl")} == {"13.0"}
+    assert tools["nvidia-cuda-runtime"] == cuda["nvidia-cuda-runtime"]
+    assert cuda["cuda-toolkit"].startswith("13.0.")
 
 
 @pytest.mark.parametrize(("cuda", "source"), [("", "source"), ("13.0", "none")])
 def test_flash_attn_is_left_out_of_images_without_cuda_and_where_nobody_wants_it(
     cuda: str, source: str, tmp_path: Path
 ) -> None:
-    assert wheel(tmp_path, cuda=cuda, FLASH_ATTN=source) == ([], "")
+    assert wheel(tmp_path, cuda=cuda, FLASH_ATTN=source) == []
 
 
 def test_a_wheel_of_flash_attn_by_its_address_is_taken_instead(tmp_path: Path) -> None:
     address = f"https://wheels.example.org/flash_attn-2.8.3-cp311-cp311-linux_x86_64.whl#sha256={'0' * 64}"
-    (build,), source = wheel(tmp_path, cuda="13.0", FLASH_ATTN=address)
-    assert build.startswith("wheel --no-deps -w")
-    assert address in build
-    assert not source
+    (build,) = wheel(tmp_path, cuda="13.0", FLASH_ATTN=address)
+    assert build.startswith("wheel --locked")
+    assert "-r wheel.txt" in build
+    assert (tmp_path / "wheel.txt").read_text().strip() == address
 
 
 def test_a_change_of_the_project_does_not_compile_flash_attn_again_and_it_is_installed() -> None:
     before = [rest for stage in ("pytorch", "flash-attn") for name, rest in stage_of(stage) if name == "COPY"]
-    assert before == ["constraints.txt ./"]
+    assert before == ["k8s/locks locks"]
     build = stage_of("build")
     assert ("COPY", "--from=flash-attn /wheels /wheels") in build
     assert any(name == "RUN" and "/wheels" in rest and "pip install" in rest for name, rest in build)
@@ -153,12 +154,44 @@ def test_what_is_compiled_at_run_time_finds_a_compiler_in_the_final_stage() -> N
     assert any(name == "RUN" and re.search(r"apt-get install .* gcc g\+\+ ", rest) for name, rest in final)
 
 
-def test_the_bases_python_is_one_that_the_project_takes() -> None:
-    (base,) = [rest.partition("=")[2] for rest in words_of("ARG") if rest.startswith("BASE=")]
-    version = re.match(r"python:(\d+)\.(\d+)-slim", base)
-    assert version is not None
-    assert PROJECT["project"]["requires-python"] == ">=3.11,<3.13"
-    assert (3, 11) <= (int(version[1]), int(version[2])) < (3, 13)
+def base_check(base: str, python: str) -> subprocess.CompletedProcess[str]:
+    """What the first stage says of a base image, one with this Python."""
+    script = stage_of("pytorch")[2][1].replace("python -c", f"{sys.executable} -c")
+    script = script.replace("sys.version_info[:2]", python)
+    return subprocess.run(["sh", "-c", script], env={"BASE": base}, capture_output=True, text=True, check=False)
+
+
+def test_a_base_is_named_by_its_digest_and_has_the_python_of_the_locks() -> None:
+    assert next(rest for name, rest in instructions() if name == "ARG") == "BASE"
+    digest = f"python:3.11-slim@sha256:{'0' * 64}"
+    assert base_check(digest, "(3, 11)").returncode == 0
+    for base, python, said in (("python:3.11-slim", "(3, 11)", "by its digest"), (digest, "(3, 12)", "Python 3.11")):
+        refused = base_check(base, python)
+        assert (refused.returncode, said in refused.stderr) == (1, True)
+    made_for = re.search(r"--python-version (\S+)", (ROOT / "Makefile").read_text())
+    assert made_for is not None
+    assert made_for[1] == "3.11"
+
+
+def test_a_pytorch_of_another_index_is_installed_by_the_digest_that_is_said(tmp_path: Path) -> None:
+    (script,) = [rest for name, rest in stage_of("pytorch") if name == "RUN" and "TORCH_INDEX" in rest]
+    (tmp_path / "pip").write_text('#!/bin/sh\necho "$@"; cat torch.txt 2>/dev/null || true\n')
+    (tmp_path / "pip").chmod(0o755)
+    (tmp_path / "locks").symlink_to(K8S / "locks")
+
+    def pip(**args: str) -> subprocess.CompletedProcess[str]:
+        environment = {"LOCKED": "--locked", "PATH": f"{tmp_path}:{os.environ['PATH']}", "TORCH_INDEX": "", **args}
+        return subprocess.run(
+            ["sh", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+
+    assert pip().stdout == "install --locked -r locks/cuda.txt\n"
+    unknown = pip(TORCH_INDEX="https://index.example/cpu")
+    assert (unknown.returncode != 0, "TORCH_SHA256" in unknown.stderr, unknown.stdout) == (True, True, "")
+    version = locked_in("cuda")["torch"]
+    assert pip(TORCH_INDEX="https://index.example/cpu", TORCH_SHA256="ab").stdout == (
+        f"install --locked --index-url https://index.example/cpu -r torch.txt\ntorch=={version} --hash=sha256:ab\n"
+    )
 
 
 def test_the_images_user_is_the_one_that_pods_run_as() -> None:
