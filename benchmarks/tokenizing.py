@@ -162,9 +162,10 @@ def _write(rows: Rows, path: Path) -> None:
     table = {
         "id": [f"{number:064x}" for number in range(len(rows))],
         "messages": [[{**turn, **nothing} for turn in peers.messages(*row)] for row in rows],
+        "file": ["rows.jsonl"] * len(rows),
         "row": list(range(1, len(rows) + 1)),
     }
-    schema = pa.schema([("id", pa.string()), ("messages", pa.list_(TURN)), ("row", pa.int64())])
+    schema = pa.schema([("id", pa.string()), ("messages", pa.list_(TURN)), ("file", pa.string()), ("row", pa.int64())])
     pq.write_table(pa.table(table, schema=schema), path)
 
 

@@ -15,13 +15,13 @@ from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.workers.packs.documents.chats import SkeletonDiffers
 from ft_assets.workers.packs.documents.fitting import too_long
-from ft_assets.workers.packs.documents.prepare import Preparer, PrepareSettings
+from ft_assets.workers.packs.documents.prepare import Prepared, Preparer, PrepareSettings
 from ft_assets.workers.tokenizers.tokenizer import TOKENIZER_FILES
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadData
 from ft_resources.lazy import load
 
-# Fewer rows of an upload may all be in its holdout, or be left out by curation.
+# Fewer rows of an upload may all be left out by curation.
 _SURELY = 3
 
 
@@ -48,7 +48,9 @@ def look_ahead(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: Kno
     if overlong == "split" or not len(long.rows):
         return []
     if overlong == "reject" and (sample.curated or len(long.rows) >= _SURELY):
-        refused = too_long(long.rows, recipe.packing.max_length, base.context, plain=FORMS[sample.form].plain)
+        refused = too_long(
+            long.rows, long.files, recipe.packing.max_length, base.context, plain=FORMS[sample.form].plain
+        )
         raise BadData(f"{refused.what} ({long.of})", where=refused.where, remedy=refused.remedy)
     count, most = len(long.rows), int(np.max(long.rows[:, 1]))
     becomes = {
@@ -69,12 +71,14 @@ class _Long:
 
     Args:
         rows: int64 [rows, 2], row of the upload and its tokens.
+        files: each row's file.
         lost: how many of them packing leaves out.
         of: which rows were looked at, in words.
         share: which share of all rows is left out, in words; "" if those that were looked at say nothing about it.
     """
 
     rows: NDArray[np.int64]
+    files: tuple[str, ...]
     lost: int
     of: str
     share: str
@@ -83,21 +87,23 @@ class _Long:
 def _long(sample: RowSample, batch: pa.RecordBatch, settings: PrepareSettings, of: str) -> _Long:
     """The long rows in ``batch``, a part of ``sample``. Raises BadData, naming the row, as packing would."""
     try:
-        rows = _dropped(sample, batch, replace(settings, overlong="drop"))
-        lost = len(_dropped(sample, batch, settings)) if len(rows) and settings.overlong == "truncate" else len(rows)
+        found = _prepared(sample, batch, replace(settings, overlong="drop"))
+        lost = len(found.dropped)
+        if lost and settings.overlong == "truncate":
+            lost = len(_prepared(sample, batch, settings).dropped)
     except BadData as error:
         raise BadData(f"{error.what} ({of})", where=error.where, remedy=error.remedy) from error
     share = f"about {lost / batch.num_rows:.1%} of the rows" if batch is sample.batch else ""
-    return _Long(rows=rows, lost=lost, of=of, share=share)
+    return _Long(rows=found.dropped, files=found.dropped_files, lost=lost, of=of, share=share)
 
 
-def _dropped(sample: RowSample, batch: pa.RecordBatch, settings: PrepareSettings) -> NDArray[np.int64]:
+def _prepared(sample: RowSample, batch: pa.RecordBatch, settings: PrepareSettings) -> Prepared:
     complete = FORMS[sample.form].completed_by
     batch = load(complete)(batch) if complete else batch
     try:
-        return Preparer(settings).prepare(batch).dropped
+        return Preparer(settings).prepare(batch)
     except SkeletonDiffers:
-        return Preparer(replace(settings, skeletons=False)).prepare(batch).dropped
+        return Preparer(replace(settings, skeletons=False)).prepare(batch)
 
 
 def _settings(recipe: Recipe, base: KnownBase, folder: Path) -> PrepareSettings:

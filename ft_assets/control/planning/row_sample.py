@@ -1,4 +1,5 @@
-"""Evenly spread rows of a dataset version, and its longest: of its training split, or of the upload before that."""
+"""Evenly spread rows of a dataset version, and its longest: of its training split, or before curation of those rows of
+the upload that will probably be packed."""
 
 import io
 import tempfile
@@ -13,11 +14,12 @@ import pyarrow.parquet as pq
 from ft_assets.control import identity
 from ft_assets.settings.catalogue.forms import ROW_FORMS, FormName
 from ft_assets.settings.dataset.forms import FormSettings
-from ft_assets.settings.dataset.policy import policy_of
+from ft_assets.settings.dataset.policy import DatasetPolicy, policy_of
 from ft_assets.workers.datasets.curate import spools_of
-from ft_assets.workers.datasets.forms.content_keys import content_keys
+from ft_assets.workers.datasets.forms.content_keys import content_keys, prompt_keys
 from ft_assets.workers.datasets.forms.parse import parse_lines
 from ft_assets.workers.datasets.intake.chunking import chunks
+from ft_assets.workers.datasets.split import HOLDOUT, sides_of, units_of
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import HeldForReview, MissingInput
 
@@ -34,7 +36,7 @@ class RowSample:
     """Rows as token packs read them.
 
     Args:
-        batch: ``id``, ``row`` and the columns of the form; evenly spread rows.
+        batch: ``id``, ``file``, ``row`` and the columns of the form; evenly spread rows.
         longest: the same columns; at most ``LONGEST`` rows, those with the most bytes of text.
         form: the rows' form.
         rows: how many there are in all.
@@ -79,22 +81,19 @@ def _of_upload(raw: Artifact) -> RowSample | None:
     form = FormSettings.of(policy)
     batches, long, forms = [], [], set()
     with tempfile.TemporaryDirectory(prefix="ft-sample-") as scratch:
-        found = [
-            chunk
-            for spool in spools_of(raw, policy, Path(scratch))
-            if spool.role == "upload"
-            for chunk in chunks(spool)
-        ]
+        spools = spools_of(raw, policy, Path(scratch))
+        drawn = all(spool.role != "holdout" for spool in spools)
+        found = [(spool.name, chunk) for spool in spools if spool.role == "upload" for chunk in chunks(spool)]
         chosen = _spread(len(found), _CHUNKS).tolist()
-        for chunk in (found[index] for index in chosen):
+        for name, chunk in (found[index] for index in chosen):
             parsed = parse_lines(chunk.lines, form, ended=chunk.ended)
             forms |= {ROW_FORMS[name].form.name for name in parsed.forms}
-            examples = parsed.examples
-            batches.append(_of_chunk(examples, _spread(examples.num_rows, ROWS // len(chosen)), chunk.first_row))
-            long.append(_of_chunk(examples, _longest(examples), chunk.first_row))
+            examples = _packed(parsed.examples, name, chunk.first_row, policy, drawn=drawn)
+            batches.append(examples.take(pa.array(_spread(examples.num_rows, ROWS // len(chosen)))))
+            long.append(examples.take(pa.array(_longest(examples))))
     if len(forms) != 1 or not sum(batch.num_rows for batch in batches):
         return None
-    batch, longest = pa.concat_batches(batches), pa.concat_batches(long)
+    batch, longest = _different(pa.concat_batches(batches)), _different(pa.concat_batches(long))
     return RowSample(
         batch=batch,
         longest=longest.take(pa.array(_longest(longest))),
@@ -104,12 +103,24 @@ def _of_upload(raw: Artifact) -> RowSample | None:
     )
 
 
-def _of_chunk(examples: pa.RecordBatch, chosen: np.ndarray, first_row: int) -> pa.RecordBatch:
-    """The ``chosen`` examples of a chunk with their ids, and their rows as the upload counts them."""
-    some = examples.take(pa.array(chosen))
-    ids = pa.array([each.hex() for each in content_keys(some).to_pylist()], pa.string())
-    rows = pa.array(np.asarray(some.column("row")) + first_row - 1)
-    return some.set_column(0, "row", rows).append_column("id", ids)
+def _packed(
+    examples: pa.RecordBatch, file: str, first_row: int, policy: DatasetPolicy, *, drawn: bool
+) -> pa.RecordBatch:
+    """The examples of a chunk with their ids, files, and rows as the upload counts them; without copies and, where the
+    holdout is drawn, without its rows. Scrubbed prompts are not known yet: then the holdout's rows stay."""
+    if drawn and policy.personal_data.action != "scrub":
+        units = units_of(prompt_keys(examples), examples.column("group"))
+        examples = examples.filter(pa.array(sides_of(units, policy.split) != HOLDOUT))
+    ids = pa.array([each.hex() for each in content_keys(examples).to_pylist()], pa.string())
+    rows = pa.array(np.asarray(examples.column("row")) + first_row - 1)
+    files = pa.repeat(file, examples.num_rows)
+    return _different(examples.set_column(0, "row", rows).append_column("id", ids).append_column("file", files))
+
+
+def _different(examples: pa.RecordBatch) -> pa.RecordBatch:
+    """The first of the examples of each id, in order."""
+    _, first = np.unique(np.asarray(examples.column("id").dictionary_encode().indices), return_index=True)
+    return examples.take(pa.array(np.sort(first)))
 
 
 def _longest(batch: pa.RecordBatch) -> np.ndarray:

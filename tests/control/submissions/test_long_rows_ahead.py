@@ -20,18 +20,21 @@ from ft_resources.errors import BadData
 from tests.control.submissions.estimate_world import World
 
 MANY = "acme.many.v1"
-# None of them is one of 256 evenly spread of 600 rows.
-LONG = (3, 10, 301, 304)
+# None of them is held out, or one of 256 evenly spread of 600 rows.
+LONG = (3, 5, 302, 304)
+HELD_OUT = (0, 1, 12, 31)
 
 
-def many(world: World, long: tuple[int, ...] = LONG) -> bytes:
-    """Lines of 600 short rows, and of longer ones at the places ``long``; the version ``MANY`` holds them."""
+def many(world: World, long: tuple[int, ...] = LONG, copies: int = 1) -> bytes:
+    """Lines of 600 rows, of which those at the places ``long`` are longer and written ``copies`` times; the version
+    ``MANY`` holds them."""
     lines = b"".join(
         json.dumps(
             {"prompt": f"what colour is thing {number}?", "completion": "red " * (60 if number in long else 1)}
         ).encode()
         + b"\n"
         for number in range(600)
+        for _ in range(copies if number in long else 1)
     )
     file = world.project.folder / "many.jsonl"
     file.write_bytes(lines)
@@ -44,7 +47,8 @@ def curated(world: World, lines: bytes) -> None:
     examples = parse_lines(lines, FormSettings(), ended=True).examples
     ids = pa.array([f"{row:064x}" for row in range(examples.num_rows)], pa.string())
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_batches([examples.append_column("id", ids)]), sink)
+    files = pa.repeat("many.jsonl", examples.num_rows)
+    pq.write_table(pa.Table.from_batches([examples.append_column("id", ids).append_column("file", files)]), sink)
     facts = {"form": "chat", "held": [], "rows": {"train": 600, "validation": 16, "holdout": 16}}
     world.make(identity.dataset_request(world.artifacts, MANY), facts, train__parquet=sink.getvalue().to_pybytes())
 
@@ -85,3 +89,14 @@ def test_a_single_long_row_of_an_upload_may_be_left_out_by_curation_so_it_is_tol
     curated(world, lines)
     with pytest.raises(BadData, match="1 example is longer than 100 tokens"):
         told(world, "reject")
+
+
+def test_long_rows_that_will_be_held_out_are_no_reason_to_refuse(world: World) -> None:
+    many(world, HELD_OUT)
+    assert told(world, "reject") == []
+
+
+def test_copies_of_one_long_row_count_once(world: World) -> None:
+    many(world, LONG[:1], copies=5)
+    (note,) = told(world, "reject")
+    assert note.startswith("1 row is longer than packing.max_length (100 tokens;")

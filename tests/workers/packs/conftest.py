@@ -154,7 +154,12 @@ def edit_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
 
 def _table(rows: Sequence[dict[str, Any]], first_row: int) -> pa.Table:
     numbered = [
-        {**row, "id": example_id(row["messages"] if set(row) == {"messages"} else row), "row": first_row + number}
+        {
+            **row,
+            "id": example_id(row["messages"] if set(row) == {"messages"} else row),
+            "file": "rows.jsonl",
+            "row": first_row + number,
+        }
         for number, row in enumerate(rows)
     ]
     schema = with_weight(COLUMNS, weighed=any("weight" in row for row in rows))

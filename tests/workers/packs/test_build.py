@@ -70,7 +70,7 @@ def test_an_example_longer_than_a_window_is_refused_by_its_row(workbench: Workbe
     dataset = workbench.dataset([*TRAIN, chat("secret " * 50, "yes")])
     with pytest.raises(BadData, match="longer than 64 tokens") as caught:
         workbench.build(dataset)
-    assert caught.value.where == "row 41 of the upload"
+    assert caught.value.where == "row 41 of rows.jsonl"
     assert "secret" not in str(caught.value)
 
 

@@ -13,12 +13,12 @@ from ft_resources.lazy import load
 _BATCH = 512
 FIRST_PIECE = "first_piece"
 """A column that ``Form.completed_by`` may add, int32: the number of a row's first document, 0 without it."""
-_COLUMNS = ("id", "row", *TURN_COLUMNS, "text", "tools", WEIGHT.name)
+_COLUMNS = ("id", "file", "row", *TURN_COLUMNS, "text", "tools", WEIGHT.name)
 
 
 def read_batches(path: Path, form: Form | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of a Parquet file, in order: ``id``, ``row`` and, if the file has them, ``messages``, ``chosen``,
-    ``rejected``, ``text``, ``tools`` and ``weight``.
+    """The rows of a Parquet file, in order: ``id``, ``file``, ``row`` and, if the file has them, ``messages``,
+    ``chosen``, ``rejected``, ``text``, ``tools`` and ``weight``.
 
     With a ``form`` that completes its examples (``Form.completed_by``) they are completed, batch by batch.
     """

@@ -14,6 +14,8 @@ from ft_assets.workers.tokenizers.segments import Documents, Tokens
 from ft_resources.errors import BadData
 
 Overlong = Literal["reject", "drop", "truncate", "split"]
+# Rows that an error names.
+_NAMED = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,22 +76,33 @@ def fit(documents: Documents, each: int, max_length: int, overlong: Overlong, co
     )
 
 
-def too_long(dropped: NDArray[np.int64], max_length: int, context: int | None, *, plain: bool) -> BadData:
+def too_long(
+    dropped: NDArray[np.int64], files: Sequence[str], max_length: int, context: int | None, *, plain: bool
+) -> BadData:
     """The error of ``overlong: reject`` for all rows in ``dropped`` (int64 [rows, 2]: row, tokens).
 
-    ``context``: most tokens that the base reads at once, None if not known; ``plain``: whether the rows are texts,
-    which can be split and not truncated.
+    ``files``: each row's file; ``context``: most tokens that the base reads at once, None if not known; ``plain``:
+    whether the rows are texts, which can be split and not truncated.
     """
     other = "split" if plain else "truncate"
-    rows = sorted(dropped[:, 0].tolist())
-    shown = ", ".join(str(row) for row in rows[:10]) + (" …" if len(rows) > 10 else "")
-    row, tokens = max(dropped.tolist(), key=lambda each: (each[1], -each[0]))
+    rows = sorted(zip(files, dropped[:, 0].tolist(), dropped[:, 1].tolist(), strict=True))
+    file, row, tokens = max(rows, key=lambda each: each[2])
+    of = f" of {file}" if len({*files}) > 1 else ""
     return BadData(
         f"{len(rows)} {'example is' if len(rows) == 1 else 'examples are'} longer than {max_length} tokens; "
-        f"the longest, row {row}, has {tokens}",
-        where=f"row {shown} of the upload" if len(rows) == 1 else f"rows {shown} of the upload",
+        f"the longest, row {row}{of}, has {tokens}",
+        where=_places(rows[:_NAMED]) + (" …" if len(rows) > _NAMED else ""),
         remedy=f"Shorten them, {longer_windows(max_length, context)}or set packing.overlong to {other} or drop.",
     )
+
+
+def _places(rows: Sequence[tuple[str, int, int]]) -> str:
+    """The rows, file by file: ``rows 3, 4 of a.jsonl, row 1 of b.jsonl``."""
+    named = []
+    for file, of_file in itertools.groupby(rows, key=lambda each: each[0]):
+        numbers = [str(row) for _, row, _ in of_file]
+        named.append(f"{'row' if len(numbers) == 1 else 'rows'} {', '.join(numbers)} of {file}")
+    return ", ".join(named)
 
 
 def longer_windows(max_length: int, context: int | None) -> str:

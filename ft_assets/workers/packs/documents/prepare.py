@@ -67,11 +67,13 @@ class Prepared(Batch):
     Args:
         dropped: int64 [dropped, 2], row of the upload and tokens of each row left out as too long. Also under
             ``reject``: the collector of the batches names them all in one error (``fitting.too_long``).
+        dropped_files: the upload's file of each of them.
         trimmed: number of rows in which the template removed white space around a message.
         spelled: int64 [spelled], rows of the upload in which a message or text spells a control token.
     """
 
     dropped: NDArray[np.int64]
+    dropped_files: tuple[str, ...]
     trimmed: int
     spelled: NDArray[np.int64]
 
@@ -133,6 +135,7 @@ class Preparer:
             ids=np.frombuffer(bytes.fromhex("".join(batch.column("id").to_pylist())), np.uint8).reshape(-1, 32),
             rows=rows,
             dropped=np.array([(rows[row], tokens) for row, tokens in fitted.dropped], np.int64).reshape(-1, 2),
+            dropped_files=tuple(batch.column("file")[row].as_py() for row, _ in fitted.dropped),
             trimmed=int(labelled.trimmed.reshape(-1, each).any(axis=1).sum()),
             spelled=rows[labelled.spelled.reshape(-1, each).any(axis=1)],
             weights=np.asarray(batch.column(WEIGHT.name)) if WEIGHT.name in batch.schema.names else None,

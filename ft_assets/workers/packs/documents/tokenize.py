@@ -52,18 +52,20 @@ def tokenize_split(
     """
     total, done, trimmed = pq.read_metadata(path).num_rows, 0, 0
     dropped, spelled = [np.empty((0, 2), np.int64)], [np.empty(0, np.int64)]
+    files: list[str] = []
     with Spool(folder).writing() as spool:
         batches = read_batches(path, FORMS[settings.form])
         for prepared in mapper(_prepare, ((settings, batch) for batch in batches)):
             spool.append(prepared)
             dropped.append(prepared.dropped)
+            files += prepared.dropped_files
             spelled.append(prepared.spelled)
             trimmed += prepared.trimmed
             done += len(prepared.rows)
             progress(done, total)
     rows = np.concatenate(dropped)
     if len(rows) and settings.overlong == "reject":
-        raise too_long(rows, settings.max_length, settings.context, plain=FORMS[settings.form].plain)
+        raise too_long(rows, files, settings.max_length, settings.context, plain=FORMS[settings.form].plain)
     return TokenizedSplit(spool=spool, dropped=rows, trimmed=trimmed, spelled=np.concatenate(spelled))
 
 

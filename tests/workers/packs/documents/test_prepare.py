@@ -42,8 +42,9 @@ def _turns(conversation: Conversation) -> list[dict[str, str]]:
 
 
 def _batch(*rows: dict[str, Any]) -> pa.RecordBatch:
-    schema = pa.schema([pa.field("id", pa.string()), *EXAMPLES])
+    schema = pa.schema([pa.field("id", pa.string()), pa.field("file", pa.string()), *EXAMPLES])
     empty = {"messages": [], "chosen": [], "rejected": [], "text": "", "tools": "", "group": "", "kind": "", "page": 0}
+    empty["file"] = "rows.jsonl"
     filled = [{**empty, "row": number + 10, **row, "id": digest([number, row])} for number, row in enumerate(rows)]
     return pa.RecordBatch.from_pylist(filled, schema=schema)
 
@@ -133,14 +134,24 @@ def test_what_is_too_long_is_left_out_and_named(base: Path, overlong: str) -> No
     prepared = _preparer(base, max_length=20, overlong=overlong).prepare(batch)
     assert prepared.example.tolist() == [0]
     assert prepared.dropped.tolist() == [[11, 55], [12, 75]]
-    error = too_long(prepared.dropped, 20, None, plain=False)
-    assert error.where == "rows 11, 12 of the upload"
+    assert prepared.dropped_files == ("rows.jsonl", "rows.jsonl")
+    error = too_long(prepared.dropped, prepared.dropped_files, 20, None, plain=False)
+    assert error.where == "rows 11, 12 of rows.jsonl"
     assert "the longest, row 12, has 75" in error.what
     assert error.remedy.startswith("Shorten them, raise packing.max_length in the recipe, or set")
-    within = too_long(prepared.dropped, 20, 256, plain=False)
+    within = too_long(prepared.dropped, prepared.dropped_files, 20, 256, plain=False)
     assert "raise packing.max_length in the recipe (the base reads up to 256 tokens at once)" in within.remedy
-    text = too_long(prepared.dropped, 20, 20, plain=True)
+    text = too_long(prepared.dropped, prepared.dropped_files, 20, 20, plain=True)
     assert text.remedy == "Shorten them, or set packing.overlong to split or drop."
+
+
+def test_rows_of_several_files_that_are_too_long_are_named_with_their_files() -> None:
+    rows = np.array([(1, 90), (1, 80), (7, 95), (2, 70)])
+    error = too_long(rows, ["c/FAQ.html", "FAQ.html", "FAQ.html", "b.md"], 20, None, plain=True)
+    assert error.where == "rows 1, 7 of FAQ.html, row 2 of b.md, row 1 of c/FAQ.html"
+    assert "the longest, row 7 of FAQ.html, has 95" in error.what
+    many = too_long(np.array([(1, 30)] * 12), [f"{number:02}.md" for number in range(12)], 20, None, plain=True)
+    assert many.where.endswith("row 1 of 08.md, row 1 of 09.md …")
 
 
 def test_truncation_cuts_the_longest_text_that_is_not_learned(base: Path) -> None:
