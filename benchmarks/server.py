@@ -26,6 +26,12 @@ from ft_resources.store import Store
 from tests.postgres import postgres_database
 from tests.s3_server import ENVIRONMENT, s3_server
 
+ROWS = b"".join(
+    b'{"messages": [{"role": "user", "content": "What is %d times %d?"}, '
+    b'{"role": "assistant", "content": "It is %d."}]}\n'
+    % (number, number + 7, number * (number + 7))
+    for number in range(200)
+)
 ROW = b'{"messages": [{"role": "user", "content": "what?"}, {"role": "assistant", "content": "that"}]}\n'
 MODELS = Path(__file__).parents[1] / "ft_assets" / "demo" / "models.yaml"
 
@@ -43,7 +49,7 @@ def measure(*options: str) -> list[Figure]:
         _, key = api.create_key("acme", role="admin", actor="bench")
         with _server() as (client, process):
             client.headers["authorization"] = f"Bearer {key}"
-            rows = client.post("/files", files={"file": ("a.jsonl", ROW * 200)}, data={"purpose": "fine-tune"}).json()
+            rows = client.post("/files", files={"file": ("a.jsonl", ROWS)}, data={"purpose": "fine-tune"}).json()
             created = [_create(client, rows["id"], seed) for seed in range(200)]
             _fill(store, asked["jobs"])
             listed = [_timed(lambda: client.get("/fine_tuning/jobs")) for _ in range(100)]

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from ft_assets.api.datasets import near_rows as near_rows
     from ft_assets.api.defaults import Known as Known
     from ft_assets.api.defaults import Orchestrator as Orchestrator
+    from ft_assets.api.defaults import orchestrator_or_default as orchestrator_or_default
     from ft_assets.api.deletion import collect_deleted as collect_deleted
     from ft_assets.api.deletion import delete as delete
     from ft_assets.api.deletion import erase_tenant as erase_tenant
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
     from ft_assets.api.jobs import job_ids as job_ids
     from ft_assets.api.jobs import job_state as job_state
     from ft_assets.api.jobs import job_work as job_work
+    from ft_assets.api.jobs import load_settling as load_settling
     from ft_assets.api.jobs import offered_models as offered_models
     from ft_assets.api.jobs import pause_job as pause_job
     from ft_assets.api.jobs import resume_job as resume_job
@@ -218,7 +220,7 @@ _MODULES = {
     "clusters": "bucket_policy cluster_manifests",
     "datasets": "DatasetReport add_dataset approve_dataset curate_dataset dataset_report diff_datasets list_datasets "
     "near_rows",
-    "defaults": "Known Orchestrator",
+    "defaults": "Known Orchestrator orchestrator_or_default",
     "deletion": "collect_deleted delete erase_tenant held_beyond_grace is_deleted restore",
     "estimates": "Estimate Provable estimate",
     "files": "IncompleteFile UploadedFile add_file delete_file file_ids find_file read_file remove_expired_files",
@@ -226,8 +228,8 @@ _MODULES = {
     "first_looks": "BadRow FirstLook ShownRow look_at_head",
     "gates": "GateReport Verdict evaluation show_gates waive_gate",
     "job_estimates": "estimate_job",
-    "jobs": "Job JobState JobWork cancel_job create_job give_up job_ids job_state job_work offered_models "
-    "pause_job resume_job settle_job unsettled_jobs",
+    "jobs": "Job JobState JobWork cancel_job create_job give_up job_ids job_state job_work load_settling "
+    "offered_models pause_job resume_job settle_job unsettled_jobs",
     "lacks": "Lack doctor",
     "lines": "POINTERS LineState Pointer PromotionRecord ProposalState WaitsForSecondPerson approve_promotion "
     "decline_promotion list_lines list_proposals promote roll_back show_line",

@@ -5,6 +5,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from ft_assets.api.defaults import Orchestrator, store_or_default
 from ft_assets.api.files import find_file, read_file
 from ft_assets.api.finetunes import submit
 from ft_assets.api.stopping import cancel, pause, resume
-from ft_assets.api.submissions import status, works
+from ft_assets.api.submissions import standing, works
 from ft_assets.control.jobs.create import create_job as record_job
 from ft_assets.control.jobs.recipe import offered, recipe_of_job
 from ft_assets.control.registry.first_try import name_of
@@ -38,6 +39,7 @@ _LOG = logging.getLogger(__name__)
 Settings = TypeVar("Settings")
 _JOBS: Remembered[Job] = Remembered(100_000)
 _SETTLED: Remembered[SettledJob] = Remembered(100_000)
+_SUBMISSIONS: Remembered[Submission] = Remembered(100_000)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +114,7 @@ def settle_job(
     store = store_or_default(store)
     settled = jobs.find_settled(store, job)
     if settled is None:
-        settled = jobs.settle(store, job, _settled(store, job, tenants, models))
+        settled = jobs.settle(store, job, _settled(store, job, tenants, models, orchestrator))
     made = find_by_key(store, job.tenant, _key(job))
     if made is not None and made.id != settled.submission and find_outcome(store, made) is None:
         # It was cancelled, or found wrong by another server, while this was asked for.
@@ -123,20 +125,32 @@ def settle_job(
     return settled
 
 
+def load_settling() -> None:
+    """Import what ``settle_job`` needs of curation and planning: a second of CPU that would keep requests waiting."""
+    for module in ("ft_assets.control.registry.precheck", "ft_assets.control.planning.ahead"):
+        import_module(module)
+
+
 def give_up(job: Job, *, store: Store | None = None) -> SettledJob:
     """Record that a job could not be prepared, for a reason that is the platform's."""
     said = "The platform could not prepare this job. Its operator's log says why."
     return jobs.settle(store_or_default(store), job, SettledJob(error=said, at=time.time()))
 
 
-def _settled(store: Store, job: Job, tenants: TenantsFile | None, models: ModelsFile | None) -> SettledJob:
+def _settled(
+    store: Store,
+    job: Job,
+    tenants: TenantsFile | None,
+    models: ModelsFile | None,
+    orchestrator: Orchestrator | None,
+) -> SettledJob:
     """What the job becomes, or what is wrong with it."""
     tenants, models = configured(tenants, load_tenants), models or offered_models()
     blamed = "model"
     try:
         recipe = job.recipe or recipe_of(store, job, tenants, models)
         blamed = "training_file"
-        dataset = dataset_of(store, job, tenants)
+        dataset = dataset_of(store, job, tenants, orchestrator)
         blamed = ""
         asked = submit(
             dataset,
@@ -203,8 +217,8 @@ def job_state(tenant: str, job_id: str, *, store: Store | None = None, launcher:
     if outcome is not None:
         found = JobState(job=job, settled=settled, status=status_of(store, submission), outcome=outcome)
         return _ENDED.keep(store, path, found)
-    # By its id, as the launcher may know why it waits.
-    return JobState(job=job, settled=settled, status=status(submission.id, store=store, launcher=launcher))
+    # The launcher may know why it waits.
+    return JobState(job=job, settled=settled, status=standing(submission, store=store, launcher=launcher))
 
 
 def job_ids(tenant: str, *, after: str = "", store: Store | None = None) -> Iterator[str]:
@@ -286,7 +300,7 @@ def recipe_of(store: Store, job: Job, tenants: TenantsFile, models: ModelsFile) 
     return register_read(store, recipe, where, actor=job.actor, tenants=tenants, beside=beside).key
 
 
-def dataset_of(store: Store, job: Job, tenants: TenantsFile) -> str:
+def dataset_of(store: Store, job: Job, tenants: TenantsFile, orchestrator: Orchestrator | None = None) -> str:
     """The key of the dataset version that the job's files are."""
     with tempfile.TemporaryDirectory(prefix="ft-job-") as scratch:
         train = _fetch(store, job.tenant, job.training_file, Path(scratch, "train"))
@@ -294,7 +308,15 @@ def dataset_of(store: Store, job: Job, tenants: TenantsFile) -> str:
             [_fetch(store, job.tenant, job.validation_file, Path(scratch, "other"))] if job.validation_file else []
         )
         name = f"{job.tenant}.{job.suffix or name_of(train.name)}"
-        added = add_dataset(train, name, validation=validation, store=store, tenants=tenants, actor=job.actor)
+        added = add_dataset(
+            train,
+            name,
+            validation=validation,
+            store=store,
+            tenants=tenants,
+            actor=job.actor,
+            orchestrator=orchestrator,
+        )
     return str(added.key)
 
 
@@ -316,7 +338,10 @@ def _wrong(error: UserError, param: str) -> SettledJob:
 
 
 def _submission(store: Store, tenant: str, settled: SettledJob) -> Submission:
-    found = find_submission(store, tenant, settled.submission)
+    def find() -> Submission | None:
+        return find_submission(store, tenant, settled.submission)
+
+    found = _SUBMISSIONS.get(store, f"{tenant}/{settled.submission}", find)
     if found is None:
         raise UserError("the job's submission is gone", where=f"submission {settled.submission}", remedy="Ask again.")
     return found

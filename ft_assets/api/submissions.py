@@ -6,17 +6,17 @@ from functools import partial
 
 from ft_assets.api.addresses import find_address
 from ft_assets.api.defaults import store_or_default
-from ft_assets.control.submissions.status import State, Status, get_submission, status_of
+from ft_assets.control.submissions.status import FINAL, State, Status, get_submission, status_of, stopped_early
 from ft_assets.control.submissions.sweep_progress import TrialProgress, trial_progress
 from ft_assets.control.submissions.waiting import with_reason
 from ft_assets.control.submissions.works import Work, last_attempts, read_works
 from ft_assets.records.submissions import Submission, find_outcome
-from ft_assets.workers.training.early_stopping import STOPPED_EARLY
 from ft_resources.attempts import Attempt, attempts_at
 from ft_resources.errors import UserError
 from ft_resources.launchers.base import Launcher
 from ft_resources.launchers.choice import make_launcher
 from ft_resources.store import Store
+from ft_resources.store_glance import Glance
 
 # Nobody works on it until a person asks.
 _IDLE = (State.STOPPED, State.PAUSED)
@@ -42,23 +42,22 @@ def status(submission: str, *, store: Store | None = None, launcher: Launcher | 
 
     Raises UserError for an unknown id, and where there is no launcher as ``FT_LAUNCHER`` wants it.
     """
-    store = store_or_default(store)
-    one = get_submission(store, submission)
+    store = Glance(store_or_default(store))
+    return standing(get_submission(store, submission), store=store, launcher=launcher)
+
+
+def standing(one: Submission, *, store: Store, launcher: Launcher | None = None) -> Status:
+    """``status`` of a submission at hand."""
+    store = store if isinstance(store, Glance) else Glance(store)
+    found = status_of(store, one)
+    if found.state in FINAL:
+        try:
+            return replace(found, stopped_early=stopped_early(read_works(store, one)))
+        except UserError:
+            # Records that cannot be read do not hide how it ended.
+            return found
     explains = (launcher or make_launcher()).explains
-    found = replace(status_of(store, one), stopped_early=_stopped_early(store, one))
     return with_reason(store, one, found, explains) if explains and found.state is not State.PAUSED else found
-
-
-def _stopped_early(store: Store, submission: Submission) -> int | None:
-    """The last step of the submission's training, if it stopped early."""
-    try:
-        found = read_works(store, submission)
-    except UserError:
-        # Whose records cannot be read is part of the status.
-        return None
-    return next(
-        (work.facts.get(STOPPED_EARLY) for work in found if work.asset == "checkpoint" and not work.trial), None
-    )
 
 
 def works(submission: Submission, *, store: Store | None = None) -> tuple[Work, ...]:
@@ -80,12 +79,12 @@ def logs(target: str, *, store: Store | None = None) -> Logs:
     store = store_or_default(store)
     if "/" not in target:
         submission = get_submission(store, target)
-        standing = partial(status_of, store, submission)
+        now = partial(status_of, store, submission)
         return Logs(
             attempts=lambda: list(last_attempts(store, submission)),
             # Of one that nobody goes on with, no more is to come.
-            ended=lambda: find_outcome(store, submission) is not None or standing().state in _IDLE,
-            status=standing,
+            ended=lambda: find_outcome(store, submission) is not None or now().state in _IDLE,
+            status=now,
         )
     address = find_address(target, store=store)
 

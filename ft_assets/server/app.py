@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI, Request
 from starlette.responses import RedirectResponse
 
+from ft_assets import api
 from ft_assets.api import Access, Orchestrator
 from ft_assets.server import event_pages, files, jobs, keys, models, platform, uploads
 from ft_assets.server.audit import add_audit
@@ -23,6 +24,8 @@ def api_app(
     store: Store, access: Access, *, launcher: Launcher | None = None, orchestrator: Orchestrator | None = None
 ) -> FastAPI:
     """The application. Jobs are launched by the submissions sensor of a running Dagster on the same store."""
+    # One for all requests: it keeps its connection to Dagster's database.
+    orchestrator = api.orchestrator_or_default(orchestrator)
     settling = Settling(store, launcher=launcher, orchestrator=orchestrator)
 
     @asynccontextmanager

@@ -14,6 +14,7 @@ from ft_assets.server.names import JOB, model_name
 from ft_assets.server.pages import After, Limit, beyond, page_of
 from ft_assets.server.results import result_ids
 from ft_resources.errors import NotFound, UserError
+from ft_resources.store_glance import Glance
 
 router = APIRouter(prefix="/v1/fine_tuning/jobs")
 
@@ -123,9 +124,12 @@ def list_jobs(request: Request, context: Ctx, caller: Viewer, after: After = "",
         if name.startswith("metadata[") and name.endswith("]")
     }
 
+    # The jobs of a page share datasets, recipes and bases.
+    seen = Glance(context.store)
+
     def read(job_id: str) -> dict[str, Any] | None:
         try:
-            state = _state(context, caller, job_id)
+            state = api.job_state(caller.tenant, job_id, store=seen, launcher=context.launcher)
         except NotFound:
             return None
         if any(state.job.metadata.get(key) != value for key, value in wanted.items()):

@@ -40,6 +40,7 @@ class Settling:
         self._looking = threading.Thread(target=self._look, name="unsettled-jobs", daemon=True)
 
     def start(self) -> None:
+        api.load_settling()
         self._looking.start()
 
     def stop(self) -> None:

@@ -2,6 +2,8 @@
 
 import threading
 import time
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import openai
@@ -13,6 +15,7 @@ from ft_assets.records.sorted_ids import new_id
 from ft_assets.records.submissions import SubmissionStatus, finish
 from ft_assets.server import settling
 from ft_assets.server.settling import Settling
+from ft_resources.store import Entry, Store
 from tests.cli.test_lines import adapters as adapters
 from tests.e2e.project import Project
 from tests.server.conftest import Client, settled, submission_of, upload
@@ -100,3 +103,29 @@ def _job(tenant: str, number: int) -> Job:
     return Job(
         id=new_id(), tenant=tenant, model="tiny", training_file="0" * 24, seed=number, actor="a", created_at=time.time()
     )
+
+
+def test_a_page_of_waiting_jobs_reads_what_they_share_once(
+    project: Project, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acme = client()
+    file, reads = upload(acme, project.dataset()), []
+    for seed in range(4):
+        settled(acme, acme.fine_tuning.jobs.create(model="tiny", training_file=file, seed=seed).id)
+    get, entries = Store.get, Store.entries
+
+    def read(store: Store, path: str) -> bytes:
+        reads.append(path)
+        return get(store, path)
+
+    def list_entries(store: Store, prefix: str) -> Iterator[Entry]:
+        reads.append(prefix)
+        return entries(store, prefix)
+
+    monkeypatch.setattr(Store, "get", read)
+    monkeypatch.setattr(Store, "entries", list_entries)
+    assert {each.status for each in acme.fine_tuning.jobs.list(limit=4).data} == {"queued"}
+    often = Counter(path for path in reads if path.startswith(("names/", "acme/base_model", "acme/raw_dataset")))
+    # Eight threads may ask for the same at the same time, once.
+    assert often
+    assert max(often.values()) <= 4

@@ -1,6 +1,8 @@
 """Registered recipes in the store: the recipe, its digest, and the lock of its base."""
 
+import json
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -53,33 +55,35 @@ def list_recipes(store: Store) -> list[str]:
 def find_recipe(store: Store, key: str) -> StoredRecipe | None:
     """The recipe registered as ``key``, or None. Raises CorruptArtifact for an unreadable record."""
     path = RECIPE.path(key)
-    record = store.find_json(path)
-    if record is None:
-        return None
     try:
-        recipe = parse_strict(Recipe, record["recipe"], path)
-        lock = BaseLock.model_validate(record["lock"])
+        return _parsed(path, store.get(path))
+    except FileNotFoundError:
+        return None
+
+
+# By what is read, so that it is always what the store holds: a status asks for its recipe thirty times.
+@lru_cache(maxsize=1000)
+def _parsed(path: str, data: bytes) -> StoredRecipe:
+    try:
+        record = json.loads(data)
         found = StoredRecipe(
-            recipe=with_written(recipe, record["written"]),
+            recipe=with_written(parse_strict(Recipe, record["recipe"], path), record["written"]),
             digest=record["digest"],
-            lock=lock,
+            lock=BaseLock.model_validate(record["lock"]),
             trials=tuple(Trial.model_validate(trial) for trial in record.get("trials", ())),
             trial=TrialOf.model_validate(record["trial"]) if "trial" in record else None,
         )
-    except (KeyError, TypeError, ValueError, BadRecipe) as error:
-        raise CorruptArtifact(
-            "the recipe's record cannot be read",
-            where=path,
-            remedy="Restore it from the bucket's versions or a backup.",
-        ) from error
+    except (KeyError, TypeError, ValueError, RecursionError, BadRecipe) as error:
+        raise _corrupt("cannot be read", path) from error
     extra = {name: record[name] for name in ("trials", "trial") if name in record}
     if record_digest(record["recipe"], record["lock"], extra) != found.digest:
-        raise CorruptArtifact(
-            "the recipe's record does not match its digest",
-            where=path,
-            remedy="Restore it from the bucket's versions or a backup.",
-        )
+        raise _corrupt("does not match its digest", path)
     return found
+
+
+def _corrupt(what: str, path: str) -> CorruptArtifact:
+    remedy = "Restore it from the bucket's versions or a backup."
+    return CorruptArtifact(f"the recipe's record {what}", where=path, remedy=remedy)
 
 
 def record_digest(recipe: dict[str, Any], lock: dict[str, Any], extra: dict[str, Any]) -> str:

@@ -20,11 +20,13 @@ from ft_assets.records.submissions import (
     find_submission,
 )
 from ft_assets.settings.ungated import NOT_JUDGED
+from ft_assets.workers.training.early_stopping import STOPPED_EARLY
 from ft_resources.errors import HeldForReview, UserError
 from ft_resources.execution import LEASE_S
 from ft_resources.outcomes import POLICIES, Outcome
 from ft_resources.run_processes import gone
 from ft_resources.store import Store
+from ft_resources.store_glance import Glance
 
 if TYPE_CHECKING:
     from ft_assets.control.submissions.works import Work
@@ -51,7 +53,7 @@ class State(StrEnum):
     CANCELLED = "cancelled"
 
 
-_FINAL = frozenset(State(status) for status in SubmissionStatus)
+FINAL = frozenset(State(status) for status in SubmissionStatus)
 # The work of a submission, in order, and the state it counts as.
 STATE_OF_WORK: dict[str, State] = {
     "dataset": State.PREPARING,
@@ -76,9 +78,9 @@ class Status:
 
     ``step`` and ``steps`` count what the present phase counts (optimizer steps while training), ``eta_s`` is the
     worker's own estimate of the seconds left of it, ``stopped_early`` the last step of a training that ended sooner
-    than planned (lists leave it out), ``alerts`` are sentences of a running training, ``suggestions`` of what to try
-    after a rejection. ``detail``, ``where`` and ``remedy`` say why it is in its state and what to do, ``words`` are a
-    failed worker's own where they may quote data.
+    than planned (lists leave it out of what has ended), ``alerts`` are sentences of a running training,
+    ``suggestions`` of what to try after a rejection. ``detail``, ``where`` and ``remedy`` say why it is in its state
+    and what to do, ``words`` are a failed worker's own where they may quote data.
     """
 
     submission: str
@@ -127,7 +129,7 @@ def derive(
     if held:
         return replace(_status(submission, State.HELD, detail=held.what), where=held.where, remedy=held.remedy)
     found = _of_works(submission, works, pauses.resumed_at or submission.created_at, now)
-    if not left or found.state in _FINAL:
+    if not left or found.state in FINAL:
         return found
     remedy = f"To go on with it: {go_on(submission)}"
     if found.state is not State.PREEMPTED and any(work.running for work in works):
@@ -226,7 +228,14 @@ def status_of(store: Store, submission: Submission) -> Status:
     except UserError as error:
         return _status(submission, State.FAILED, detail=str(error))
     left = gone(find_caller(store, submission)) if submission.driver == "caller" else ""
-    return derive(submission, None, works, now=time.time(), held=held, left=left, pauses=pauses)
+    found = derive(submission, None, works, now=time.time(), held=held, left=left, pauses=pauses)
+    return replace(found, stopped_early=stopped_early(works))
+
+
+def stopped_early(works: "Sequence[Work]") -> int | None:
+    """The last step of a submission's training, if it stopped early."""
+    training = (work for work in works if work.asset == "checkpoint" and not work.trial)
+    return next((work.facts.get(STOPPED_EARLY) for work in training), None)
 
 
 def tenants(store: Store) -> list[str]:
@@ -246,6 +255,7 @@ def get_submission(store: Store, submission_id: str) -> Submission:
 
 def statuses(store: Store, tenant: str = "") -> list[Status]:
     """All submissions of one tenant, or of all, newest first."""
+    store = Glance(store)
     names = [tenant] if tenant else tenants(store)
     found = [submission for name in names for submission in all_submissions(store, name)]
     return [status_of(store, submission) for submission in sorted(found, key=lambda s: s.created_at, reverse=True)]
