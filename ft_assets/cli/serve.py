@@ -31,10 +31,9 @@ def serve(
     """Serve OpenAI's fine-tuning API on this store, for holders of keys: ft key create TENANT. A running Dagster
     (ft ui, or the daemon of a cluster) does the work.
     """
-    import uvicorn
-
     from ft_assets.cli.output import note
     from ft_assets.server.app import api_app
+    from ft_assets.server.serving import run_server
     from ft_assets.settings.models import load_models
 
     if ui and _in_use(_UI_PORT):
@@ -48,18 +47,13 @@ def serve(
     note(f"API: http://{host}:{port}/v1; keys: ft key create TENANT" + ("" if ui else "; the work: ft ui"))
     dagster = subprocess.Popen([sys.executable, "-c", _UI]) if ui else None
     try:
-        uvicorn.run(
-            application,
-            host=host,
-            port=port,
-            log_level="warning",
-            proxy_headers=bool(proxy),
-            forwarded_allow_ips=proxy or None,
-        )
+        started = run_server(application, host=host, port=port, proxy=proxy)
     finally:
         if dagster is not None:
             dagster.terminate()
             dagster.wait()
+    if not started:
+        raise typer.Exit(1)
 
 
 def _in_use(port: int) -> bool:

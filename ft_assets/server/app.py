@@ -14,6 +14,7 @@ from ft_assets.server.body_limit import BodyLimit
 from ft_assets.server.console.app import console_app
 from ft_assets.server.context import Context
 from ft_assets.server.errors import add_handlers
+from ft_assets.server.health import add_health
 from ft_assets.server.settling import Settling
 from ft_assets.server.upload_slots import UploadSlots
 from ft_resources.launchers.base import Launcher
@@ -58,6 +59,7 @@ def api_app(
     app.mount("/console", console_app(context))
     for path in ("/", "/console"):
         app.add_route(path, _to_console)
+    add_health(app, store, access)
     add_handlers(app)
     add_audit(app)
     app.add_middleware(BodyLimit)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from functools import partial
@@ -23,6 +24,16 @@ _EVERY_S = 1.0
 _ALIVE_S = 15.0
 # Without an empty line, after which OpenAI's client would read an event without data.
 _ALIVE = ":\n"
+_ENDS = error_object(
+    "The server ends, and the job goes on. Listen again, with Last-Event-ID.", kind="server_error", code="server_ends"
+)
+_ENDING = threading.Event()
+
+
+def end_streams() -> None:
+    """Let every stream of this process end within a second or two: who listens is told to come again. From any thread,
+    or a handler of a signal."""
+    _ENDING.set()
 
 
 class Streams:
@@ -36,7 +47,7 @@ class Streams:
         self, context: Context, tenant: str, job_id: str, after: str = "", *, identify: Callable[[], object]
     ) -> AsyncIterator[str]:
         """The job's events as lines of the protocol, the oldest first, those after the event ``after`` where it is
-        given; it ends with the job, or within 15 seconds after ``identify`` raises NotIdentified."""
+        given; it ends with the job, within 15 seconds after ``identify`` raises NotIdentified, or with the server."""
         key = (tenant, job_id)
         job = self._jobs.setdefault(key, _Job())
         job.listeners += 1
@@ -60,6 +71,9 @@ class Streams:
                 if job.ended and place == len(job.events):
                     yield "data: [DONE]\n\n"
                     return
+                if job.given_up:
+                    yield f"event: error\ndata: {json.dumps(_ENDS)}\n\n"
+                    return
                 try:
                     async with job.changed:
                         await asyncio.wait_for(job.changed.wait_for(partial(job.beyond, place)), self._identify_every_s)
@@ -73,7 +87,7 @@ class Streams:
 
     async def _read(self, context: Context, tenant: str, job_id: str, job: "_Job") -> None:
         known: set[str] = set()
-        while not job.ended:
+        while not job.ended and not _ENDING.is_set():
             try:
                 found, ended = await run_in_threadpool(_look, context, tenant, job_id)
             except UserError as error:
@@ -89,6 +103,10 @@ class Streams:
                 async with job.changed:
                     job.changed.notify_all()
             await asyncio.sleep(self._every_s)
+        if not job.ended:
+            job.given_up = True
+            async with job.changed:
+                job.changed.notify_all()
 
 
 class _Job:
@@ -97,13 +115,15 @@ class _Job:
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
         self.ended = False
+        self.given_up = False
+        """Nothing more is read of it, as the server ends."""
         self.listeners = 0
         self.changed = asyncio.Condition()
         self.reading: asyncio.Task[None] | None = None
 
     def beyond(self, place: int) -> bool:
         """Whether there is something to tell to whom heard ``place`` events."""
-        return self.ended or len(self.events) > place
+        return self.ended or self.given_up or len(self.events) > place
 
 
 async def _no_longer(identify: Callable[[], object]) -> dict[str, Any] | None:

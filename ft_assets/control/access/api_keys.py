@@ -195,6 +195,11 @@ class Access:
         CorruptArtifact where one of these was changed."""
         return read_page(self._database, tenant, before=before, limit=limit)
 
+    def check(self) -> None:
+        """Raise DatabaseUnavailable where the database does not answer."""
+        with self._database.connect() as connection:
+            connection.execute(sa.select(sa.literal(1)))
+
     def close(self) -> None:
         self._database.close()
 
