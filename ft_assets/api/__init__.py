@@ -120,6 +120,11 @@ if TYPE_CHECKING:
     from ft_assets.api.lines import promote as promote
     from ft_assets.api.lines import roll_back as roll_back
     from ft_assets.api.lines import show_line as show_line
+    from ft_assets.api.links import LINKS as LINKS
+    from ft_assets.api.links import LinkSignature as LinkSignature
+    from ft_assets.api.links import SignedLink as SignedLink
+    from ft_assets.api.links import open_link as open_link
+    from ft_assets.api.links import sign_link as sign_link
     from ft_assets.api.machine import Kernel as Kernel
     from ft_assets.api.machine import kernels as kernels
     from ft_assets.api.metering import Usage as Usage
@@ -233,6 +238,7 @@ _MODULES = {
     "lacks": "Lack doctor",
     "lines": "POINTERS LineState Pointer PromotionRecord ProposalState WaitsForSecondPerson approve_promotion "
     "decline_promotion list_lines list_proposals promote roll_back show_line",
+    "links": "LINKS LinkSignature SignedLink open_link sign_link",
     "machine": "Kernel kernels",
     "metering": "Usage meter refund usage",
     "models": "delete_model model_is_deleted",

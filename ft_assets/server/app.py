@@ -8,7 +8,7 @@ from starlette.responses import RedirectResponse
 
 from ft_assets import api
 from ft_assets.api import Access, Orchestrator
-from ft_assets.server import event_pages, files, jobs, keys, models, platform, uploads
+from ft_assets.server import event_pages, files, jobs, keys, links, models, platform, uploads
 from ft_assets.server.audit import add_audit
 from ft_assets.server.body_limit import BodyLimit
 from ft_assets.server.console.app import console_app
@@ -54,7 +54,7 @@ def api_app(
         orchestrator=orchestrator,
     )
     app.state.context = context
-    for part in (files, uploads, jobs, event_pages, models, platform, keys):
+    for part in (files, uploads, jobs, event_pages, models, platform, keys, links):
         app.include_router(part.router)
     app.mount("/console", console_app(context))
     for path in ("/", "/console"):

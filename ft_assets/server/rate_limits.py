@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from ft_assets import api
 from ft_assets.api import Access, Allowance, Identity
-from ft_resources.errors import NotIdentified, TooManyRequests
+from ft_resources.errors import TooManyRequests, UserError
 
 
 def count(request: Request, access: Access, caller: Identity) -> None:
@@ -21,15 +21,15 @@ def count(request: Request, access: Access, caller: Identity) -> None:
         )
 
 
-def refused(request: Request, access: Access, error: NotIdentified) -> Exception:
-    """What to raise where nobody could be identified: ``error``, or TooManyRequests for an address that guesses. Valid
+def refused(request: Request, access: Access, error: UserError) -> UserError:
+    """What to raise where a key or link does not hold: ``error``, or TooManyRequests for an address that guesses. Valid
     keys of the same address are not held back."""
     left = api.count_wrong_key(peer_of(request), access=access)
     if not left.retry_s:
         return error
     return TooManyRequests(
         "too many requests without a valid key came from this address",
-        where="API key",
+        where=error.where,
         remedy=error.remedy,
         retry_s=left.retry_s,
     )

@@ -14,14 +14,14 @@ from ft_assets import api
 from ft_resources.errors import UserError
 from ft_resources.store import Store
 
-# Pages carry rows of users: nothing in them may run, load, be framed or be kept.
+# Pages carry rows of users: nothing in them may run, load, be framed or be kept. Each is whole in one file.
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox allow-same-origin",
+    "Content-Security-Policy": "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
+    "Cache-Control": "private, no-store",
 }
 # A site that points its own name here must not read the pages.
 _HOSTS = ["127.0.0.1", "localhost"]

@@ -21,6 +21,8 @@ compute_logs:
   {module: ft_resources.compute_logs, class: TerminalComputeLogManager, config: {base_dir: {env: FT_STATE}}}
 """
 REPORTS_URL = "http://127.0.0.1:3001"
+REPORTS = "/console/reports"
+"""Where the console leads to report pages: ADDRESS/report/NAME below it."""
 
 
 def max_pairs() -> int:
@@ -37,6 +39,12 @@ def caller_tenant() -> str:
 def reports_url() -> str:
     """``FT_REPORTS_URL`` (http://127.0.0.1:3001): where ``ft ui`` serves report pages, and links to them lead."""
     return os.environ.get("FT_REPORTS_URL", REPORTS_URL).rstrip("/")
+
+
+def report_pages_url() -> str:
+    """Where links to report pages lead, which Dagster keeps for good: ``FT_REPORTS_URL`` if it is set, else the console
+    at ``FT_PUBLIC_URL``, else where ``ft ui`` serves on this machine."""
+    return reports_url() if "FT_REPORTS_URL" in os.environ or not public_url() else f"{public_url()}{REPORTS}"
 
 
 def public_url() -> str:

@@ -49,7 +49,7 @@ def test_a_page_and_its_pictures_open_and_can_do_nothing(client: TestClient, mad
         assert "default-src 'none'" in answer.headers["content-security-policy"]
         assert "sandbox" in answer.headers["content-security-policy"]
         assert answer.headers["x-content-type-options"] == "nosniff"
-        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["cache-control"] == "private, no-store"
 
 
 @pytest.mark.parametrize(

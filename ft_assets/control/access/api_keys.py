@@ -18,6 +18,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from ft_assets.control.access import links
 from ft_assets.control.access.audit import Asked, Entry, add_entry, read_entries, read_page
 from ft_assets.control.access.identities import KEY, Identity, actor_of_key
 from ft_assets.control.access.rate_limits import Allowance, Limit, count_request, forget_old
@@ -175,6 +176,14 @@ class Access:
     def take(self, token: str, browser: str, kind: type[Sent] | type[Choosing]) -> Sent | Choosing:
         """What was kept, once. Raises NotIdentified."""
         return take(self._database, token, browser, kind)
+
+    def sign(self, path: str) -> links.Signature:
+        """A signature of a link to ``path``; see ``links``."""
+        return links.sign(self._database, path)
+
+    def check_link(self, path: str, given: links.Signature) -> None:
+        """Raise NotPermitted unless a link to ``path`` holds with this signature."""
+        links.check(self._database, path, given)
 
     def count(self, limits: Sequence[Limit]) -> list[Allowance]:
         """What the limits leave after one request more; see ``rate_limits``."""

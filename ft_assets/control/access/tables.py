@@ -61,3 +61,10 @@ sign_ins = sa.Table(
     sa.Column("step", sa.Text, nullable=False),
     sa.Column("expires_at", sa.Float, nullable=False),
 )
+link_keys = sa.Table(
+    "link_keys",
+    metadata,
+    sa.Column("id", sa.String(16), primary_key=True),
+    sa.Column("secret", sa.String(64), nullable=False),
+    sa.Column("created_at", sa.Float, nullable=False),
+)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ft_assets.control import identity
 from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.records.report_pages import pages_of
 from ft_assets.records.submissions import Submission
 from ft_assets.records.sweep_decision import FINAL, SweepFailed
 from ft_resources.artifacts import Address, Artifacts
@@ -22,7 +23,8 @@ _AFTER_TRIALS = ("checkpoint", "eval_report", "adapter")
 class Work:
     """One artifact of a submission and its last attempt; ``address`` is None while one of its inputs is missing.
 
-    ``trial`` is the recipe key of a sweep's trial, if it is a trial's training; ``facts`` are those of what is done.
+    ``trial`` is the recipe key of a sweep's trial, if it is a trial's training. Of what is done, ``facts`` are its facts
+    and ``pages`` what it has for a browser, such as ``report/report.html``.
     """
 
     asset: str
@@ -30,6 +32,7 @@ class Work:
     address: Address | None = None
     done: bool = False
     facts: Mapping[str, Any] = field(default_factory=dict)
+    pages: tuple[str, ...] = ()
     attempt: int = 0
     claimed_at: float = 0.0
     progress: dict[str, Any] = field(default_factory=dict)
@@ -90,15 +93,16 @@ def _read_work(artifacts: Artifacts, asset: str, request: Callable[[], WorkReque
         return Work(asset=asset)
     attempts = attempts_at(artifacts.store, address)
     found = artifacts.find(address)
-    done, facts = found is not None, found.facts if found else {}
+    done, facts, pages = (True, found.facts, pages_of(found)) if found else (False, {}, ())
     last = attempts[-1] if attempts else None
     if last is None:
-        return Work(asset=asset, address=address, done=done, facts=facts)
+        return Work(asset=asset, address=address, done=done, facts=facts, pages=pages)
     return Work(
         asset=asset,
         address=address,
         done=done,
         facts=facts,
+        pages=pages,
         attempt=last.number,
         claimed_at=last.claimed_at(),
         progress=last.progress(),

@@ -1,6 +1,7 @@
 """Errors as pages: what is wrong, where, and what to do."""
 
 import logging
+import math
 from http import HTTPStatus
 from urllib.parse import quote
 
@@ -11,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from ft_assets.server.console.rendering import page
 from ft_assets.server.errors import operators_words, status_of_error
-from ft_resources.errors import NotIdentified, UserError
+from ft_resources.errors import NotIdentified, TooManyRequests, UserError
 
 _LOG = logging.getLogger(__name__)
 
@@ -45,7 +46,10 @@ def _user_error(request: Request, error: Exception) -> Response:
         # Where things are, and with which words they refused, is the operator's.
         _LOG.error("%s %s: %s", request.method, request.url.path, error)
         return failure(request, status, operators_words(error))
-    return failure(request, status, error.what, where=error.where, remedy=error.remedy)
+    response = failure(request, status, error.what, where=error.where, remedy=error.remedy)
+    if isinstance(error, TooManyRequests):
+        response.headers["retry-after"] = str(math.ceil(error.retry_s))
+    return response
 
 
 def _validation_error(request: Request, error: Exception) -> Response:

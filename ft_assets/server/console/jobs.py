@@ -1,14 +1,14 @@
 """Jobs: the list, a job's page with what changes in it, and the buttons."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from ft_assets import api
-from ft_assets.api import JobState
+from ft_assets.api import JobState, Work
 from ft_assets.server.console.curve import HEIGHT, WIDTH, curve_of
 from ft_assets.server.console.rendering import page
 from ft_assets.server.console.session import Fields, Member, Person, Viewer
@@ -18,10 +18,18 @@ from ft_assets.server.events import WORK, events_of
 from ft_assets.server.jobs import ENDED, job_object, status_of
 from ft_assets.server.names import JOB
 from ft_assets.server.pages import After, page_of
+from ft_assets.settings.environment import REPORTS
 from ft_resources.errors import NotFound, UserError
 
 router = APIRouter(prefix="/jobs")
 _SHOWN = 25
+_PAGES = {
+    ("dataset", "report/report.html"): "the dataset's report",
+    ("token_pack", "report/samples.html"): "samples of the tokens",
+    ("checkpoint", "report/loss.png"): "loss as a picture",
+    ("checkpoint", "report/throughput.png"): "tokens a second as a picture",
+    ("eval_report", "report/report.html"): "the evaluation's page",
+}
 
 
 @router.get("")
@@ -103,9 +111,20 @@ def _shown(context: Context, state: JobState, *, with_events: bool = False) -> d
         "gates": gates,
         "advice": tuple(status.suggestions) if status and status.suggestions else advice,
         "has_report": report is not None,
+        "pages": _pages(work.works),
         "has_steps": bool(work.steps),
         "events": events_of(state, work)[::-1] if with_events else [],
     }
+
+
+def _pages(works: Sequence[Work]) -> list[tuple[str, str]]:
+    """What each page or picture of a job is called, and its address in the console."""
+    found = [(work, file) for work in works if not work.trial for file in work.pages]
+    return [
+        (_PAGES[(work.asset, file)], f"{REPORTS}/{work.address}/{file}")
+        for work, file in found
+        if (work.asset, file) in _PAGES
+    ]
 
 
 def _gates(context: Context, state: JobState) -> tuple[list[GateRow], tuple[str, ...]]:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from ft_assets import api
 from ft_assets.api import Identity, Role
+from ft_assets.server import rate_limits
 from ft_assets.server.context import context_of
 from ft_resources.errors import NotIdentified, NotPermitted
 
@@ -69,6 +70,13 @@ def token_of(request: Request) -> str:
 
 
 def person_of(request: Request) -> Person:
+    """Who is signed in; the request is counted. Raises NotIdentified where nobody is, and TooManyRequests."""
+    found = known_person(request)
+    rate_limits.count(request, context_of(request).access, found.identity)
+    return found
+
+
+def known_person(request: Request) -> Person:
     """Who is signed in. Raises NotIdentified where nobody is."""
     context, token = context_of(request), token_of(request)
     if not token:
@@ -101,7 +109,7 @@ def require_form_token(person: Person, given: str) -> None:
 async def may_be_person(request: Request) -> Person | None:
     """Who is signed in; None where nobody is."""
     try:
-        return await run_in_threadpool(person_of, request)
+        return await run_in_threadpool(known_person, request)
     except NotIdentified:
         return None
 

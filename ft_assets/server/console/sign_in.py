@@ -11,6 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from ft_assets import api
 from ft_assets.server import rate_limits
 from ft_assets.server.console.rendering import page
+from ft_assets.server.console.report_pages import report_for_platform
 from ft_assets.server.console.session import (
     Fields,
     drop_session,
@@ -64,21 +65,24 @@ async def sign_in(request: Request, context: Ctx) -> Response:
     form = await request.form()
     key, asked = (str(form.get(name, "")) for name in ("key", "next"))
 
-    def opened() -> str:
+    def opened() -> Response:
         try:
             identity = api.identify(key.strip(), store=context.store, access=context.access)
         except NotIdentified as error:
             raise rate_limits.refused(request, context.access, error) from None
         request.state.caller = identity
-        return api.open_session(identity, store=context.store, access=context.access)
+        # The platform has no console of its own; Dagster's pages lead it to reports of all tenants.
+        if identity.role == "platform" and (to_report := report_for_platform(context, asked)):
+            return to_report
+        token = api.open_session(identity, store=context.store, access=context.access)
+        response = RedirectResponse(own_page(asked), 303)
+        set_session(request, response, token)
+        return response
 
     try:
-        token = await run_in_threadpool(opened)
+        return await run_in_threadpool(opened)
     except NotIdentified as error:
         return page(request, "sign_in.html", code=401, next=asked, ways=ways(asked), wrong=f"{error.what}.")
-    response = RedirectResponse(own_page(asked), 303)
-    set_session(request, response, token)
-    return response
 
 
 @router.post("/sign-out")

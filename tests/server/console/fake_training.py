@@ -3,6 +3,8 @@
 import json
 import math
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +25,7 @@ from tests.workers.evals.results import SUITE, Results, flips, losses, samples_f
 
 STEPS = 40
 _REPORT = b"<!doctype html><html lang=en><title>Report</title><h1>What curation found</h1><p>Rows of acme.</p>"
+_PNG = b"\x89PNG\r\n\x1a\n"
 _HOLDOUT = 400
 
 
@@ -58,7 +61,8 @@ class FakeTraining:
         base = {"tokenizer_digest": "00", "template_digest": "11"}
         self._leave(identity.base_model_request(self.artifacts, recipe), base)
         self._leave(identity.baseline_report_request(self.artifacts, recipe))
-        self._leave(identity.token_pack_request(self.artifacts, *self._keys), {"tokens": 8116, "windows": 64})
+        pack = identity.token_pack_request(self.artifacts, *self._keys)
+        self._leave(pack, {"tokens": 8116, "windows": 64}, {"report/samples.html": _REPORT})
 
     def train(self, until: int) -> None:
         """Steps of the training up to ``until`` of 40."""
@@ -82,7 +86,8 @@ class FakeTraining:
         """The rest of the training, and a report on a candidate that is better than its base, or that is not."""
         self.train(STEPS)
         facts = {"tokens": 8116, "seconds": 60.0, "steps": STEPS, "train_loss": 1.2, "validation_loss": [[STEPS, 1.4]]}
-        self._leave(identity.checkpoint_request(self.artifacts, *self._keys), facts)
+        training = identity.checkpoint_request(self.artifacts, *self._keys)
+        self._leave(training, facts, {"report/loss.png": _PNG})
         request = identity.eval_report_request(self.artifacts, *self._keys)
         results = Results(
             suites={SUITE: flips(0.5, 0.5 if good else 0.41, 1000)},
@@ -117,10 +122,15 @@ class FakeTraining:
         advice = ("Lower the learning rate to 1e-4", "Mix in general chats, about a tenth of the rows")
         finish(self.store, self.submission, SubmissionStatus.REJECTED, reason=reason, suggestions=advice)
 
-    def _leave(self, request: WorkRequest, facts: dict[str, Any] | None = None) -> Artifact:
+    def _leave(
+        self,
+        request: WorkRequest,
+        facts: dict[str, Any] | None = None,
+        pages: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> Artifact:
         # Of each submission another, or all of them would share one training.
         content = {"asset": request.asset, "of": self.submission.id}
-        return leave(self.artifacts, request, {"result.json": canonical_json(content)}, facts)
+        return leave(self.artifacts, request, {"result.json": canonical_json(content), **pages}, facts)
 
 
 def _step(step: int) -> dict[str, Any]:

@@ -1,5 +1,8 @@
 """The pages: who may what, what another tenant's is answered, empty states, and errors as pages."""
 
+import re
+
+import httpx
 import pytest
 
 from ft_assets import api
@@ -87,7 +90,7 @@ def test_what_is_another_tenant_s_is_answered_as_what_is_not_there(world: World)
         f"jobs/{job}/live": f"jobs/{nothing}/live",
         f"jobs/{job}/events": f"jobs/{nothing}/events",
         f"jobs/{job}/answers": f"jobs/{nothing}/answers",
-        f"jobs/{job}/files/report.html": f"jobs/{nothing}/files/report.html",
+        f"jobs/{job}/files/step_metrics.csv": f"jobs/{nothing}/files/step_metrics.csv",
         "datasets/owner.colours.v1": "datasets/nobody.colours.v1",
         f"lines/{line}": f"lines/{line.replace('owner', 'nobody')}",
         f"reports/{report}/report/report.html": f"reports/{report.replace('owner', 'nobody')}/report/report.html",
@@ -95,7 +98,7 @@ def test_what_is_another_tenant_s_is_answered_as_what_is_not_there(world: World)
     }
     for path, other in pages.items():
         if not path.endswith("events"):
-            assert owner.get(path).status_code == 200, path
+            assert owner.get(path, follow_redirects=True).status_code == 200, path
         found, missing = stranger.get(path), stranger.get(other)
         assert (found.status_code, missing.status_code) == (404, 404), path
     changes = {
@@ -237,13 +240,26 @@ def test_a_report_runs_and_loads_nothing(world: World) -> None:
     job, training, _ = finished(world, world.person("reader"), "reader", 175)
     address = api.dataset_report("reader.colours.v1", store=world.project.store).artifact.address
     assert f"/console/reports/{address}/report/report.html" in person.get("datasets/reader.colours.v1").text
-    for path in (f"reports/{address}/report/report.html", f"jobs/{job}/files/report.html"):
-        answer = person.get(path)
-        assert (answer.status_code, "What curation found" in answer.text) == (200, True)
+    shown = person.get(f"jobs/{job}").text
+    found = re.findall(r'<a href="(/console/reports/[^"]+)">([^<]+)</a>', shown)
+    assert [name for _, name in found] == [
+        "the dataset&#39;s report",
+        "samples of the tokens",
+        "loss as a picture",
+        "the evaluation&#39;s page",
+    ]
+    for path, _ in found:
+        answer = person.client.get(path, follow_redirects=True)
+        assert answer.url.path == path.replace("/console/reports/", "/links/")
+        assert (answer.status_code, len(answer.content) > 0) == (200, True)
         policy = answer.headers["content-security-policy"]
         assert "sandbox" in policy
         assert "script-src" not in policy
-        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["cache-control"] == "private, no-store"
+        # Who has the link needs nothing else, and who has only the address is asked to sign in.
+        assert httpx.get(answer.url).content == answer.content
+        asked = httpx.get(f"{world.url}{path}")
+        assert (asked.status_code, asked.headers["location"]) == (303, f"/console/sign-in?next={path}")
     steps = person.get(f"jobs/{job}/files/step_metrics.csv")
     assert steps.text.startswith("step,train_loss")
     assert "attachment" in steps.headers["content-disposition"]
