@@ -12,7 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, GetCoreSchemaHandler, ValidationInfo
+from pydantic_core import CoreSchema, core_schema
 
 from ft_resources.canonical import canonical_json, digest, sha256_bytes, sha256_file
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
@@ -130,6 +131,23 @@ class Artifact:
 
     def __init__(self, store: Store, manifest: Manifest) -> None:
         self.store, self.manifest = store, manifest
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """In JSON an artifact is its manifest, without who made it: what all tenants share was made by one of them.
+        Who reads one gives the store of its files as ``context["store"]``."""
+
+        def made(manifest: Manifest, info: ValidationInfo) -> Artifact:
+            return cls(info.context["store"], manifest)
+
+        return core_schema.with_info_after_validator_function(
+            made,
+            handler.generate_schema(Manifest),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda artifact: {**artifact.manifest.model_dump(mode="json"), "actor": ""},
+                return_schema=core_schema.dict_schema(),
+            ),
+        )
 
     @property
     def address(self) -> Address:

@@ -22,6 +22,8 @@ VARIABLES = frozenset(
         "FT_TRACKING",
         "FT_METERING_DB",
         "FT_ACCESS_DB",
+        "FT_SERVER",
+        "FT_API_KEY",
         "FT_MODELS",
         "FT_MAX_PAIRS",
         "FT_SENSOR_SECONDS",

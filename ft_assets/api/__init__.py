@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from ft_assets.api.access import require_role as require_role
     from ft_assets.api.access import revoke_key as revoke_key
     from ft_assets.api.access import session as session
+    from ft_assets.api.adapters import copy_out as copy_out
     from ft_assets.api.adapters import download_adapter as download_adapter
     from ft_assets.api.adapters import download_base as download_base
     from ft_assets.api.adapters import find_adapter as find_adapter
+    from ft_assets.api.adapters import find_base as find_base
     from ft_assets.api.adapters import list_adapters as list_adapters
     from ft_assets.api.addresses import find_address as find_address
     from ft_assets.api.artifacts import Lineage as Lineage
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from ft_assets.api.datasets import diff_datasets as diff_datasets
     from ft_assets.api.datasets import list_datasets as list_datasets
     from ft_assets.api.datasets import near_rows as near_rows
+    from ft_assets.api.datasets import source_files as source_files
     from ft_assets.api.defaults import Known as Known
     from ft_assets.api.defaults import Orchestrator as Orchestrator
     from ft_assets.api.defaults import orchestrator_or_default as orchestrator_or_default
@@ -72,6 +75,7 @@ if TYPE_CHECKING:
     from ft_assets.api.files import UploadedFile as UploadedFile
     from ft_assets.api.files import add_file as add_file
     from ft_assets.api.files import delete_file as delete_file
+    from ft_assets.api.files import fetch_file as fetch_file
     from ft_assets.api.files import file_ids as file_ids
     from ft_assets.api.files import find_file as find_file
     from ft_assets.api.files import read_file as read_file
@@ -79,6 +83,7 @@ if TYPE_CHECKING:
     from ft_assets.api.finetunes import Asked as Asked
     from ft_assets.api.finetunes import FineTuned as FineTuned
     from ft_assets.api.finetunes import fine_tune as fine_tune
+    from ft_assets.api.finetunes import name_of_first_try as name_of_first_try
     from ft_assets.api.finetunes import submit as submit
     from ft_assets.api.first_looks import BadRow as BadRow
     from ft_assets.api.first_looks import FirstLook as FirstLook
@@ -111,6 +116,7 @@ if TYPE_CHECKING:
     from ft_assets.api.lines import LineState as LineState
     from ft_assets.api.lines import Pointer as Pointer
     from ft_assets.api.lines import PromotionRecord as PromotionRecord
+    from ft_assets.api.lines import Proposal as Proposal
     from ft_assets.api.lines import ProposalState as ProposalState
     from ft_assets.api.lines import WaitsForSecondPerson as WaitsForSecondPerson
     from ft_assets.api.lines import approve_promotion as approve_promotion
@@ -125,6 +131,10 @@ if TYPE_CHECKING:
     from ft_assets.api.links import SignedLink as SignedLink
     from ft_assets.api.links import open_link as open_link
     from ft_assets.api.links import sign_link as sign_link
+    from ft_assets.api.log_pages import LogState as LogState
+    from ft_assets.api.log_pages import log_chunks as log_chunks
+    from ft_assets.api.log_pages import log_state as log_state
+    from ft_assets.api.log_pages import outcome as outcome
     from ft_assets.api.machine import Kernel as Kernel
     from ft_assets.api.machine import kernels as kernels
     from ft_assets.api.metering import Usage as Usage
@@ -194,6 +204,7 @@ if TYPE_CHECKING:
     from ft_assets.api.stopping import require_not_paused as require_not_paused
     from ft_assets.api.stopping import resume as resume
     from ft_assets.api.submission_lists import list_submissions as list_submissions
+    from ft_assets.api.submissions import Logs as Logs
     from ft_assets.api.submissions import Status as Status
     from ft_assets.api.submissions import TrialProgress as TrialProgress
     from ft_assets.api.submissions import Work as Work
@@ -218,26 +229,28 @@ _MODULES = {
     "access": "Access Allowance ApiKey ApiRequest AuditEntry Identity Role audit audit_page count_request "
     "count_wrong_key create_key end_session identify list_keys maker_of open_access open_session "
     "require_role revoke_key session",
-    "adapters": "download_adapter download_base find_adapter list_adapters",
+    "adapters": "copy_out download_adapter download_base find_adapter find_base list_adapters",
     "addresses": "find_address",
     "artifacts": "Lineage lineage prove_ledger verify",
     "base_bumps": "BaseBumpReport advance_base_bumps base_bump carry release_base start_base_bump start_base_bumps",
     "clusters": "bucket_policy cluster_manifests",
     "datasets": "DatasetReport add_dataset approve_dataset curate_dataset dataset_report diff_datasets list_datasets "
-    "near_rows",
+    "near_rows source_files",
     "defaults": "Known Orchestrator orchestrator_or_default",
     "deletion": "collect_deleted delete erase_tenant held_beyond_grace is_deleted restore",
     "estimates": "Estimate Provable estimate",
-    "files": "IncompleteFile UploadedFile add_file delete_file file_ids find_file read_file remove_expired_files",
-    "finetunes": "Asked FineTuned fine_tune submit",
+    "files": "IncompleteFile UploadedFile add_file delete_file fetch_file file_ids find_file read_file "
+    "remove_expired_files",
+    "finetunes": "Asked FineTuned fine_tune name_of_first_try submit",
     "first_looks": "BadRow FirstLook ShownRow look_at_head",
     "gates": "GateReport Verdict evaluation show_gates waive_gate",
     "job_estimates": "estimate_job",
     "jobs": "Job JobState JobWork cancel_job create_job give_up job_ids job_state job_work load_settling "
     "offered_models pause_job resume_job settle_job unsettled_jobs",
     "lacks": "Lack doctor",
-    "lines": "POINTERS LineState Pointer PromotionRecord ProposalState WaitsForSecondPerson approve_promotion "
-    "decline_promotion list_lines list_proposals promote roll_back show_line",
+    "lines": "POINTERS LineState Pointer PromotionRecord Proposal ProposalState WaitsForSecondPerson "
+    "approve_promotion decline_promotion list_lines list_proposals promote roll_back show_line",
+    "log_pages": "LogState log_chunks log_state outcome",
     "links": "LINKS LinkSignature SignedLink open_link sign_link",
     "machine": "Kernel kernels",
     "metering": "Usage meter refund usage",
@@ -259,9 +272,9 @@ _MODULES = {
     "steps": "Step",
     "stopping": "Paused Resumed Stopped cancel end_interrupted pause require_not_paused resume",
     "submission_lists": "list_submissions",
-    "submissions": "Status TrialProgress Work logs status sweep_progress works",
-    "suites": "add_classifier add_encoder add_suite install_suites list_classifiers list_encoders list_suites "
-    "suite_catalogue suites_left",
+    "submissions": "Logs Status TrialProgress Work logs status sweep_progress works",
+    "suites": "add_classifier add_encoder add_suite install_suites list_classifiers list_encoders "
+    "list_suites suite_catalogue suites_left",
     "targets": "find_target names_of",
     "views": "rebuild",
 }

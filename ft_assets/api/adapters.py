@@ -60,21 +60,24 @@ def download_adapter(source: str, target: Path | str, *, store: Store | None = N
     ``source`` is an address or a line. Raises UserError where there is no such adapter, and where the folder exists or
     cannot be written; CorruptArtifact for changed bytes.
     """
-    artifact = find_adapter(source, store=store)
-    _download(artifact, Path(target))
-    return artifact
+    return copy_out(find_adapter(source, store=store), target)
 
 
 def download_base(source: str, target: Path | str, *, store: Store | None = None) -> Artifact:
     """The same for the base model that an adapter stands on."""
+    return copy_out(find_base(source, store=store), target)
+
+
+def find_base(source: str, *, store: Store | None = None) -> Artifact:
+    """The base model that an adapter stands on. Raises as ``find_adapter``."""
     store = store_or_default(store)
     adapter = find_adapter(source, store=store)
-    artifact = Artifacts(store).get(Address.parse(adapter.manifest.inputs["base"].address))
-    _download(artifact, Path(target))
-    return artifact
+    return Artifacts(store).get(Address.parse(adapter.manifest.inputs["base"].address))
 
 
-def _download(artifact: Artifact, target: Path) -> None:
+def copy_out(artifact: Artifact, target: Path | str) -> Artifact:
+    """Copy all files of ``artifact`` to a folder, as ``download_adapter`` does."""
+    target = Path(target)
     if target.exists() or target.is_symlink():
         raise UserError("this path exists already", where=str(target), remedy="Name a folder that does not exist yet.")
     try:
@@ -94,3 +97,4 @@ def _download(artifact: Artifact, target: Path) -> None:
             where=str(target),
             remedy="Name a folder that you may write to, on a disk with room. Nothing half-written was left behind.",
         ) from error
+    return artifact

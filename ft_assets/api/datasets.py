@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ft_assets.api.defaults import (
     Known,
@@ -21,11 +21,13 @@ from ft_assets.control.identity.held_out import settle_held_out
 from ft_assets.control.identity.review import Review, ReviewRecord, review_of
 from ft_assets.control.identity.review import approve as record_approval
 from ft_assets.control.registry.adding import add_dataset as add_to_store
+from ft_assets.control.registry.folders import files_of
 from ft_assets.control.registry.versions import DatasetVersion
 from ft_assets.records.names import DATASET
 from ft_assets.records.tombstones import require_dataset_alive
 from ft_assets.settings.keys import DatasetKey
 from ft_assets.settings.tenants import TenantsFile
+from ft_assets.workers.datasets.looks import NearRow, VersionDiff
 from ft_assets.workers.datasets.reporting.reasons import reason_words
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.attempts import attempts_at
@@ -37,10 +39,6 @@ from ft_resources.lazy import load
 from ft_resources.outcomes import POLICIES, Outcome
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest
-
-if TYPE_CHECKING:
-    from ft_assets.workers.datasets.similarity.nearest import NearRow
-    from ft_assets.workers.datasets.version_diff import VersionDiff
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +132,7 @@ def dataset_report(key: str, *, store: Store | None = None) -> DatasetReport:
     return DatasetReport(key=key, artifact=identity.dataset(artifacts, key), review=review_of(artifacts, key))
 
 
-def diff_datasets(older: str, newer: str, *, store: Store | None = None) -> "VersionDiff":
+def diff_datasets(older: str, newer: str, *, store: Store | None = None) -> VersionDiff:
     """Rows that were added, removed, changed or moved to another split between two curated versions.
 
     Raises UserError for an unknown key, MissingInput for a version that is not curated.
@@ -149,7 +147,7 @@ def diff_datasets(older: str, newer: str, *, store: Store | None = None) -> "Ver
 
 def near_rows(
     key: str, text: str, *, threshold: float = 0.5, top: int = 10, store: Store | None = None
-) -> "list[NearRow]":
+) -> list[NearRow]:
     """The ``top`` rows of a curated version that are at least ``threshold`` similar to ``text``, the nearest first.
 
     Texts are compared as curation compares them: all of a row, folded, by its set of character 5-grams. Raises
@@ -163,6 +161,14 @@ def near_rows(
             files, text, threshold=threshold, most=top
         )
         return found
+
+
+def source_files(source: Path) -> tuple[list[Path], str]:
+    """The files that ``add_dataset`` takes of a file or folder; and a warning about those left out, or "".
+
+    Raises BadData for a folder without a file that can be read.
+    """
+    return files_of(source)
 
 
 def _sides(artifacts: Artifacts, key: str, scratch: Path) -> dict[str, Path]:

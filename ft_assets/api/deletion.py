@@ -54,13 +54,15 @@ def is_deleted(address: str, *, store: Store | None = None) -> bool:
     return tombstones.find_tombstone(store_or_default(store), Subject.adapter(Address.parse(address))) is not None
 
 
-def held_beyond_grace(*, store: Store | None = None) -> dict[str, str]:
-    """What would keep deleted bytes beyond their grace as things stand, by address: a stage of a line, say."""
+def held_beyond_grace(*, tenant: str = "", store: Store | None = None) -> dict[str, str]:
+    """What would keep deleted bytes, of one tenant or of all, beyond their grace as things stand, by address: a stage
+    of a line, say."""
     situation = erasure.look(Artifacts(store_or_default(store)))
     if not situation.tombstones:
         return {}
     last = max(tombstone.due for tombstone in situation.tombstones)
-    return dict(plan_erasure(situation.at(last)).kept)
+    kept = plan_erasure(situation.at(last)).kept
+    return {address: why for address, why in kept.items() if tenant in ("", Address.parse(address).tenant)}
 
 
 def restore(target: str, *, reason: str, store: Store | None = None, actor: str = "") -> Subject:

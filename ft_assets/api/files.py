@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 
 from ft_assets.api.defaults import store_or_default
 from ft_assets.records import files
@@ -126,6 +127,17 @@ def read_file(tenant: str, file_id: str, *, store: Store | None = None) -> Itera
         return store.read(files.content_path(tenant, record.id))
     except FileNotFoundError:
         raise NotFound(f"there is no file file-{file_id}", where="file", remedy="Upload it again.") from None
+
+
+def fetch_file(tenant: str, file_id: str, folder: Path, *, store: Store | None = None) -> Path:
+    """A copy of it under its own name in ``folder``, which is made. Raises NotFound."""
+    store = store_or_default(store)
+    folder.mkdir()
+    path = folder / find_file(tenant, file_id, store=store).filename
+    with path.open("wb") as file:
+        for chunk in read_file(tenant, file_id, store=store):
+            file.write(chunk)
+    return path
 
 
 def file_ids(tenant: str, *, after: str = "", store: Store | None = None) -> Iterator[str]:

@@ -45,6 +45,7 @@ from ft_assets.workers.datasets.intake.hub import PREFIX
 from ft_assets.workers.datasets.intake.kinds import kind_of
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadData, HeldForReview, MissingInput, UserError
+from ft_resources.hub import Hub
 from ft_resources.launchers.choice import gpus_missing
 from ft_resources.run_processes import process_tag
 from ft_resources.store import Store
@@ -93,6 +94,7 @@ def submit(
     store: Store | None = None,
     tenants: TenantsFile | None = None,
     actor: str = "",
+    hub: Hub | None = None,
 ) -> Asked:
     """Record that an adapter is wanted; the submissions sensor of a running Dagster does the rest.
 
@@ -115,6 +117,8 @@ def submit(
         store: where everything is kept; that of ``FT_STORE`` where not given.
         tenants: limits and prices; the file that ``FT_TENANTS`` names where not given.
         actor: who asks; the operating system's user where not given.
+        hub: where a new recipe's base is looked up; the Hugging Face Hub with the token of ``HF_TOKEN`` where not
+            given.
 
     Returns:
         The submission, whether it is new, and the estimate.
@@ -132,7 +136,7 @@ def submit(
     _check_one_way(recipe, base)
     name = own_name(name)
     if base and not name and _is_source(dataset):
-        name = f"{caller_tenant() or NOBODYS}.{name_of(str(dataset))}"
+        name = name_of_first_try(str(dataset), caller_tenant() or NOBODYS)
     store = store_or_default(store, create=bool(name))
     tenants, actor = tenants_or_default(tenants), actor_or_user(actor)
     check_maximum(max_gpu_hours)
@@ -167,11 +171,19 @@ def submit(
         form, rows_policy = look_at_rows(dataset, rows_policy)
         gpus = 0 if gpus_missing(1) else 1
         recipe_key = register_first_try(
-            store, form, base, parse_name(name), gpus=gpus, actor=actor, tenants=tenants, before=settle_dataset
+            store,
+            form,
+            base,
+            parse_name(name),
+            gpus=gpus,
+            actor=actor,
+            tenants=tenants,
+            before=settle_dataset,
+            hub=hub,
         ).key
     elif _is_recipe_file(recipe):
         registered = register_recipe(
-            store, Path(recipe), actor=actor, tenants=tenants, before=settle_dataset, at_stage=address_at
+            store, Path(recipe), actor=actor, tenants=tenants, hub=hub, before=settle_dataset, at_stage=address_at
         )
         recipe_key, warnings = registered.key, (*warnings, *registered.notes)
     else:
@@ -202,6 +214,11 @@ def submit(
         gates=gates,
     )
     return Asked(submission=submission, created=created, estimate=estimate, warnings=warnings)
+
+
+def name_of_first_try(file: str, tenant: str) -> str:
+    """The dataset name of a file that somebody of ``tenant`` tries without naming it."""
+    return f"{tenant}.{name_of(file)}"
 
 
 def fine_tune(

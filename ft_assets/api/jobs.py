@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ft_assets.api.datasets import add_dataset
 from ft_assets.api.defaults import Orchestrator, store_or_default
-from ft_assets.api.files import find_file, read_file
+from ft_assets.api.files import fetch_file
 from ft_assets.api.finetunes import submit
 from ft_assets.api.stopping import cancel, pause, resume
 from ft_assets.api.submissions import standing, works
@@ -303,9 +303,11 @@ def recipe_of(store: Store, job: Job, tenants: TenantsFile, models: ModelsFile) 
 def dataset_of(store: Store, job: Job, tenants: TenantsFile, orchestrator: Orchestrator | None = None) -> str:
     """The key of the dataset version that the job's files are."""
     with tempfile.TemporaryDirectory(prefix="ft-job-") as scratch:
-        train = _fetch(store, job.tenant, job.training_file, Path(scratch, "train"))
+        train = fetch_file(job.tenant, job.training_file, Path(scratch, "train"), store=store)
         validation = (
-            [_fetch(store, job.tenant, job.validation_file, Path(scratch, "other"))] if job.validation_file else []
+            [fetch_file(job.tenant, job.validation_file, Path(scratch, "other"), store=store)]
+            if job.validation_file
+            else []
         )
         name = f"{job.tenant}.{job.suffix or name_of(train.name)}"
         added = add_dataset(
@@ -318,15 +320,6 @@ def dataset_of(store: Store, job: Job, tenants: TenantsFile, orchestrator: Orche
             orchestrator=orchestrator,
         )
     return str(added.key)
-
-
-def _fetch(store: Store, tenant: str, file_id: str, folder: Path) -> Path:
-    folder.mkdir()
-    path = folder / find_file(tenant, file_id, store=store).filename
-    with path.open("wb") as file:
-        for chunk in read_file(tenant, file_id, store=store):
-            file.write(chunk)
-    return path
 
 
 def _wrong(error: UserError, param: str) -> SettledJob:

@@ -9,6 +9,7 @@ from ft_assets.api.own_keys import own_line, own_pair
 from ft_assets.control.lines import lines, promotion, proposals, second_person
 from ft_assets.control.lines.lines import POINTERS, STAGES, LineState, Pointer, PromotionRecord, Stage
 from ft_assets.control.lines.promotion import Decision, Log
+from ft_assets.control.lines.proposals import Proposal as Proposal
 from ft_assets.control.lines.proposals import ProposalState
 from ft_assets.control.lines.proposals import WaitsForSecondPerson as WaitsForSecondPerson
 from ft_assets.settings.tenants import TenantsFile

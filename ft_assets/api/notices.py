@@ -32,10 +32,10 @@ class Notices:
     due: int
 
 
-def list_notices(tenant: str = SHARED, *, limit: int = 50, store: Store | None = None) -> Notices:
-    """What was told of a tenant's work, to whom, and what failed; at most ``limit``. Raises UserError for what cannot
-    be a tenant's name."""
-    store = store_or_default(store)
+def list_notices(tenant: str = "", *, limit: int = 50, store: Store | None = None) -> Notices:
+    """What was told of a tenant's work, to whom, and what failed; at most ``limit``. Without ``tenant``: of the
+    platform's own, those of ``shared``. Raises UserError for what cannot be a tenant's name."""
+    store, tenant = store_or_default(store), tenant or SHARED
     found = tuple(islice(told(store, check_part(tenant, "tenant")), limit))
     return Notices(told=found, due=sum(1 for _ in store.entries(f"{FOLDER}/{tenant}")))
 

@@ -14,6 +14,7 @@ from ft_assets.control.registry import register
 from ft_assets.control.registry.register import RegisteredRecipe
 from ft_assets.control.sweeps.trial_retirement import is_retired
 from ft_assets.settings.tenants import TenantsFile
+from ft_resources.hub import Hub
 from ft_resources.store import Store
 
 
@@ -24,8 +25,10 @@ def register_recipe(
     tenants: TenantsFile | None = None,
     actor: str = "",
     orchestrator: Orchestrator | None = None,
+    hub: Hub | None = None,
 ) -> RegisteredRecipe:
-    """Register a recipe's YAML file, and lock the revision and content of its base model.
+    """Register a recipe's YAML file, and lock the revision and content of its base model, which ``hub`` looks up; the
+    Hugging Face Hub with the token of ``HF_TOKEN`` where not given.
 
     Registering the same again changes nothing; ``created`` is False then. Raises BadRecipe with every wrong field,
     also where the key is taken by other content; BadBase, HubUnavailable, StoreUnavailable. Nothing is written then.
@@ -36,6 +39,7 @@ def register_recipe(
         Path(file),
         actor=actor_or_user(actor),
         tenants=tenants_or_default(tenants),
+        hub=hub,
         at_stage=address_at,
     )
     trials = () if is_retired(store, registered.key) else registered.trials

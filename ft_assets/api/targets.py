@@ -54,9 +54,10 @@ def find_target(text: str, *, store: Store | None = None) -> Address:
         return Address.parse(artifacts.store.get_json(DATASET.path(text))["address"])
 
 
-def names_of(addresses: Iterable[str], *, store: Store | None = None) -> dict[str, str]:
+def names_of(addresses: Iterable[str], *, tenant: str = "", store: Store | None = None) -> dict[str, str]:
     """By address, what people know an artifact by: an upload's dataset keys and file names, a base's source, and of all
-    else the key that it was first made for; "" where nothing is known of it."""
+    else the key that it was first made for; "" where nothing is known of it. With ``tenant``: of what all tenants
+    share, no key of another one."""
     artifacts = Artifacts(store_or_default(store))
 
     @cache
@@ -66,14 +67,16 @@ def names_of(addresses: Iterable[str], *, store: Store | None = None) -> dict[st
 
     def name_of(address: str) -> str:
         try:
-            return ", ".join(filter(None, _names(artifacts, Address.parse(address), keys_of)))
+            return ", ".join(filter(None, _names(artifacts, Address.parse(address), keys_of, tenant)))
         except CorruptArtifact:
             return ""
 
     return {address: name_of(address) for address in set(addresses)}
 
 
-def _names(artifacts: Artifacts, address: Address, keys_of: Callable[[str], list[tuple[str, str]]]) -> Iterator[str]:
+def _names(
+    artifacts: Artifacts, address: Address, keys_of: Callable[[str], list[tuple[str, str]]], tenant: str
+) -> Iterator[str]:
     if address.asset == "raw_dataset":
         yield from (key for key, upload in keys_of(address.tenant) if upload == str(address))
     if address.asset in _UPLOADS:
@@ -88,7 +91,9 @@ def _names(artifacts: Artifacts, address: Address, keys_of: Callable[[str], list
     if address.asset == "base_model" and (found := artifacts.find(address)):
         yield str(found.facts.get("source", ""))
     if spec := artifacts.store.find_json(f"{attempt_path(address, 1)}/spec.json"):
-        yield str(spec["label"])
+        label = str(spec["label"])
+        if not tenant or label.startswith(f"{tenant}.") or label.count(".") == 1:
+            yield label
 
 
 def _last_of_pair(artifacts: Artifacts, dataset: str, recipe: str) -> Artifact:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ft_assets import api
+from ft_assets.cli.door import api
 
 app = typer.Typer(no_args_is_help=True, help="Keys of the HTTP API.")
 

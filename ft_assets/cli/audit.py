@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ft_assets import api
+from ft_assets.cli.door import api
 
 
 def audit(

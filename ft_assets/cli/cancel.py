@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ft_assets import api
 from ft_assets.cli.addresses import short
+from ft_assets.cli.door import api
 
 if TYPE_CHECKING:
     from ft_assets.api import Stopped

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from ft_assets import api
 from ft_assets.cli import classifier, encoder, sources
+from ft_assets.cli.door import actor, api
 from ft_assets.cli.reports import describe_report
 from ft_assets.settings.environment import actor
 from ft_assets.settings.readable import READABLE
@@ -65,7 +65,11 @@ def diff(
     from ft_assets.cli.output import print_json, print_table
 
     found = api.diff_datasets(older, newer)
-    moves = {f"{before} to {after}": count for (before, after), count in sorted(found.moved.items())}
+    moves = {
+        f"{before} to {after}": count
+        for before, counts in sorted(found.moved.items())
+        for after, count in sorted(counts.items())
+    }
     if as_json:
         rows = dict(zip((older, newer), found.rows, strict=True))
         numbers = {"same": found.same, "changed": found.changed, "added": found.added, "removed": found.removed}

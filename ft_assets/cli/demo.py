@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ft_assets import api
+from ft_assets.cli.door import require_store
 from ft_assets.cli.run import run
 from ft_assets.demo.dataset import build_demo_dataset
 from ft_assets.settings.environment import open_store
@@ -34,6 +35,7 @@ def demo(base: Base = "", dataset: Dataset = "") -> None:
 
     With --base or --dataset, only the careful recipe is run, on these.
     """
+    require_store("ft demo")
     if base or dataset:
         return _demo_on(base, dataset)
     _demo_offline()

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from ft_assets import api
+from ft_assets.cli.door import api
 
 app = typer.Typer(no_args_is_help=True, help="Text encoders that a dataset policy's search for paraphrases can name.")
 

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from ft_assets import api
 from ft_assets.cli.addresses import short
+from ft_assets.cli.door import api
 
 Reason = Annotated[str, typer.Option(help="Why; it is recorded with your name.")]
 _GRACE_DAYS = 30

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ft_assets import api
-from ft_assets.settings.environment import actor
+from ft_assets.cli.door import actor, api
 from ft_assets.settings.ungated import NOT_JUDGED
 
 if TYPE_CHECKING:

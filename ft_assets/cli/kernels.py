@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ft_assets import api
+from ft_assets.cli.door import api
 
 _STYLES = {"works": "green", "imports": "cyan", "broken": "red"}
 

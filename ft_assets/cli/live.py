@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, redirect_stderr, suppress
 from datetime import datetime
 from pathlib import Path
@@ -21,9 +21,9 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from ft_assets import api
 from ft_assets.api import Work
 from ft_assets.cli.addresses import short
+from ft_assets.cli.door import api
 from ft_assets.cli.output import print_suggestions, print_table, seconds
 from ft_assets.cli.status import reasons
 from ft_assets.graph.orchestrator import Dagster
@@ -50,10 +50,13 @@ LABELS = {
 class LiveView:
     """Shows a submission while the block runs; if stdout is not a terminal, one line for each change of phase.
 
-    Dagster's own log goes to a file meanwhile, and to the run's page in the UI as always.
+    Dagster's own log, if it works in this process, goes to a file meanwhile, and to the run's page in the UI as always.
+
+    Args:
+        store: where the submission is; None for that of all commands.
     """
 
-    def __init__(self, store: Store, submission: Submission) -> None:
+    def __init__(self, store: Store | None, submission: Submission) -> None:
         self._store, self._submission = store, submission
         # Until the store was read for the first time; only some methods have a reference.
         self._works: tuple[Work, ...] = tuple(Work(asset=asset) for asset in LABELS if asset != "reference_logps")
@@ -66,8 +69,9 @@ class LiveView:
     def __enter__(self) -> None:
         self._console = Console(file=self._stack.enter_context(_own_stdout()), highlight=False)
         self._live = self._console.is_terminal
-        log = Path(os.environ.get("FT_STATE", ".")) / "foreground.log"
-        self._stack.enter_context(redirect_stderr(self._stack.enter_context(log.open("a", encoding="utf-8"))))
+        if state := os.environ.get("FT_STATE"):
+            log = self._stack.enter_context((Path(state) / "foreground.log").open("a", encoding="utf-8"))
+            self._stack.enter_context(redirect_stderr(log))
         if self._live:
             live = Live(
                 get_renderable=self._render,
@@ -124,12 +128,18 @@ class WatchedRun(Dagster):
     submission: Submission | None = None
 
     def run(self, store: Store, submission: Submission) -> SubmissionOutcome:
+        return self.watch(submission, lambda: drive(store, self.instance, submission), store)
+
+    def watch(
+        self, submission: Submission, end: Callable[[], SubmissionOutcome], store: Store | None = None
+    ) -> SubmissionOutcome:
+        """What ``end`` gives, which waits until the submission has ended; wherever its jobs run."""
         self.submission = submission
         try:
             with LiveView(store, submission):
-                return drive(store, self.instance, submission)
+                return end()
         except KeyboardInterrupt:
-            # The interrupted op has stopped its worker.
+            # Here the interrupted op has stopped its worker.
             return api.end_interrupted(submission, store=store)
 
 
@@ -190,7 +200,7 @@ def _running(work: Work) -> RenderableType:
     return row
 
 
-def print_outcome(store: Store, submission: Submission, outcome: SubmissionOutcome) -> None:
+def print_outcome(store: Store | None, submission: Submission, outcome: SubmissionOutcome) -> None:
     """Print the gates or scores, and the result's address or the reason why nothing was made."""
     console = Console(highlight=False, soft_wrap=True)
     if outcome.status in (SubmissionStatus.ACCEPTED, SubmissionStatus.REJECTED):
@@ -217,7 +227,7 @@ def print_outcome(store: Store, submission: Submission, outcome: SubmissionOutco
     print_suggestions(outcome.suggestions)
 
 
-def _print_gates(store: Store, submission: Submission) -> None:
+def _print_gates(store: Store | None, submission: Submission) -> None:
     """Each gate's verdict on the candidate, judged again from the stored evidence."""
     found = api.show_gates(submission.dataset, submission.recipe, gates=submission.gates, store=store)
     styles = {"pass": "green", "fail": "red", "inconclusive": "yellow", "not required": "dim"}
@@ -228,7 +238,7 @@ def _print_gates(store: Store, submission: Submission) -> None:
     )
 
 
-def _print_scores(store: Store, submission: Submission) -> None:
+def _print_scores(store: Store | None, submission: Submission) -> None:
     """What was measured on the holdout, of the base and of the result."""
     found = api.evaluation(submission.dataset, submission.recipe, store=store).evidence
     rows = [(name, f"{m.base:.4g}", f"{m.candidate:.4g}", str(m.n)) for name, m in found.holdout.items()]

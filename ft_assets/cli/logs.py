@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from ft_assets import api
 from ft_assets.cli.addresses import short
+from ft_assets.cli.door import api
 from ft_assets.cli.status import reasons
 
 POLL_S = 0.5

@@ -22,6 +22,7 @@ from ft_assets.cli import (
     ledger,
     lineage,
     lines,
+    login,
     logs,
     notices,
     rebuild,
@@ -33,11 +34,13 @@ from ft_assets.cli import (
     ui,
     usage,
 )
-from ft_assets.settings.environment import prepare_environment
+from ft_assets.cli.door import open_door
 from ft_resources.environment import warn_of_unknown_variables
 from ft_resources.errors import UserError
 
 USER_ERROR = 2
+# They say themselves where commands go, also where what is kept is wrong.
+_DOORKEEPERS = ("login", "logout", "whoami")
 
 
 class _Group(TyperGroup):
@@ -62,9 +65,10 @@ app = typer.Typer(
 
 
 @app.callback()
-def _before_every_command() -> None:
+def _before_every_command(context: typer.Context) -> None:
     warn_of_unknown_variables()
-    prepare_environment()
+    if context.invoked_subcommand not in _DOORKEEPERS:
+        open_door()
 
 
 app.add_typer(datasets.app, name="dataset")
@@ -105,5 +109,8 @@ app.command("rebuild")(rebuild.rebuild)
 app.command("doctor")(doctor.doctor)
 app.command("kernels")(kernels.kernels)
 app.command("audit")(audit.audit)
+app.command("login")(login.login)
+app.command("logout")(login.logout)
+app.command("whoami")(login.whoami)
 app.command("ui")(ui.ui)
 app.command("serve")(serve.serve)

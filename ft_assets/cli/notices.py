@@ -4,11 +4,13 @@ from typing import Annotated
 
 import typer
 
-from ft_assets import api
+from ft_assets.cli.door import api
 
 
 def notices(
-    tenant: Annotated[str, typer.Argument(help="Name of the tenant; `shared` for the platform's own.")] = "shared",
+    tenant: Annotated[
+        str, typer.Argument(help="Name of the tenant. Default: the platform's own, or the tenant of ft login.")
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="At most this many, newest first.")] = 50,
 ) -> None:

@@ -2,7 +2,7 @@
 
 import typer
 
-from ft_assets import api
+from ft_assets.cli.door import api
 
 
 def rebuild() -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ft_assets import api
+from ft_assets.cli.door import api
 from ft_resources.dotted import leaves
 
 if TYPE_CHECKING:

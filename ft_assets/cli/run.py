@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ft_assets import api
 from ft_assets.cli.datasets import NAME_HELP, POLICY_HELP
+from ft_assets.cli.door import api
 from ft_assets.cli.estimate import note_estimate
-from ft_assets.settings.environment import open_store
 from ft_resources.errors import HeldForReview, SubmissionPaused
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ def run(
         print(error.what)
         note(error.remedy)
         raise typer.Exit(PAUSED) from error
-    print_outcome(open_store(), made.submission, made.outcome)
+    print_outcome(None, made.submission, made.outcome)
     raise typer.Exit(EXIT_CODES[made.outcome.status])
 
 

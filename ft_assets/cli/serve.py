@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ft_assets import api
+from ft_assets.cli.door import api, require_store
 from ft_assets.settings.environment import open_store
 from ft_resources.errors import UserError
 
@@ -36,6 +36,7 @@ def serve(
     from ft_assets.server.serving import run_server
     from ft_assets.settings.models import load_models
 
+    require_store("ft serve")
     if ui and _in_use(_UI_PORT):
         raise UserError(
             f"port {_UI_PORT} is in use, by ft ui perhaps",

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ft_assets import api
-from ft_assets.settings.environment import actor
+from ft_assets.cli.door import actor, api
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="tenant.name, such as acme.support.")]
 Policy = Annotated[Path, typer.Option(help="A dataset.yaml with a `source`.")]

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from ft_assets.cli.door import require_store
 from ft_assets.settings.environment import LOCATION, open_store, reports_url
 
 POLL_S = 0.2
@@ -33,11 +34,12 @@ def ui(port: Annotated[int, typer.Option("--port", "-p", help="Port of Dagster's
     from ft_assets.server.reports import report_app
     from ft_resources.process_trees import end_tree
 
+    require_store("ft ui")
     reports = report_app(open_store())
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    hidden, prefix, token = _free_port(), new_prefix(), secrets.token_urlsafe(24)
+    hidden, prefix, token = free_port(), new_prefix(), secrets.token_urlsafe(24)
     proxy = dagster_proxy(f"http://127.0.0.1:{hidden}", prefix, token)
     ports = {"report pages": urlsplit(reports_url()).port or 80, "Dagster's pages": port}
     servers = {
@@ -73,7 +75,7 @@ def ui(port: Annotated[int, typer.Option("--port", "-p", help="Port of Dagster's
     raise typer.Exit(0 if stop.is_set() else 1)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -8,13 +8,25 @@ from starlette.responses import RedirectResponse
 
 from ft_assets import api
 from ft_assets.api import Access, Orchestrator
-from ft_assets.server import event_pages, files, jobs, keys, links, models, platform, uploads
+from ft_assets.server import (
+    adapter_files,
+    calls,
+    event_pages,
+    files,
+    jobs,
+    keys,
+    models,
+    platform,
+    sent,
+    uploads,
+)
 from ft_assets.server.audit import add_audit
 from ft_assets.server.body_limit import BodyLimit
 from ft_assets.server.console.app import console_app
 from ft_assets.server.context import Context
 from ft_assets.server.errors import add_handlers
 from ft_assets.server.health import add_health
+from ft_assets.server.long_calls import LongCalls
 from ft_assets.server.settling import Settling
 from ft_assets.server.upload_slots import UploadSlots
 from ft_resources.launchers.base import Launcher
@@ -28,12 +40,14 @@ def api_app(
     # One for all requests: it keeps its connection to Dagster's database.
     orchestrator = api.orchestrator_or_default(orchestrator)
     settling = Settling(store, launcher=launcher, orchestrator=orchestrator)
+    long_calls = LongCalls()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         settling.start()
         yield
         settling.stop()
+        long_calls.stop()
 
     app = FastAPI(
         title="Fine-tuning",
@@ -50,11 +64,12 @@ def api_app(
         access=access,
         settle=settling.add,
         uploads=UploadSlots(),
+        long_calls=long_calls,
         launcher=launcher,
         orchestrator=orchestrator,
     )
     app.state.context = context
-    for part in (files, uploads, jobs, event_pages, models, platform, keys, links):
+    for part in (files, uploads, jobs, event_pages, models, platform, keys, calls, sent, adapter_files):
         app.include_router(part.router)
     app.mount("/console", console_app(context))
     for path in ("/", "/console"):

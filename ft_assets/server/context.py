@@ -9,6 +9,7 @@ from fastapi import Depends, Header, Request
 from ft_assets import api
 from ft_assets.api import Access, Identity, Job, Orchestrator, Role
 from ft_assets.server import rate_limits
+from ft_assets.server.long_calls import LongCalls
 from ft_assets.server.upload_slots import UploadSlots
 from ft_resources.errors import NotIdentified
 from ft_resources.launchers.base import Launcher
@@ -22,6 +23,7 @@ class Context:
     Args:
         settle: told of each new job, which it settles beside the requests.
         uploads: where bodies of any length are read.
+        long_calls: where calls are carried out that may take long.
         launcher: who starts workers; that of ``FT_LAUNCHER`` where None.
         orchestrator: who runs jobs; Dagster where None.
     """
@@ -30,6 +32,7 @@ class Context:
     access: Access
     settle: Callable[[Job], None]
     uploads: UploadSlots
+    long_calls: LongCalls
     launcher: Launcher | None = None
     orchestrator: Orchestrator | None = None
 
@@ -80,6 +83,7 @@ def _administrator(caller: Annotated[Identity, Depends(caller_of)]) -> Identity:
 
 
 Ctx = Annotated[Context, Depends(context_of)]
+Caller = Annotated[Identity, Depends(caller_of)]
 Viewer = Annotated[Identity, at_least("viewer")]
 Member = Annotated[Identity, at_least("member")]
 Promoter = Annotated[Identity, at_least("promoter")]

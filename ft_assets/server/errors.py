@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from ft_assets.remote.calls import PREFIX as CALLS
 from ft_resources.errors import (
     CorruptArtifact,
     DatabaseUnavailable,
@@ -96,7 +97,12 @@ def _user_error(request: Request, error: Exception) -> JSONResponse:
         message, headers["retry-after"] = _OPERATORS[code], "10"
     elif status == 401:
         headers["www-authenticate"] = "Bearer"
-    return JSONResponse(error_object(message, kind=kind, param=param, code=code), status, headers)
+    body = error_object(message, kind=kind, param=param, code=code)
+    if status < 500 and request.url.path.startswith(f"{CALLS}/"):
+        # As the function raised it, for a command that shows it as such.
+        body["error"]["ft"] = {"kind": type(error).__name__, "what": error.what, "where": error.where}
+        body["error"]["ft"]["remedy"] = error.remedy
+    return JSONResponse(body, status, headers)
 
 
 def _validation_error(request: Request, error: Exception) -> JSONResponse:

@@ -7,10 +7,11 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from ft_assets import api
-from ft_assets.api import ApiKey, AuditEntry, Identity, Role
-from ft_assets.server.context import Administrator, Ctx
+from ft_assets.api import ApiKey, AuditEntry, Role
+from ft_assets.server.confined import caller_s_tenant
+from ft_assets.server.context import Administrator, Caller, Ctx
 from ft_assets.settings.keys import SHARED
-from ft_resources.errors import NotFound, NotPermitted, UserError
+from ft_resources.errors import NotFound, UserError
 
 router = APIRouter(prefix="/v1/ft")
 _PLATFORM = "platform"
@@ -27,10 +28,17 @@ class CreateKey(BaseModel):
     tenant: Annotated[str, Field(max_length=100)] = ""
 
 
+@router.get("/whoami")
+def whoami(caller: Caller) -> dict[str, Any]:
+    """Whose key it is that asks."""
+    tenant = None if caller.tenant == SHARED else caller.tenant
+    return {"object": "ft.identity", "tenant": tenant, "role": caller.role, "actor": caller.actor}
+
+
 @router.post("/keys")
 def create(body: CreateKey, context: Ctx, caller: Administrator) -> dict[str, Any]:
     """Make a key. The answer has its text, which nobody can see again."""
-    tenant = _tenant(caller, body.tenant)
+    tenant = caller_s_tenant(caller, body.tenant)
     if not tenant:
         raise UserError("no tenant is named", where="tenant", remedy="Say whose key it will be.")
     if caller.role != _PLATFORM:
@@ -46,14 +54,14 @@ def list_keys(
     context: Ctx, caller: Administrator, tenant: Annotated[str, Query(max_length=100)] = ""
 ) -> dict[str, Any]:
     """Keys without their secrets, the newest first: of the caller's tenant; the platform's see all, or one tenant's."""
-    found = api.list_keys(_tenant(caller, tenant), access=context.access)
+    found = api.list_keys(caller_s_tenant(caller, tenant), access=context.access)
     return {"object": "list", "data": [_key(each) for each in found]}
 
 
 @router.delete("/keys/{prefix}")
 def revoke(prefix: str, context: Ctx, caller: Administrator) -> dict[str, Any]:
     """Refuse a key from now on."""
-    known = api.list_keys(_tenant(caller, ""), access=context.access)
+    known = api.list_keys(caller_s_tenant(caller, ""), access=context.access)
     if prefix not in {each.prefix for each in known}:
         raise NotFound(f"there is no key {prefix!r}", where="key", remedy="List keys to see them.")
     return _key(api.revoke_key(prefix, access=context.access, actor=caller.actor))
@@ -69,17 +77,8 @@ def audit(
 ) -> dict[str, Any]:
     """Changes that were asked for and refusals, the newest first; ``after`` is the ``seq`` of the last one seen. For
     the platform without ``tenant``: what came without a valid key. 500 where the log was changed."""
-    found = api.audit_page(_tenant(caller, tenant), before=after, limit=limit + 1, access=context.access)
+    found = api.audit_page(caller_s_tenant(caller, tenant), before=after, limit=limit + 1, access=context.access)
     return {"object": "list", "data": [_entry(each) for each in found[:limit]], "has_more": len(found) > limit}
-
-
-def _tenant(caller: Identity, asked: str) -> str:
-    """Whose keys and log the caller means. Raises NotPermitted for another tenant's, unless it is the platform."""
-    if caller.role == _PLATFORM:
-        return asked
-    if asked not in ("", caller.tenant):
-        raise NotPermitted("a tenant's key means its own tenant", where="tenant", remedy="Leave the tenant out.")
-    return caller.tenant
 
 
 def _key(key: ApiKey) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from ft_assets.settings.ungated import NO_GATES
 from ft_assets.workers.base_models.contents import NO_TEMPLATE
 from ft_assets.workers.base_models.lock import lock_folder
 from ft_resources.errors import BadBase, BadRecipe
+from ft_resources.hub import Hub
 from ft_resources.store import Store
 from ft_resources.strict import parse_strict
 
@@ -45,9 +46,10 @@ def register_first_try(
     actor: str,
     tenants: TenantsFile,
     before: Callable[[StoredRecipe], None],
+    hub: Hub | None = None,
 ) -> RegisteredRecipe:
     """Register the recipe for rows of the data form ``form``, which become a version of ``dataset``, on ``base``: as a
-    recipe names it, or a folder's path. ``before`` and what is raised: see ``register_recipe``."""
+    recipe names it, or a folder's path. ``before``, ``hub`` and what is raised: see ``register_recipe``."""
     if ":" not in base and Path(base).is_dir():
         base = f"folder:{base}"
     where = "first try"
@@ -63,7 +65,7 @@ def register_first_try(
 
     def register(*, plain: bool) -> RegisteredRecipe:
         recipe = first_try(form, base, dataset, locked, gpus, plain=plain)
-        return register_read(store, recipe, where, actor=actor, tenants=tenants, before=before, beside=Path())
+        return register_read(store, recipe, where, actor=actor, tenants=tenants, hub=hub, before=before, beside=Path())
 
     try:
         return register(plain=False)

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,32 +10,10 @@ import pyarrow.parquet as pq
 
 from ft_assets.workers.datasets.columns import WEIGHT
 from ft_assets.workers.datasets.forms.content_keys import prompt_keys
+from ft_assets.workers.datasets.looks import VersionDiff
 from ft_assets.workers.datasets.split import SIDES
 
 _BATCH = 4096
-
-
-@dataclass(frozen=True, kw_only=True)
-class VersionDiff:
-    """Numbers of rows; a row is the same where everything that is trained on is.
-
-    Args:
-        rows: of the older and of the newer version, by split.
-        same: rows in both versions, in whichever split.
-        added: by split of the newer version, without changed ones.
-        removed: by split of the older version, without changed ones.
-        changed: rows whose prompt stayed and whose rest did not.
-        moved: rows in both versions, by (split in the older, split in the newer), where they differ.
-        reweighed: rows in both versions whose weight in training differs.
-    """
-
-    rows: tuple[dict[str, int], dict[str, int]]
-    same: int
-    added: dict[str, int]
-    removed: dict[str, int]
-    changed: int
-    moved: dict[tuple[str, str], int]
-    reweighed: int
 
 
 def diff_versions(older: Mapping[str, Path], newer: Mapping[str, Path]) -> VersionDiff:
@@ -47,7 +24,10 @@ def diff_versions(older: Mapping[str, Path], newer: Mapping[str, Path]) -> Versi
     before, after = _sides(older), _sides(newer)
     gone, come = before.keys() - after.keys(), after.keys() - before.keys()
     both = before.keys() & after.keys()
-    moved = Counter((before[key], after[key]) for key in both if before[key] != after[key])
+    moved: dict[str, Counter[str]] = {}
+    for key in both:
+        if before[key] != after[key]:
+            moved.setdefault(before[key], Counter())[after[key]] += 1
     weights, others = _weights(older), _weights(newer)
     reweighed = sum(weights.get(key, 1.0) != others.get(key, 1.0) for key in both) if weights or others else 0
     prompts, new_prompts = _prompts(older, gone), _prompts(newer, come)
@@ -64,7 +44,7 @@ def diff_versions(older: Mapping[str, Path], newer: Mapping[str, Path]) -> Versi
         added=dict(+added),
         removed=dict(+removed),
         changed=changed,
-        moved=dict(moved),
+        moved={side: dict(counts) for side, counts in moved.items()},
         reweighed=reweighed,
     )
 

@@ -42,7 +42,7 @@ def test_rows_are_added_removed_changed_and_moved(tmp_path: Path) -> None:
     assert found.rows == ({"train": 3, "holdout": 1}, {"train": 2, "validation": 1, "holdout": 1})
     assert (found.same, found.changed) == (2, 1)
     assert (found.added, found.removed) == ({"holdout": 1}, {"holdout": 1})
-    assert found.moved == {("train", "validation"): 1}
+    assert found.moved == {"train": {"validation": 1}}
 
 
 def test_a_version_does_not_differ_from_itself(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import heapq
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from ft_assets.workers.datasets.columns import TURN_COLUMNS
 from ft_assets.workers.datasets.forms.content_keys import flat_texts
 from ft_assets.workers.datasets.forms.reasons import RowProblem
 from ft_assets.workers.datasets.forms.texts import clean
+from ft_assets.workers.datasets.looks import NearRow
 from ft_assets.workers.datasets.similarity.fold_kernel import bare_texts
 from ft_assets.workers.datasets.similarity.hashing import PERMUTATIONS, SHINGLE
 from ft_assets.workers.datasets.similarity.minhash import SCHEME, SEED, signatures
@@ -24,25 +24,6 @@ LEAST_THRESHOLD = 0.2
 _RECALL = 0.999
 _BATCH = 8192
 _COLUMNS = ["id", *TURN_COLUMNS, "text", "tools"]
-
-
-@dataclass(frozen=True, kw_only=True, order=True)
-class NearRow:
-    """A row near a text.
-
-    Args:
-        similarity: Jaccard similarity of their sets of folded character 5-grams, exact.
-        estimate: datasketch's, from the signatures.
-        id: the row's id in the version; a policy's ``duplicates.keep`` takes its first 12 digits.
-        split: where the row is.
-        text: all texts of the row.
-    """
-
-    similarity: float
-    estimate: float
-    id: str
-    split: str
-    text: str
 
 
 def lean_minhashes(texts: pa.Array | pa.ChunkedArray) -> list[LeanMinHash]:

@@ -1,0 +1,66 @@
+"""Where commands are carried out: by the API in this process, or at the server of ``ft login``.
+
+Every command calls ``api`` of this file, and does not know which of them it is.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from ft_assets.remote.login import find_login
+from ft_assets.settings.environment import actor as user
+from ft_assets.settings.environment import prepare_environment
+from ft_resources.errors import UserError
+
+if TYPE_CHECKING:
+    from ft_assets import api as api
+    from ft_assets.remote.client import Remote
+    from ft_assets.remote.login import Login
+
+
+class _Door:
+    """What ``ft_assets.api`` has, here or at the other end."""
+
+    remote: "Remote | None" = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self.remote is not None:
+            return getattr(self.remote, name)
+        from ft_assets import api as here
+
+        return getattr(here, name)
+
+
+_door = _Door()
+if not TYPE_CHECKING:
+    api = _door
+
+
+def open_door() -> None:
+    """Choose, before a command runs. Raises UserError where nothing can be asked of either."""
+    login = find_login()
+    _door.remote = connect(login) if login else None
+    if login is None:
+        prepare_environment()
+
+
+def connect(login: "Login") -> "Remote":
+    """The API at the login's server."""
+    from ft_assets.remote.client import Remote
+    from ft_assets.remote.connection import Connection
+
+    return Remote(Connection(login))
+
+
+def actor() -> str:
+    """Who asks, as records will name them."""
+    return _door.remote.me["actor"] if _door.remote else user()
+
+
+def require_store(command: str) -> None:
+    """Raise UserError for ``command``, which works on the store itself, where commands go to a server."""
+    login = find_login()
+    if login is not None:
+        raise UserError(
+            f"{command} works beside the store only, and commands go to {login.server}",
+            where=login.source,
+            remedy="Call it where FT_STORE is set, or after: ft logout",
+        )

@@ -1,0 +1,188 @@
+"""Which functions of the API can be asked for over HTTP, by whom and of what: read by server and client alike.
+
+A call takes the function's own arguments by their names, and answers with what the function returns, as JSON.
+"""
+
+import inspect
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
+
+from ft_assets import api
+from ft_assets.api import Role
+
+PREFIX = "/v1/ft/calls"
+
+
+class Of(StrEnum):
+    """What an argument names. The server lets through what is of the caller's tenant."""
+
+    DATASET = "a dataset version"
+    NAME = "a dataset without a version"
+    RECIPE = "a recipe that the tenant may use"
+    OWN_RECIPE = "a recipe of the tenant"
+    LINE = "a line"
+    ADAPTER = "the address of an adapter, or a line"
+    TARGET = "an address, a pair, a key or a line"
+    ADDRESS = "an address"
+    SEEN = "an address, also of what all tenants share"
+    SUBMISSION = "a submission's id"
+    RECORD = "a submission, by its id"
+    LOGGED = "a submission's id, or an address"
+    DELETED = "a dataset version or an address"
+    TENANT = "a tenant"
+    KEY = "the prefix of an API key"
+    ROLE = "the role of a new key"
+
+
+_KEY = Field(max_length=300)
+SHORT = Annotated[str, _KEY]
+DATASET = Annotated[str, _KEY, Of.DATASET]
+NAME = Annotated[str, _KEY, Of.NAME]
+RECIPE = Annotated[str, _KEY, Of.RECIPE]
+OWN_RECIPE = Annotated[str, _KEY, Of.OWN_RECIPE]
+LINE = Annotated[str, _KEY, Of.LINE]
+ADAPTER = Annotated[str, _KEY, Of.ADAPTER]
+TARGET = Annotated[str, _KEY, Of.TARGET]
+ADDRESS = Annotated[str, _KEY, Of.ADDRESS]
+ADDRESSES = Annotated[list[SHORT], Field(max_length=5000), Of.SEEN]
+SUBMISSION = Annotated[str, _KEY, Of.SUBMISSION]
+RECORD = Annotated[str, _KEY, Of.RECORD]
+LOGGED = Annotated[str, _KEY, Of.LOGGED]
+DELETED = Annotated[str, _KEY, Of.DELETED]
+ALL_DELETED = Annotated[list[DELETED], Field(max_length=1000), Of.DELETED]
+TENANT = Annotated[str, _KEY, Of.TENANT]
+KEY = Annotated[str, _KEY, Of.KEY]
+ROLE = Annotated[Role, Of.ROLE]
+REASON = Annotated[str, Field(max_length=2000)]
+TEXT = Annotated[str, Field(max_length=500_000)]
+GATES = Annotated[list[Annotated[str, Field(max_length=512)]], Field(max_length=20)]
+NUMBER = Annotated[int, Field(ge=0, le=10**6)]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function that can be asked for.
+
+    Args:
+        name: its name in the API.
+        role: who may ask, at least.
+        takes: the type of each argument; its default is the function's own.
+        changes: whether it is asked for by POST, and noted in the audit log. Others are asked for by GET.
+        slow: whether it may take longer than a proxy waits, so that the server answers in between.
+    """
+
+    name: str
+    role: Role
+    takes: dict[str, Any] = field(default_factory=dict)
+    changes: bool = False
+    slow: bool = False
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        found: Callable[..., Any] = getattr(api, self.name)
+        return found
+
+
+def read(name: str, role: Role = "viewer", /, **takes: Any) -> Call:
+    return Call(name, role, takes)
+
+
+def change(name: str, role: Role, /, **takes: Any) -> Call:
+    return Call(name, role, takes, changes=True)
+
+
+def slow(name: str, role: Role, /, **takes: Any) -> Call:
+    """One that takes a while, or a text that no address has room for."""
+    return Call(name, role, takes, changes=True, slow=True)
+
+
+_TABLE = (
+    read("list_datasets", name=NAME, tenant=TENANT),
+    read("dataset_report", key=DATASET),
+    slow("curate_dataset", "member", key=DATASET),
+    slow("diff_datasets", "viewer", older=DATASET, newer=DATASET),
+    slow("near_rows", "viewer", key=DATASET, text=TEXT, threshold=float, top=NUMBER),
+    change("approve_dataset", "promoter", key=DATASET, note=REASON),
+    read("watched_datasets", tenant=TENANT),
+    change("unwatch_dataset", "member", name=NAME),
+    slow("pull_dataset", "member", name=NAME),
+    read("list_classifiers"),
+    read("list_encoders"),
+    read("list_suites"),
+    read("list_recipes", tenant=TENANT, trials=bool, retired=bool),
+    read("get_recipe", key=RECIPE),
+    read("resolved_recipe", key=RECIPE),
+    read("next_version", key=RECIPE),
+    change("retire_recipe", "promoter", key=OWN_RECIPE, note=REASON),
+    change("restore_recipe", "promoter", key=OWN_RECIPE, note=REASON),
+    read("list_adapters", tenant=TENANT),
+    read("find_adapter", source=ADAPTER),
+    read("find_base", source=ADAPTER),
+    read("show_gates", dataset=DATASET, recipe=RECIPE, gates=GATES),
+    read("evaluation", dataset=DATASET, recipe=RECIPE),
+    change("waive_gate", "promoter", dataset=DATASET, recipe=RECIPE, gate=SHORT, note=REASON, gates=GATES),
+    slow("estimate", "viewer", dataset=DATASET, recipe=RECIPE),
+    read("status", submission=SUBMISSION),
+    read("outcome", submission=SUBMISSION),
+    read("list_submissions", tenant=TENANT),
+    read("sweep_progress", submission=SUBMISSION),
+    read("works", submission=RECORD),
+    read("require_not_paused", submission=RECORD),
+    read("log_state", target=LOGGED, tenant=TENANT),
+    read("log_chunks", target=LOGGED, attempt=SHORT, after=NUMBER, tenant=TENANT),
+    change("cancel", "member", submission=SUBMISSION),
+    change("pause", "member", submission=SUBMISSION, reason=REASON),
+    change("resume", "member", submission=SUBMISSION),
+    read("lineage", target=TARGET),
+    slow("names_of", "viewer", addresses=ADDRESSES, tenant=TENANT),
+    slow("verify", "member", target=TARGET),
+    slow("prove_ledger", "viewer", dataset=DATASET, recipe=RECIPE),
+    read("list_lines", tenant=TENANT),
+    read("show_line", line=LINE),
+    read("list_proposals", line=LINE),
+    change("promote", "promoter", target=TARGET, to=SHORT, reason=REASON, waive_incumbent=bool),
+    change("approve_promotion", "promoter", line=LINE, note=REASON, proposal=SHORT),
+    change("decline_promotion", "promoter", line=LINE, reason=REASON, proposal=SHORT),
+    change("roll_back", "promoter", line=LINE, reason=REASON, stage=SHORT, to=ADDRESS),
+    read("base_bump", recipe=OWN_RECIPE),
+    change("release_base", "promoter", recipe=OWN_RECIPE, reason=REASON),
+    read("list_notices", tenant=TENANT, limit=NUMBER),
+    read("usage", tenant=TENANT, month=SHORT),
+    change("delete", "admin", targets=ALL_DELETED, reason=REASON),
+    change("restore", "admin", target=DELETED, reason=REASON),
+    read("held_beyond_grace", "admin", tenant=TENANT),
+    read("list_keys", "admin", tenant=TENANT),
+    change("create_key", "admin", tenant=TENANT, role=ROLE, name=Annotated[str, Field(max_length=100)], expires=SHORT),
+    change("revoke_key", "admin", prefix=KEY),
+)
+CALLS = {each.name: each for each in _TABLE}
+PLATFORM_TOO = frozenset({"list_keys", "create_key", "revoke_key"})
+"""What a key of the platform, which belongs to no tenant, may ask for."""
+
+
+@cache
+def arguments_of(name: str) -> type[BaseModel]:
+    """The model of a call's arguments: an unknown one is an error."""
+    call = CALLS[name]
+    defaults = inspect.signature(call.function).parameters
+    fields: dict[str, Any] = {
+        argument: (kind, ... if defaults[argument].default is inspect.Parameter.empty else defaults[argument].default)
+        for argument, kind in call.takes.items()
+    }
+    return create_model(_title(name), __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
+
+
+@cache
+def answer_of(function: Callable[..., Any]) -> TypeAdapter[Any]:
+    """What a function returns."""
+    return TypeAdapter(typing.get_type_hints(function, include_extras=True)["return"])
+
+
+def _title(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))

@@ -1,0 +1,60 @@
+"""``ft`` at a server: commands that have the server's address and a key, and neither store nor state of their own."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ft_assets import api
+from ft_assets.cli.main import app
+from ft_resources import store_marker
+from tests.cli.conftest import ft as ft
+from tests.cli.conftest import instance as instance
+from tests.cli.conftest import made as made
+from tests.cli.conftest import made_later as made_later
+from tests.cli.conftest import pair as pair
+from tests.cli.conftest import project as project
+from tests.server.conftest import access as access
+from tests.server.conftest import served as served
+from tests.server.conftest import url as url
+
+Far = Callable[..., Result]
+
+
+@pytest.fixture
+def key(access: api.Access) -> Callable[..., str]:
+    """Makes a key; its text."""
+
+    def make(tenant: str = "acme", role: api.Role = "admin", name: str = "bea") -> str:
+        return api.create_key(tenant, role=role, name=name, access=access, actor="root")[1]
+
+    return make
+
+
+@pytest.fixture
+def far_as(url: str, key: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Far]:
+    """Makes what calls ``ft`` at the server, as the holder of a key of its own. It cannot open a store."""
+
+    def make(tenant: str = "acme", role: api.Role = "admin") -> Far:
+        own = {"FT_STORE": None, "FT_STATE": None, "XDG_CONFIG_HOME": str(tmp_path / "config")}
+        settings = {**own, "FT_SERVER": url.removesuffix("/v1"), "FT_API_KEY": key(tenant, role)}
+
+        def call(*arguments: object) -> Result:
+            with monkeypatch.context() as patched:
+                patched.setattr(store_marker, "open_store", _no_store)
+                return CliRunner(env=settings).invoke(app, [str(argument) for argument in arguments])
+
+        return call
+
+    return make
+
+
+def _no_store(*_: object, **__: object) -> None:
+    raise AssertionError("a store was opened")
+
+
+@pytest.fixture
+def far(far_as: Callable[..., Far]) -> Far:
+    """Calls ``ft`` at the server, as an administrator of acme."""
+    return far_as()

@@ -1,0 +1,47 @@
+"""What is read at a server looks as it does beside the store."""
+
+from collections.abc import Callable
+
+import pytest
+
+from ft_resources.artifacts import Artifact
+from tests.cli.conftest import DATASET, LINE, RECIPE, Ft
+from tests.remote.conftest import Far
+
+READS = [
+    ("dataset", "list"),
+    ("dataset", "list", "--json"),
+    ("dataset", "list", "acme.colours"),
+    ("dataset", "report", DATASET, "--json"),
+    ("dataset", "watched"),
+    ("dataset", "classifier", "list"),
+    ("dataset", "encoder", "list"),
+    ("suite", "list"),
+    ("suite", "catalogue"),
+    ("recipe", "list"),
+    ("recipe", "list", "--json", "--trials", "--retired"),
+    ("recipe", "show", RECIPE),
+    ("recipe", "show", RECIPE, "--yaml"),
+    ("recipe", "schema"),
+    ("adapter", "list"),
+    ("estimate", DATASET, RECIPE),
+    ("estimate", DATASET, RECIPE, "--json"),
+    ("lines",),
+    ("line", LINE, "--json"),
+    ("lineage", DATASET),
+    ("lineage", f"{DATASET}|{RECIPE}"),
+    ("verify", DATASET),
+    ("notices", "acme"),
+    ("usage", "acme"),
+    ("usage", "acme", "--json", "--attempts"),
+    ("status",),
+    ("status", "--json"),
+]
+
+
+@pytest.mark.parametrize("command", READS, ids=" ".join)
+def test_what_is_read_looks_as_beside_the_store(
+    command: tuple[str, ...], made: dict[str, Artifact], ft: Ft, far: Far
+) -> None:
+    here, there = ft(*command), far(*command)
+    assert (there.exit_code, there.stdout, there.stderr) == (here.exit_code, here.stdout, here.stderr), there.exception
