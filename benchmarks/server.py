@@ -28,8 +28,7 @@ from tests.s3_server import ENVIRONMENT, s3_server
 
 ROWS = b"".join(
     b'{"messages": [{"role": "user", "content": "What is %d times %d?"}, '
-    b'{"role": "assistant", "content": "It is %d."}]}\n'
-    % (number, number + 7, number * (number + 7))
+    b'{"role": "assistant", "content": "It is %d."}]}\n' % (number, number + 7, number * (number + 7))
     for number in range(200)
 )
 ROW = b'{"messages": [{"role": "user", "content": "what?"}, {"role": "assistant", "content": "that"}]}\n'
