@@ -49,6 +49,7 @@ from ft_resources.hub import Hub
 from ft_resources.launchers.choice import gpus_missing
 from ft_resources.run_processes import process_tag
 from ft_resources.store import Store
+from ft_resources.store_glance import Glance
 
 NOBODYS = "local"
 """The tenant of a first try by somebody who names none."""
@@ -191,7 +192,7 @@ def submit(
         recipe_key = stored.recipe.key
         refuse_trial(store, recipe_key)
         settle_dataset(stored)
-    artifacts = Artifacts(store)
+    artifacts = Artifacts(Glance(store))
     estimate = with_notes(
         artifacts,
         estimate_training(artifacts, tenants, dataset_key, recipe_key),
