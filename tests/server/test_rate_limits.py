@@ -10,6 +10,7 @@ import httpx
 import openai
 import pytest
 import uvicorn
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from ft_assets import api
@@ -93,6 +94,25 @@ def test_whose_requests_are_all_there_again_is_forgotten(keys: api.Access, clock
     rate_limits.forget_old(keys._database)
     with keys._database.connect() as connection:
         assert [row.subject for row in connection.execute(rate_limits.rate_limits.select())] == ["one:other"]
+
+
+def test_a_person_of_the_console_is_counted_and_told_by_a_page_when_it_was_too_much(
+    project: Project, served: FastAPI, access: api.Access
+) -> None:
+    limits(project, requests_per_minute_of_one=4)
+    _, key = api.create_key("acme", role="viewer", access=access, actor="root")
+    person = TestClient(served, base_url="http://127.0.0.1", follow_redirects=False)
+    own = {"origin": "http://127.0.0.1", "sec-fetch-site": "same-origin"}
+    assert person.post("/console/sign-in", data={"key": key}, headers=own).status_code == 303
+    answers = [person.get("/console/usage") for _ in range(5)]
+    assert [each.status_code for each in answers] == [200] * 4 + [429]
+    assert answers[0].headers["x-ratelimit-remaining-requests"] == "3"
+    assert "more than 4 requests a minute" in answers[-1].text.lower()
+    assert int(answers[-1].headers["retry-after"]) > 0
+    # What a page loads besides is not counted, and whoever holds the same key elsewhere has the same allowance.
+    assert person.get("/console/static/console.css").status_code == 200
+    header = {"authorization": f"Bearer {key}"}
+    assert person.get("/v1/files", headers=header).status_code == 429
 
 
 def test_requests_that_come_at_once_are_each_counted_on_two_servers(database_url: str) -> None:

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 import pytest
@@ -10,15 +11,18 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from ft_assets import api
-from ft_resources.artifacts import Artifact
+from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.work import WorkRequest
 from tests.cli.test_lines import adapters as adapters
 from tests.control.lines.promotable import LINE
 from tests.e2e.project import Project
+from tests.made import leave
 from tests.server.strangers import Stranger
 
 pytestmark = pytest.mark.statistics
 REQUESTS = 10_000
 ROWS = b'{"messages": [{"role": "user", "content": "zanzibar"}, {"role": "assistant", "content": "zebra"}]}\n' * 40
+PAGE = b"<!doctype html><p>zanzibar and zebra"
 # Ids of files, jobs and artifacts, and what only acme says. Shorter words could be anybody's.
 _SECRET = re.compile(r"[0-9a-f]{24,64}|zanzibar[a-z]*|zebra|acme\.[a-z0-9.-]+")
 _ASKED = re.compile(r'"path":"[^"]*"')
@@ -47,9 +51,14 @@ def test_a_tenant_learns_nothing_of_another_and_changes_nothing_of_it(
     _live(acme, project, adapters)
     own = _upload(globex, "own.jsonl", ROWS.replace(b"z", b"b"))
     before = _all_of(acme)
-    secrets = sorted(set(_SECRET.findall(before)))
+    page = f"{_report(project, 'acme').address}/report/report.html"
+    # Of a link nobody knows the signature; all else a stranger may know, and have links of its own.
+    link = _signed(_link(acme, page))
+    secrets = sorted({*_SECRET.findall(before), link["signature"]})
     assert len(secrets) > 10
-    known = [*_forms(secrets), f"file-{own}", own]
+    own_link = _signed(_link(globex, f"{_report(project, 'globex').address}/report/report.html"))
+    links = [page, page.partition("/report/")[0], link["expires"], link["key"], *own_link.values()]
+    known = [*_forms(sorted(set(secrets) - {link["signature"]})), *links, f"file-{own}", own]
     stranger = Stranger(served.openapi(), known, seed=20261124)
     statuses: dict[int, int] = {}
     for request in stranger.requests(REQUESTS):
@@ -63,6 +72,10 @@ def test_a_tenant_learns_nothing_of_another_and_changes_nothing_of_it(
         assert not shown, (request, answer.text)
         assert answer.status_code < 500, (request, answer.text)
     assert _all_of(acme) == before
+    for signature in ({}, own_link, {**link, "signature": own_link["signature"]}):
+        assert globex.get(f"/links/{page}", params=signature).status_code in (403, 429)
+    assert globex.post("/v1/ft/links", json=_wanted(page)).status_code == 404
+    assert globex.get(f"/links/{page}", params=link).content == PAGE
     # Requests that are all turned away at the first look would show nothing.
     assert statuses[200] > REQUESTS / 20
     assert statuses[404] > REQUESTS / 20
@@ -89,6 +102,25 @@ def _live(acme: TestClient, project: Project, adapters: list[Artifact]) -> None:
     api.settle_job(job, store=project.store)
     promoted = {"to": "production", "reason": "zebra", "adapter": str(adapters[0].address)}
     assert acme.post(f"/v1/ft/lines/{LINE}/promote", json=promoted).status_code == 200
+
+
+def _report(project: Project, tenant: str) -> Artifact:
+    request = WorkRequest(asset="dataset", tenant=tenant, code_version="1", inputs={}, params={}, label="things")
+    return leave(Artifacts(project.store), request, {"report/report.html": PAGE})
+
+
+def _wanted(page: str) -> dict[str, str]:
+    return {"artifact": page.partition("/report/")[0], "file": "report/report.html"}
+
+
+def _link(client: TestClient, page: str) -> str:
+    answer = client.post("/v1/ft/links", json=_wanted(page))
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["url"])
+
+
+def _signed(link: str) -> dict[str, str]:
+    return dict(parse_qsl(urlsplit(link).query))
 
 
 def _upload(client: TestClient, name: str, rows: bytes = ROWS) -> str:
