@@ -15,7 +15,7 @@ HEAVY = frozenset(
         *("accelerate", "bitsandbytes", "datasets", "deepspeed", "lm_eval", "peft", "torch", "transformers", "trl"),
         *("alembic", "dagster", "duckdb", "kubernetes", "mlflow", "ray", "sqlalchemy", "vllm"),
         *("matplotlib", "numba", "phonenumbers", "presidio_analyzer", "py3langid", "pyarrow", "pypdfium2", "scipy"),
-        *("tiktoken", "tokenizers"),
+        *("spacy", "tiktoken", "tokenizers"),
     }
 )
 # Beside these, what `ft --help` and completion must not wait for (tests/cli/test_nouns.py).

@@ -214,10 +214,12 @@ if TYPE_CHECKING:
     from ft_assets.api.submissions import works as works
     from ft_assets.api.suites import add_classifier as add_classifier
     from ft_assets.api.suites import add_encoder as add_encoder
+    from ft_assets.api.suites import add_name_model as add_name_model
     from ft_assets.api.suites import add_suite as add_suite
     from ft_assets.api.suites import install_suites as install_suites
     from ft_assets.api.suites import list_classifiers as list_classifiers
     from ft_assets.api.suites import list_encoders as list_encoders
+    from ft_assets.api.suites import list_name_models as list_name_models
     from ft_assets.api.suites import list_suites as list_suites
     from ft_assets.api.suites import suite_catalogue as suite_catalogue
     from ft_assets.api.suites import suites_left as suites_left
@@ -273,8 +275,8 @@ _MODULES = {
     "stopping": "Paused Resumed Stopped cancel end_interrupted pause require_not_paused resume",
     "submission_lists": "list_submissions",
     "submissions": "Logs Status TrialProgress Work logs status sweep_progress works",
-    "suites": "add_classifier add_encoder add_suite install_suites list_classifiers list_encoders "
-    "list_suites suite_catalogue suites_left",
+    "suites": "add_classifier add_encoder add_name_model add_suite install_suites list_classifiers list_encoders "
+    "list_name_models list_suites suite_catalogue suites_left",
     "targets": "find_target names_of",
     "views": "rebuild",
 }

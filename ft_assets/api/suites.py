@@ -1,4 +1,4 @@
-"""What recipes and dataset policies name: suites, classifiers for the toxicity screen, encoders for paraphrases."""
+"""What recipes and dataset policies name: suites, classifiers for toxicity, encoders for paraphrases, name models."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,12 +6,13 @@ from pathlib import Path
 
 from ft_assets.api.defaults import actor_or_user, store_or_default
 from ft_assets.records.named import list_named
-from ft_assets.workers.suites import classifiers, encoders, registered, suites
+from ft_assets.workers.suites import classifiers, encoders, name_models, registered, suites
 from ft_assets.workers.suites.catalogue import hub, install, installing
 from ft_assets.workers.suites.catalogue.catalogue import read_catalogue
 from ft_assets.workers.suites.catalogue.chosen import Left as Left
 from ft_assets.workers.suites.classifiers import RegisteredClassifier
 from ft_assets.workers.suites.encoders import Pooling, RegisteredEncoder
+from ft_assets.workers.suites.name_models import RegisteredNameModel
 from ft_assets.workers.suites.suites import RegisteredSuite
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.store import Store
@@ -194,3 +195,23 @@ def list_encoders(*, store: Store | None = None) -> list[tuple[str, str]]:
     store = store_or_default(store)
     refs = ((key, registered.get_encoder(store, key)) for key in list_named(store, "encoder"))
     return [(key, Artifacts(store).get(Address.parse(ref.address)).facts["pooling"]) for key, ref in refs]
+
+
+def add_name_model(folder: Path | str, key: str, *, store: Store | None = None, actor: str = "") -> RegisteredNameModel:
+    """Store the spaCy pipeline in ``folder`` as ``key`` (``name.vN``), to find names and places with.
+
+    Only what finds names is kept. Raises BadBase for what is no such folder or needs code of other packages, BadRecipe
+    for a key that is taken by other content, UserError for a malformed key; nothing is written then.
+    """
+    store = store_or_default(store, create=True)
+    return name_models.add_name_model(store, Path(folder), key, actor=actor_or_user(actor))
+
+
+def list_name_models(*, store: Store | None = None) -> list[tuple[str, str, tuple[str, ...]]]:
+    """All registered name models in order of their keys, each with its language and the entities it finds."""
+    store = store_or_default(store)
+    found = []
+    for key in list_named(store, "name_model"):
+        facts = Artifacts(store).get(Address.parse(registered.get_name_model(store, key).address)).facts
+        found.append((key, facts["language"], tuple(facts["entities"])))
+    return found

@@ -16,7 +16,7 @@ from ft_resources.store import Store
 from ft_resources.work import attempt_path
 
 _VERSION = re.compile(r"\.v\d+$")
-_UPLOADS = ("raw_dataset", "base_upload", "suite", "classifier", "encoder")
+_UPLOADS = ("raw_dataset", "base_upload", "suite", "classifier", "encoder", "name_model")
 _SHOWN_FILES = 3
 
 

@@ -6,16 +6,16 @@ from typing import Annotated
 
 import typer
 
-from ft_assets.cli import classifier, encoder, sources
+from ft_assets.cli import classifier, encoder, name_model, sources
 from ft_assets.cli.door import actor, api
 from ft_assets.cli.reports import describe_report
-from ft_assets.settings.environment import actor
 from ft_assets.settings.readable import READABLE
 from ft_resources.errors import UserError
 
 app = typer.Typer(no_args_is_help=True, help="Dataset versions: uploaded files with a curation policy.")
 app.add_typer(classifier.app, name="classifier")
 app.add_typer(encoder.app, name="encoder")
+app.add_typer(name_model.app, name="name-model")
 for command in (sources.watch, sources.unwatch, sources.watched, sources.pull):
     app.command()(command)
 NAME_HELP = "tenant.name, such as acme.support; the version number is assigned."

@@ -1,6 +1,7 @@
-"""Suites, classifiers, encoders: files under a key ``name.vN``. All tenants may use one; its content never changes.
+"""Suites, classifiers, encoders, name models: files under a key ``name.vN``, which all tenants may use.
 
-Each is a content-addressed artifact of ``shared``; the create-only record ``names/<noun>/<key>.json`` points to it.
+A key's content never changes. It is a content-addressed artifact of ``shared``, to which the create-only record
+``names/<noun>/<key>.json`` points.
 """
 
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from ft_resources.errors import BadRecipe, UserError
 from ft_resources.store import Store
 from ft_resources.strict import nearest
 
-Noun = Literal["suite", "classifier", "encoder"]
+Noun = Literal["suite", "classifier", "encoder", "name_model"]
 
 
 def add_named(
@@ -52,9 +53,9 @@ def add_named(
     if record["digest"] != content:
         name, _, version = key.rpartition(".v")
         raise BadRecipe(
-            f"{noun} {key} is already registered with other content",
+            f"{_said(noun)} {key} is already registered with other content",
             where=source,
-            remedy=f"A registered {noun} never changes: use key {name}.v{int(version) + 1} for the new one.",
+            remedy=f"A registered {_said(noun)} never changes: use key {name}.v{int(version) + 1} for the new one.",
         )
     return InputRef(address=record["address"], digest=record["digest"]), created
 
@@ -64,8 +65,8 @@ def get_named(store: Store, noun: Noun, key: str, remedy: str) -> InputRef:
     record = Name(noun).find(store, key)
     if record is None:
         raise UserError(
-            f"there is no {noun} {key!r}; {nearest(key, list_named(store, noun))}",
-            where=f"{noun} key {key!r}",
+            f"there is no {_said(noun)} {key!r}; {nearest(key, list_named(store, noun))}",
+            where=f"{_said(noun)} key {key!r}",
             remedy=remedy,
         )
     return InputRef(address=record["address"], digest=record["digest"])
@@ -74,3 +75,7 @@ def get_named(store: Store, noun: Noun, key: str, remedy: str) -> InputRef:
 def list_named(store: Store, noun: Noun) -> list[str]:
     """The registered keys of ``noun``, sorted."""
     return Name(noun).keys(store)
+
+
+def _said(noun: Noun) -> str:
+    return noun.replace("_", " ")

@@ -96,4 +96,4 @@ BASE_BUMP = Name("base_bump")
 """By successor: who depended on the old base."""
 BASE_RELEASE = Name("base_release")
 """By successor: who released its base."""
-# Suites, classifiers and encoders: ``Name(noun)``, see named.py.
+# Suites, classifiers, encoders and name models: ``Name(noun)``, see named.py.

@@ -33,6 +33,7 @@ def publish_upload(
         return present
     with tempfile.TemporaryDirectory(prefix="ft-upload-") as staging:
         for name, path in files.items():
+            (Path(staging) / name).parent.mkdir(parents=True, exist_ok=True)
             (Path(staging) / name).symlink_to(path.resolve())
         artifact = artifacts.publish(
             address,

@@ -86,6 +86,12 @@ def check_encoder_key(text: str) -> str:
     return text
 
 
+def check_name_model_key(text: str) -> str:
+    """``text`` itself if it is the key of a name model (``name.vN``). Raises UserError otherwise."""
+    _split(text, "name model", "name.vN", allowed=(2,))
+    return text
+
+
 def check_part(text: str, what: str) -> str:
     """``text`` itself if it is a valid part between the dots of a key. Raises UserError otherwise."""
     if not _PART.fullmatch(text):

@@ -56,7 +56,7 @@ _HEX = r"[0-9a-f]+"
 _AT = rf"\w+/\w+/{_HEX}"
 # Where each kind of record lies, and what reads it; None: a mapping that is read field by field.
 KINDS: dict[str, type[BaseModel] | None] = {
-    r"names/(dataset|suite|classifier|encoder|held_out)/[\w.-]+\.json": None,
+    r"names/(dataset|suite|classifier|encoder|name_model|held_out)/[\w.-]+\.json": None,
     r"names/source/[\w.-]+\.json": Watch,
     r"names/recipe/[\w.-]+\.json": None,
     r"names/base_bump/[\w.-]+\.json": BaseBump,

@@ -7,7 +7,7 @@ from ft_assets.records.tombstones import require_dataset_alive
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.dataset.policy import policy_of
 from ft_assets.settings.keys import DatasetKey
-from ft_assets.workers.suites.registered import get_classifier, get_encoder, get_suite
+from ft_assets.workers.suites.registered import get_classifier, get_encoder, get_name_model, get_suite
 from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
 from ft_resources.errors import MissingInput, UserError
 from ft_resources.work import WorkRequest
@@ -39,6 +39,8 @@ def dataset_request(artifacts: Artifacts, dataset_key: str) -> WorkRequest:
         inputs["encoder"] = get_encoder(artifacts.store, policy.contamination.paraphrases.encoder)
     if policy.toxicity:
         inputs["classifier"] = get_classifier(artifacts.store, policy.toxicity.classifier)
+    if policy.personal_data.names:
+        inputs["name_model"] = get_name_model(artifacts.store, policy.personal_data.names.model)
     inputs.update(_held_out(artifacts, dataset_key))
     inputs.update({f"mix:{each.dataset}": approved_dataset(artifacts, each.dataset).ref for each in policy.mix})
     return WorkRequest(

@@ -3,8 +3,10 @@
 from ft_assets.records.names import DATASET
 from ft_assets.settings.dataset.forms import FormSettings
 from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.settings.dataset.recogniser import NameSettings
 from ft_assets.settings.keys import SHARED, DatasetKey
-from ft_assets.workers.suites.registered import get_classifier, get_encoder, get_suite, list_suites
+from ft_assets.workers.suites.registered import get_classifier, get_encoder, get_name_model, get_suite, list_suites
+from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import UserError
 from ft_resources.store import Store
 
@@ -26,6 +28,8 @@ def settle(store: Store, policy: DatasetPolicy, tenant: str) -> DatasetPolicy:
         get_encoder(store, policy.contamination.paraphrases.encoder)
     if policy.toxicity:
         get_classifier(store, policy.toxicity.classifier)
+    if policy.personal_data.names:
+        _require_entities(store, policy.personal_data.names)
     for mix in policy.mix:
         _require_mixable(store, mix.dataset, tenant)
     contamination = policy.contamination.model_copy(update={"suites": named})
@@ -41,6 +45,17 @@ def _require_region(region: str) -> None:
             where="dataset.yaml: personal_data: phone_region",
             remedy="Write its two letters as in ISO 3166, such as DE or US, or auto.",
         )
+
+
+def _require_entities(store: Store, names: NameSettings) -> None:
+    known = Artifacts(store).get(Address.parse(get_name_model(store, names.model).address)).facts["entities"]
+    for entity in names.entities:
+        if entity not in known:
+            raise UserError(
+                f"the name model {names.model} does not find {entity}",
+                where="dataset.yaml: personal_data: names: entities",
+                remedy=f"Write entities: [{', '.join(known)}], or name another model.",
+            )
 
 
 def _require_mixable(store: Store, key: str, tenant: str) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from ft_assets.settings.catalogue.forms import RowFormName
-from ft_assets.settings.dataset.recogniser import RecogniserSettings
+from ft_assets.settings.dataset.recogniser import NameSettings, RecogniserSettings
 from ft_assets.settings.dataset.source import Source
 from ft_assets.settings.dataset.spelling import LabelSettings, TurnSettings
 from ft_assets.settings.keys import DatasetKey, check_suite_key
@@ -131,11 +131,15 @@ class PersonalDataSettings(StrictModel):
     recogniser: RecogniserSettings | None = added_field(
         None, description="Search for national and medical numbers, too; off by default."
     )
+    names: NameSettings | None = added_field(
+        None, description="Search for names of people and for places, too, with a language model; off by default."
+    )
 
     @property
     def searched(self) -> tuple[str, ...]:
-        """The types of findings that there may be: ``types``, and ``id`` where there is a recogniser."""
-        return (*self.types, "id") if self.recogniser else self.types
+        """The types of findings that there may be: ``types``, and those of the recogniser and the model if set."""
+        ids = ("id",) if self.recogniser else ()
+        return (*self.types, *ids, *(self.names.types if self.names else ()))
 
 
 class ToxicitySettings(StrictModel):

@@ -1,10 +1,11 @@
-"""The opt-in recogniser of national and medical numbers."""
+"""The opt-in recognisers: of national and medical numbers by patterns, and of names and places by a language model."""
 
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from ft_resources.settings import unique
+from ft_assets.settings.keys import check_name_model_key
+from ft_resources.settings import text_check, unique
 from ft_resources.strict_model import StrictModel
 
 NationalId = Literal[
@@ -41,13 +42,38 @@ NationalId = Literal[
 ]
 
 
+Entity = Literal["PERSON", "LOCATION"]
+ENTITY_TYPES: dict[Entity, str] = {"PERSON": "name", "LOCATION": "place"}
+"""By presidio's name of an entity, the type of its findings in reports."""
+
+
 class RecogniserSettings(StrictModel):
     """A library that finds national and medical numbers, reported as ``id``. It takes most of the time of curation."""
 
     library: Literal["presidio"] = Field(
         description="`presidio`: the pattern recognisers of presidio-analyzer (the extra `presidio`, installed where "
-        "workers run). They need no language model; names and addresses, which do, are not searched for."
+        "workers run). They need no language model; `names` searches for names and places, which do."
     )
     entities: Annotated[tuple[NationalId, ...], AfterValidator(unique)] = Field(
         min_length=1, description="Numbers to search for, by presidio's names, such as US_SSN or ES_NIF."
     )
+
+
+class NameSettings(StrictModel):
+    """A language model that finds names of people and places. It takes most of the time of curation."""
+
+    model: Annotated[str, text_check(check_name_model_key)] = Field(
+        description="Key of a spaCy model added with `ft dataset name-model add`, such as names-en.v1. It reads every "
+        "text, in the one language that it knows."
+    )
+    entities: Annotated[tuple[Entity, ...], AfterValidator(unique)] = Field(
+        default=("PERSON", "LOCATION"),
+        min_length=1,
+        description="`PERSON`: names of people, reported as `name`. `LOCATION`: addresses, streets, towns and "
+        "countries, as far as the model tells them, reported as `place`.",
+    )
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of its findings, in the order of ``ENTITY_TYPES``."""
+        return tuple(kind for entity, kind in ENTITY_TYPES.items() if entity in self.entities)

@@ -16,6 +16,7 @@ from ft_assets.workers.datasets.intake.spool import Role, Spool, spool
 from ft_assets.workers.datasets.pipeline import Inputs, Means, curate_upload, needs_processes
 from ft_assets.workers.datasets.reporting.page import render_page
 from ft_assets.workers.datasets.screening.encoding import Encoder
+from ft_assets.workers.datasets.screening.names import NameModel
 from ft_assets.workers.datasets.screening.toxicity import classify
 from ft_assets.workers.datasets.similarity.items import ItemIndex
 from ft_assets.workers.datasets.writing import MixSource
@@ -36,8 +37,9 @@ def curate(context: WorkContext) -> WorkResult:
     Leaves ``train.parquet``, ``validation.parquet`` and ``holdout.parquet`` (see ``writing.COLUMNS``; rows in the
     upload's order; equal input, equal bytes), ``held_out.arrow`` and ``report/report.json`` and ``.html``. Further
     inputs: ``held_out`` (what earlier versions held out), ``suite:<key>`` each, ``classifier``, ``encoder``,
-    ``mix:<key>`` each. Facts: ``form``, ``rows`` by split, ``dropped`` by reason, ``length_histogram`` (characters),
-    ``rows_read``, ``warnings``, ``held`` (why a person must review it first). Raises BadData (file, row, field).
+    ``name_model``, ``mix:<key>`` each. Facts: ``form``, ``rows`` by split, ``dropped`` by reason, ``length_histogram``
+    (characters), ``rows_read``, ``warnings``, ``held`` (why a person must review it first). Raises BadData (file, row,
+    field).
     """
     policy = policy_of(context.params["policy"])
     raw = context.input("raw")
@@ -57,6 +59,7 @@ def curate(context: WorkContext) -> WorkResult:
         classify=_classifier(context, policy),
         encoder=_encoder(context, policy),
         asked=_asked(suites, context.scratch) if policy.contamination.paraphrases else (),
+        names=_names(context, policy),
         mix=tuple(
             MixSource(dataset=key, train=artifact.path("train.parquet", context.scratch))
             for key, artifact in ((each.dataset, context.input(f"mix:{each.dataset}")) for each in policy.mix)
@@ -125,6 +128,14 @@ def _encoder(context: WorkContext, policy: DatasetPolicy) -> Encoder | None:
         return None
     given = context.input("encoder")
     return Encoder(given.folder(context.scratch), given.facts["pooling"])
+
+
+def _names(context: WorkContext, policy: DatasetPolicy) -> NameModel | None:
+    if policy.personal_data.names is None:
+        return None
+    given = context.input("name_model")
+    folder = given.folder(context.scratch)
+    return NameModel(folder=str(folder), digest=given.digest, language=given.facts["language"])
 
 
 def _classifier(context: WorkContext, policy: DatasetPolicy) -> Any:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from ft_assets.settings.dataset.policy import PersonalDataSettings
 from ft_assets.workers.datasets.forms.content_keys import row_ids
@@ -17,6 +18,7 @@ from ft_assets.workers.datasets.reporting.report import (
     Step,
     StepReport,
 )
+from ft_assets.workers.datasets.screening.names import NameModel
 from ft_assets.workers.datasets.screening.personal import screen
 
 SHOWN = 3
@@ -28,11 +30,13 @@ _TEXT_CHARACTERS = 4000
 class Decisions:
     """Which rows are still kept, and the report's steps in order.
 
-    Rows are shown without what ``personal`` searches for, also where it stays in the data: more people see the page.
+    Rows are shown without what ``personal`` searches for (``names``: with its name model), also where it stays in the
+    data: more people see the page.
     """
 
-    def __init__(self, rows: PreparedRows, personal: PersonalDataSettings) -> None:
+    def __init__(self, rows: PreparedRows, personal: PersonalDataSettings, names: NameModel | None = None) -> None:
         self.rows = rows
+        self._names = names
         self._shown = personal.model_copy(update={"action": "off" if personal.action == "off" else "scrub"})
         self.kept = np.ones(len(rows), np.bool_)
         self.steps: list[StepReport] = []
@@ -95,6 +99,10 @@ class Decisions:
         for position in positions[:SHOWN].tolist():
             self._exhibit(step, reason, position, None)
 
+    def scrubbed(self, texts: pa.StringArray) -> pa.StringArray:
+        """``texts`` with placeholders for what the policy searches for."""
+        return screen(texts, self._shown, self._names).texts
+
     def _exhibit(self, step: Step, reason: str, position: int, beside: tuple[Place, str] | None) -> None:
         place, text = beside or (None, "")
         self.exhibits.append(
@@ -110,5 +118,5 @@ class Decisions:
         )
 
     def _text(self, position: int) -> str:
-        text: str = screen(self.rows.texts_at(np.array([position])), self._shown).texts[0].as_py()
+        text: str = self.scrubbed(self.rows.texts_at(np.array([position])))[0].as_py()
         return text[:_TEXT_CHARACTERS]

@@ -16,7 +16,6 @@ from ft_assets.workers.datasets.decisions import Decisions
 from ft_assets.workers.datasets.engine.prepare import open_index, open_items
 from ft_assets.workers.datasets.forms.content_keys import content_keys, flat_texts, prompt_keys
 from ft_assets.workers.datasets.held_out import HeldOut, NearIndex, content_words, near_bands, unit_keys
-from ft_assets.workers.datasets.screening.personal import screen
 from ft_assets.workers.datasets.split import TRAIN, units_of
 from ft_assets.workers.datasets.writing import MixSource, columns_of, hex_of
 from ft_resources.errors import BadData
@@ -52,10 +51,10 @@ def clean_sources(
         with pq.ParquetWriter(path, columns, compression="zstd", compression_level=1) as writer:
             for rows in _batches(source, columns):
                 _require_kind(rows, kind, source.dataset)
-                good = _usable(rows, aside, policy, indices)
+                good = _usable(rows, aside, policy, indices, decisions)
                 lost += len(good) - int(np.count_nonzero(good))
                 mixed = rows.filter(pa.array(good))
-                writer.write_batch(_scrubbed(mixed, policy) if policy.personal_data.action == "scrub" else mixed)
+                writer.write_batch(_scrubbed(mixed, decisions) if policy.personal_data.action == "scrub" else mixed)
         cleaned.append(MixSource(dataset=source.dataset, train=path))
         if lost:
             warnings.append(
@@ -116,7 +115,11 @@ class _Aside:
 
 
 def _usable(
-    rows: pa.RecordBatch, aside: _Aside, policy: DatasetPolicy, indices: Sequence[tuple[Path, bool]]
+    rows: pa.RecordBatch,
+    aside: _Aside,
+    policy: DatasetPolicy,
+    indices: Sequence[tuple[Path, bool]],
+    decisions: Decisions,
 ) -> np.ndarray:
     examples = rows.select(EXAMPLES.names)
     texts = flat_texts(examples)
@@ -128,15 +131,14 @@ def _usable(
         else:
             bad |= open_items(str(index)).find_in(examples, texts).leaks(policy.contamination.threshold)
     if policy.personal_data.action == "escalate":
-        same = pc.equal(hex_of(content_keys(examples)), _scrubbed(rows, policy).column("id"))
+        same = pc.equal(hex_of(content_keys(examples)), _scrubbed(rows, decisions).column("id"))
         bad |= ~same.to_numpy(zero_copy_only=False)
     return ~bad
 
 
-def _scrubbed(rows: pa.RecordBatch, policy: DatasetPolicy) -> pa.RecordBatch:
+def _scrubbed(rows: pa.RecordBatch, decisions: Decisions) -> pa.RecordBatch:
     """``rows`` with placeholders for personal data, and the rows' new ids."""
-    settings = policy.personal_data.model_copy(update={"action": "scrub"})
-    examples = map_texts(rows.select(EXAMPLES.names), lambda texts: screen(texts, settings).texts)
+    examples = map_texts(rows.select(EXAMPLES.names), decisions.scrubbed)
     columns = {name: rows.column(name) for name in rows.schema.names}
     columns |= {name: examples.column(name) for name in EXAMPLES.names} | {"id": hex_of(content_keys(examples))}
     return pa.RecordBatch.from_pydict(columns, schema=rows.schema)

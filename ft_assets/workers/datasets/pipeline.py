@@ -29,6 +29,7 @@ from ft_assets.workers.datasets.reading import Reading, RunChunks, read_all
 from ft_assets.workers.datasets.reporting.acceptance import accept, check_rows
 from ft_assets.workers.datasets.reporting.report import DatasetReport, Exhibit, SplitNumbers
 from ft_assets.workers.datasets.screening.encoding import Encoder
+from ft_assets.workers.datasets.screening.names import NameModel
 from ft_assets.workers.datasets.sides import decide_sides, keys_of
 from ft_assets.workers.datasets.split import HOLDOUT, SIDES, TRAIN
 from ft_assets.workers.datasets.writing import MixSource, write_sides
@@ -73,6 +74,7 @@ class Inputs:
         classify: scores of texts by the policy's classifier; None if it names none.
         encoder: the policy's encoder for paraphrases; None if it names none.
         asked: with an encoder, the items of each suite.
+        names: the policy's name model; None if it names none.
         mix: train rows of other datasets, in the policy's order.
         held_out: what earlier versions' holdouts held.
     """
@@ -85,6 +87,7 @@ class Inputs:
     classify: steps.Classify | None = None
     encoder: Encoder | None = None
     asked: Sequence[tuple[str, Sequence[Asked]]] = ()
+    names: NameModel | None = None
     mix: tuple[MixSource, ...] = ()
     held_out: HeldOut = field(default_factory=lambda: HeldOut.open(None))
 
@@ -105,6 +108,7 @@ def curate_upload(inputs: Inputs, output: Path, means: Means) -> tuple[DatasetRe
         policy=policy.model_dump(mode="json"),
         index=str(inputs.index) if inputs.index else None,
         suites=inputs.suite_digests,
+        names=inputs.names,
     )
     with ExitStack() as stack:
         large = needs_processes(sum(spool.path.stat().st_size for spool in inputs.spools))
@@ -121,7 +125,7 @@ def curate_upload(inputs: Inputs, output: Path, means: Means) -> tuple[DatasetRe
         )
         kind = reading.kind
         check_rows(_report(reading, inputs, kind))
-        decisions = Decisions(PreparedRows(reading.chunks), policy.personal_data)
+        decisions = Decisions(PreparedRows(reading.chunks), policy.personal_data, inputs.names)
         decisions.steps.append(reading.step)
         sides = _decide(decisions, inputs, means, mapper)
         holdout = np.flatnonzero(decisions.kept & (sides == HOLDOUT))

@@ -156,8 +156,8 @@ def _mapper(settings: PrepareSettings, large: bool) -> AbstractContextManager[Ma
     if not large:
         return nullcontext(in_process)
     if engine_of(PACKING) == "ray":
-        names = [name for name in TOKENIZER_FILES if (settings.folder / name).exists()]
-        needed = Needed(folder=settings.folder, names=names, moved=_moved)
+        files = {name: settings.folder / name for name in TOKENIZER_FILES if (settings.folder / name).exists()}
+        needed = Needed(files=files, moved=_moved)
         return nullcontext(on_ray(PACKING, needed, at_once=_BATCHES_AT_ONCE))
     count = process_count(PACKING)
     return processes(count, PACKING) if count > 1 else nullcontext(in_process)

@@ -1,10 +1,10 @@
-"""What is registered: suites, classifiers and encoders by their keys. The files that read them import far more."""
+"""What is registered: suites, classifiers, encoders, name models. The files that read them import far more."""
 
 from collections.abc import Iterable
 from typing import Literal
 
 from ft_assets.records.named import get_named, list_named
-from ft_assets.settings.keys import check_classifier_key, check_encoder_key, check_suite_key
+from ft_assets.settings.keys import check_classifier_key, check_encoder_key, check_name_model_key, check_suite_key
 from ft_resources.artifacts import Address, Artifacts, InputRef
 from ft_resources.store import Store
 
@@ -51,3 +51,9 @@ def get_encoder(store: Store, key: str) -> InputRef:
     """The artifact of encoder ``key``. Raises UserError that names the nearest key if there is none."""
     remedy = "Use a registered one, or add it with: ft dataset encoder add FOLDER NAME.vN"
     return get_named(store, "encoder", check_encoder_key(key), remedy)
+
+
+def get_name_model(store: Store, key: str) -> InputRef:
+    """The artifact of name model ``key``. Raises UserError that names the nearest key if there is none."""
+    remedy = "Use a registered one, or add it with: ft dataset name-model add FOLDER NAME.vN"
+    return get_named(store, "name_model", check_name_model_key(key), remedy)

@@ -4,7 +4,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,12 @@ _CHECKED: dict[str, Path] = {}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Needed:
-    """Files of this machine that every item names: ``names`` in ``folder``.
+    """Files of this machine that every item names, by the path that each has in a folder of other nodes.
 
-    ``moved(item, folder)`` is the item with the folder that has them on another node; a module-level function.
+    ``moved(item, folder)`` is the item with that folder on another node; a module-level function.
     """
 
-    folder: Path
-    names: Sequence[str]
+    files: Mapping[str, Path]
     moved: Callable[[Any, Path], Any]
 
 
@@ -46,8 +45,8 @@ class Carried:
         import ray
 
         # As buffers, which nodes read in the object store: bytes would be copied by each process.
-        files = {name: pa.py_buffer((needed.folder / name).read_bytes()) for name in needed.names}
-        return cls(content=[ray.put(files)], digest=digest_of(needed.folder, needed.names), moved=needed.moved)
+        files = {name: pa.py_buffer(path.read_bytes()) for name, path in needed.files.items()}
+        return cls(content=[ray.put(files)], digest=digest_of(needed.files), moved=needed.moved)
 
     def folder(self) -> Path:
         """The files' folder on this node."""
@@ -66,12 +65,13 @@ def kept_folder(digest: str, fetch: Callable[[], Mapping[str, pa.Buffer]]) -> Pa
         return folder
     with open(f"{folder}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.is_dir() or digest_of(folder, os.listdir(folder)) != digest:
+        if not folder.is_dir() or digest_of(_files_in(folder)) != digest:
             # The one of a process that died before it could rename it.
             part = Path(f"{folder}.part")
             shutil.rmtree(part, ignore_errors=True)
             part.mkdir(mode=0o700)
             for name, data in fetch().items():
+                (part / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 (part / name).write_bytes(data)
             shutil.rmtree(folder, ignore_errors=True)
             part.rename(folder)
@@ -79,6 +79,10 @@ def kept_folder(digest: str, fetch: Callable[[], Mapping[str, pa.Buffer]]) -> Pa
     return folder
 
 
-def digest_of(folder: Path, names: Sequence[str]) -> str:
-    """One digest of the named files in ``folder``, by name and content."""
-    return digest_of_value({name: blake3().update_mmap(folder / name).hexdigest() for name in names})
+def digest_of(files: Mapping[str, Path]) -> str:
+    """One digest of ``files``, by name and content."""
+    return digest_of_value({name: blake3().update_mmap(path).hexdigest() for name, path in files.items()})
+
+
+def _files_in(folder: Path) -> dict[str, Path]:
+    return {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}

@@ -14,6 +14,7 @@ from ft_assets.workers.datasets.engine.local import CURATION
 from ft_assets.workers.datasets.engine.prepare import PrepareSettings, prepare
 from ft_assets.workers.datasets.engine.ray import on_ray
 
+_INDEX, _NAMES = "index", "names"
 _Lines = tuple[bytes, bool, PrepareSettings]
 
 
@@ -44,16 +45,18 @@ def run_chunks_on_ray(tasks: Iterable[ChunkTask]) -> Iterator[ChunkResult]:
 
 
 def _needed(settings: PrepareSettings) -> Needed | None:
-    if settings.index is None:
-        return None
-    index = Path(settings.index)
-    return Needed(folder=index.parent, names=[index.name], moved=_moved)
+    files = {} if settings.index is None else {_INDEX: Path(settings.index)}
+    if settings.names:
+        folder = Path(settings.names.folder)
+        files |= {f"{_NAMES}/{path.relative_to(folder)}": path for path in folder.rglob("*") if path.is_file()}
+    return Needed(files=files, moved=_moved) if files else None
 
 
 def _moved(lines: _Lines, folder: Path) -> _Lines:
     data, ended, settings = lines
-    assert settings.index
-    return data, ended, replace(settings, index=str(folder / Path(settings.index).name))
+    index = settings.index and str(folder / _INDEX)
+    names = settings.names and replace(settings.names, folder=str(folder / _NAMES))
+    return data, ended, replace(settings, index=index, names=names)
 
 
 def _prepare(lines: _Lines) -> pa.RecordBatch:

@@ -18,6 +18,7 @@ from ft_assets.workers.datasets.columns import TURN_COLUMNS, map_texts
 from ft_assets.workers.datasets.forms.content_keys import content_keys, flat_texts, prompt_keys
 from ft_assets.workers.datasets.forms.parse import FormSettings, notes_of_parsed, parse_lines
 from ft_assets.workers.datasets.quality.measures import measure
+from ft_assets.workers.datasets.screening.names import NameModel
 from ft_assets.workers.datasets.screening.personal import screen
 from ft_resources.canonical import digest
 
@@ -37,18 +38,20 @@ class PrepareSettings:
     """What the per-chunk kernels need, as plain values that travel between processes.
 
     ``policy`` is the whole policy as JSON; ``index`` the file of the test items, None if no suite is
-    configured; ``suites`` the digests of its suites.
+    configured; ``suites`` the digests of its suites; ``names`` the policy's name model, None if it names none.
     """
 
     policy: dict[str, Any]
     index: str | None
     suites: tuple[str, ...]
+    names: NameModel | None = None
 
     @property
     def key(self) -> str:
         """Digest of everything that decides a chunk's result, except its lines."""
         used = {name: self.policy[name] for name in ("form", "fields", "personal_data", "quality")}
         used |= {name: self.policy[name] for name in ("turns", "labels") if name in self.policy}
+        used |= {"name_model": self.names.digest} if self.names else {}
         near = self.policy["duplicates"]["near"] != "off"
         return digest(
             {
@@ -66,16 +69,17 @@ def prepare(lines: bytes, *, ended: bool, settings: PrepareSettings) -> pa.Recor
     """The examples in ``lines`` with a column for each feature, and the report's notes in the schema's metadata.
 
     Columns: EXAMPLES and, if the policy maps it, WEIGHT; ``content`` (binary 32), ``prompt`` (uint64), the bands,
-    those of the overlap with test items (``leak_columns``), ``personal`` (uint8, bits in the
-    order of the policy's types), and the columns of ``quality.measure``. ``ended`` says whether the last line has its
-    line end. The result is a pure function of the arguments (and of the index file, whose suites are named).
+    those of the overlap with test items (``leak_columns``), ``personal`` (unsigned, bits in the order of the types that
+    the policy searches for), and the columns of ``quality.measure``. ``ended`` says whether the last line has its line
+    end. The result is a pure function of the arguments (and of the files of the index and of the name model, whose
+    contents are named).
     """
     from ft_assets.workers.datasets.similarity.fold_kernel import bare_texts
     from ft_assets.workers.datasets.similarity.minhash import band_hashes
 
     policy = policy_of(settings.policy)
     parsed = parse_lines(lines, FormSettings.of(policy), ended=ended)
-    examples, personal, counts = _screened(parsed.examples, policy.personal_data)
+    examples, personal, counts = _screened(parsed.examples, policy.personal_data, settings.names)
     examples = _with_plain_labels(examples, scrub=policy.personal_data.action == "scrub")
     texts = flat_texts(examples)
     columns: dict[str, pa.Array] = {name: examples.column(name) for name in examples.schema.names}
@@ -123,22 +127,23 @@ def open_index(path: str, *, own: bool = False) -> "GramIndex":
 
 
 def _screened(
-    examples: pa.RecordBatch, settings: PersonalDataSettings
+    examples: pa.RecordBatch, settings: PersonalDataSettings, model: NameModel | None
 ) -> tuple[pa.RecordBatch, np.ndarray, dict[str, int]]:
     """``examples``, scrubbed if the policy says so; each row's types as bits; how often each type was found."""
-    found = np.zeros(examples.num_rows, np.uint8)
+    kind = np.min_scalar_type((1 << len(settings.searched)) - 1)
+    found = np.zeros(examples.num_rows, kind)
     counts: Counter[str] = Counter()
     if settings.action == "off":
         return examples, found, counts
     owners = iter(_owners(examples))
 
     def scrub(texts: pa.Array) -> pa.Array:
-        screened = screen(texts, settings)
+        screened = screen(texts, settings, model)
         rows = next(owners)
         index, names = (screened.findings.column(name).to_pylist() for name in ("index", "type"))
         counts.update(names)
         for place, name in zip(index, names, strict=True):
-            found[rows[place] if rows is not None else place] |= np.uint8(1 << settings.searched.index(name))
+            found[rows[place] if rows is not None else place] |= kind.type(1 << settings.searched.index(name))
         return screened.texts
 
     return map_texts(examples, scrub), found, counts

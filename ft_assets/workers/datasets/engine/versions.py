@@ -8,7 +8,7 @@ from unicodedata import unidata_version
 from ft_assets.settings.code_versions import CODE_VERSIONS, PACK_TOOLS
 from ft_assets.workers.datasets.engine.prepare import KERNELS_VERSION
 
-_LIBRARIES = ("phonenumbers", "presidio-analyzer", "pyarrow", *PACK_TOOLS)
+_LIBRARIES = ("phonenumbers", "presidio-analyzer", "pyarrow", "spacy", *PACK_TOOLS)
 
 
 def installed(names: Iterable[str]) -> dict[str, str]:

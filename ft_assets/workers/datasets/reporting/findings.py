@@ -44,6 +44,8 @@ PERSONAL = {
     "ip": "IP addresses",
     "secret": "keys, tokens and passwords",
     "id": "national and medical numbers",
+    "name": "names of people",
+    "place": "addresses and places",
 }
 
 

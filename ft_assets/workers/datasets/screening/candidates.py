@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ft_assets.workers.datasets.buffers import text_buffers
-from ft_assets.workers.datasets.screening.tables import BEGINNINGS, BITS, IBAN_LENGTH, ID, MASKED, NAME_ENDS
+from ft_assets.workers.datasets.screening.tables import BEGINNINGS, BITS, IBAN_LENGTH, ID, MASKED, NAME_ENDS, TEXT
 
 _TWO_DIGITS_IN_A_WORD = r"[0-9]\S{0,6}[0-9]"
 
@@ -21,8 +21,9 @@ class Candidates:
         self.fold = fold
 
 
-def find_candidates(texts: pa.StringArray, *, ids: bool = False) -> Candidates:
-    """The places in ``texts`` (no nulls) that a recogniser should check; ``ids``: those of national numbers, too."""
+def find_candidates(texts: pa.StringArray, *, ids: bool = False, names: bool = False) -> Candidates:
+    """The places in ``texts`` (no nulls) that a recogniser should check; ``ids``: those of national numbers, too;
+    ``names``: each text as a whole, too."""
     # Importing numba takes time, and callers that only read types and constants here do not need it.
     from ft_assets.workers.datasets.screening.hidden import find_hidden, find_masked
     from ft_assets.workers.datasets.screening.scan import scan
@@ -47,6 +48,8 @@ def find_candidates(texts: pa.StringArray, *, ids: bool = False) -> Candidates:
     if ids:
         numbers = pc.match_substring_regex(texts, _TWO_DIGITS_IN_A_WORD).to_numpy(zero_copy_only=False)
         places = _with_whole_texts(places, ID, numbers & ~fold, offsets)
+    if names:
+        places = _with_whole_texts(places, TEXT, (np.diff(offsets) > 0) & ~fold, offsets)
     return Candidates(places, folded)
 
 

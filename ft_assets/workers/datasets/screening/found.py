@@ -8,8 +8,8 @@ import pyarrow as pa
 
 # If two findings overlap, the first type here wins. A secret's extent is certain by its form; an e-mail address may
 # contain any other number; an IBAN contains digits that can pass for a card; a card, an IP address or a national number
-# is not a phone number.
-PRIORITY = ("secret", "email", "iban", "card", "ip", "id", "phone")
+# is not a phone number. What a language model takes for a name or a place is the least certain.
+PRIORITY = ("secret", "email", "iban", "card", "ip", "id", "phone", "name", "place")
 _RANK = {name: rank for rank, name in enumerate(PRIORITY)}
 
 # No quotes, backslashes or control characters, so that they need no escape in JSON strings.

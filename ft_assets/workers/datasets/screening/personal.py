@@ -10,10 +10,11 @@ import pyarrow.compute as pc
 from ft_assets.settings.dataset.policy import PersonalDataSettings
 from ft_assets.workers.datasets.buffers import text_buffers
 from ft_assets.workers.datasets.screening import email_and_ip as addresses
-from ft_assets.workers.datasets.screening import national_ids, payment, phones, secrets, tokens
+from ft_assets.workers.datasets.screening import names, national_ids, payment, phones, secrets, tokens
 from ft_assets.workers.datasets.screening.candidates import Candidates, find_candidates
 from ft_assets.workers.datasets.screening.folding import fold
 from ft_assets.workers.datasets.screening.found import FINDINGS, Screened, Span, without_overlaps
+from ft_assets.workers.datasets.screening.names import NameModel
 from ft_assets.workers.datasets.screening.phone_regions import Regions
 from ft_assets.workers.datasets.screening.replacing import replace
 from ft_assets.workers.datasets.screening.tables import (
@@ -26,24 +27,27 @@ from ft_assets.workers.datasets.screening.tables import (
     MASKED,
     NUMBER,
     PEM,
+    TEXT,
     TOKEN,
     URL,
 )
 
 
-def screen(texts: pa.StringArray, settings: PersonalDataSettings) -> Screened:
+def screen(texts: pa.StringArray, settings: PersonalDataSettings, model: NameModel | None = None) -> Screened:
     """Find ``settings.searched`` in ``texts`` (no nulls); with action ``scrub``, put placeholders in their place.
 
     A pure function of each single text. Of overlapping findings, one wins (``found.PRIORITY``), whether or not its type
-    is requested: a card number is not a phone number, even if only phone numbers are requested.
+    is requested: a card number is not a phone number, even if only phone numbers are requested. ``model`` is the one
+    that ``settings.names`` names.
     """
+    assert settings.names is None or model is not None
     index: list[int] = []
     types: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
     changed: list[tuple[int, str]] = []
     if settings.action != "off":
-        for at, raw, found in _spans(texts, settings):
+        for at, raw, found in _spans(texts, settings, model):
             spans = [span for span in found if span.type in settings.searched]
             index += [at] * len(spans)
             types += [span.type for span in spans]
@@ -64,20 +68,26 @@ def screen(texts: pa.StringArray, settings: PersonalDataSettings) -> Screened:
     return Screened(_replaced(texts, changed), findings)
 
 
-def _spans(texts: pa.StringArray, settings: PersonalDataSettings) -> Iterator[tuple[int, bytes, list[Span]]]:
+def _spans(
+    texts: pa.StringArray, settings: PersonalDataSettings, model: NameModel | None
+) -> Iterator[tuple[int, bytes, list[Span]]]:
     """(index, UTF-8, findings in bytes) of each text with findings, by index."""
-    places = find_candidates(texts, ids=settings.recogniser is not None)
+    places = _candidates(texts, settings)
     offsets, data = text_buffers(texts)
     results = []
     for at, kinds, begins, stops in _by_text(places):
         raw = data[offsets[at] : offsets[at + 1]].tobytes()
-        spans = without_overlaps(_recognise(raw, kinds, begins, stops, settings))
+        spans = without_overlaps(_recognise(raw, kinds, begins, stops, settings, model))
         if spans:
             results.append((at, raw, spans))
     if len(places.fold):
-        results += _folded(texts, places.fold.tolist(), settings)
+        results += _folded(texts, places.fold.tolist(), settings, model)
         results.sort(key=lambda result: result[0])
     yield from results
+
+
+def _candidates(texts: pa.StringArray, settings: PersonalDataSettings) -> Candidates:
+    return find_candidates(texts, ids=settings.recogniser is not None, names=settings.names is not None)
 
 
 def _by_text(places: Candidates) -> Iterator[tuple[int, list[int], list[int], list[int]]]:
@@ -92,7 +102,12 @@ def _by_text(places: Candidates) -> Iterator[tuple[int, list[int], list[int], li
 
 
 def _recognise(
-    raw: bytes, kinds: list[int], starts: list[int], ends: list[int], settings: PersonalDataSettings
+    raw: bytes,
+    kinds: list[int],
+    starts: list[int],
+    ends: list[int],
+    settings: PersonalDataSettings,
+    model: NameModel | None,
 ) -> Iterator[Span]:
     done = 0
     regions = Regions(raw, settings.phone_region)
@@ -112,6 +127,8 @@ def _recognise(
             yield from addresses.find_ipv6(raw, start, end)
         elif kind == ID and settings.recogniser:
             yield from national_ids.find_ids(raw, settings.recogniser.entities)
+        elif kind == TEXT and settings.names and model:
+            yield from names.find_names(raw, model, settings.names.types)
         elif kind == MASKED:
             yield from addresses.find_masked_emails(raw)
         elif kind == ASSIGNMENT:
@@ -129,19 +146,17 @@ _SECRETS = {TOKEN: tokens.find_token, LONG: tokens.find_in_run, PEM: secrets.fin
 
 
 def _folded(
-    texts: pa.StringArray, indices: list[int], settings: PersonalDataSettings
+    texts: pa.StringArray, indices: list[int], settings: PersonalDataSettings, model: NameModel | None
 ) -> list[tuple[int, bytes, list[Span]]]:
     """The findings in texts that must be folded first, at their positions in the original texts."""
     originals = [texts[at].as_py() for at in indices]
     looked_at = [fold(text) for text in originals]
-    places = find_candidates(
-        pa.array([text for text, _ in looked_at], pa.string()), ids=settings.recogniser is not None
-    )
+    places = _candidates(pa.array([text for text, _ in looked_at], pa.string()), settings)
     results = []
     for at, kinds, begins, stops in _by_text(places):
         text, positions = looked_at[at]
         raw = text.encode()
-        spans = without_overlaps(_recognise(raw, kinds, begins, stops, settings))
+        spans = without_overlaps(_recognise(raw, kinds, begins, stops, settings, model))
         if not spans:
             continue
         points = np.array(_code_points(raw, spans))

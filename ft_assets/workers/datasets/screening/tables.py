@@ -7,13 +7,13 @@ import numpy.typing as npt
 
 from ft_assets.workers.datasets.screening.rules import FORMS, KEYWORD_LENGTH
 
-NUMBER, IBAN, EMAIL, IPV6, TOKEN, ASSIGNMENT, URL, PEM, LONG, MASKED, ID = range(11)
+NUMBER, IBAN, EMAIL, IPV6, TOKEN, ASSIGNMENT, URL, PEM, LONG, MASKED, ID, TEXT = range(12)
 """Kinds of places. NUMBER: the run of digits with separators. IBAN: from the country's letters on. EMAIL: the run
 around the at sign. IPV6: the run of hexadecimal digits and colons. TOKEN: from the beginning of a form of secrets to
 the end of the run. ASSIGNMENT: the ``=`` or ``:`` after a name that ends like the name of a secret. URL: the ``://``
 before text with an at sign. PEM: the five hyphens before BEGIN. LONG: a run of token characters long enough for a
 secret. MASKED: a whole text with an e-mail address in words, perhaps. ID: a whole text with a national number, perhaps.
-These numbers never change: numba's cache would keep the old ones."""
+TEXT: a whole text, for a language model. These numbers never change: numba's cache would keep the old ones."""
 
 # The possible last three letters before = or : if a secret may follow.
 _NAME_ENDS = ("ord", "swd", "pwd", "ass", "ase", "ret", "ken", "key")

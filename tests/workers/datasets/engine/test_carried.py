@@ -8,7 +8,7 @@ import pytest
 from ft_assets.workers.datasets.engine import carried
 from ft_assets.workers.datasets.engine.carried import digest_of, kept_folder
 
-FILES = {"tokenizer.json": b"{}", "config.json": b'{"a": 1}'}
+FILES = {"tokenizer.json": b"{}", "config.json": b'{"a": 1}', "ner/model": b"\x90"}
 
 
 @pytest.fixture
@@ -17,10 +17,11 @@ def digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "there").mkdir()
     (tmp_path / "node").mkdir()
     for name, data in FILES.items():
+        (tmp_path / "there" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "there" / name).write_bytes(data)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "node"))
     monkeypatch.setattr(carried, "_CHECKED", {})
-    return digest_of(tmp_path / "there", list(FILES))
+    return digest_of({name: tmp_path / "there" / name for name in FILES})
 
 
 def fetching(counted: list[int]) -> Callable[[], Mapping[str, pa.Buffer]]:
@@ -32,7 +33,7 @@ def fetching(counted: list[int]) -> Callable[[], Mapping[str, pa.Buffer]]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_files_are_fetched_once_for_all_processes_of_a_node(digest: str, monkeypatch: pytest.MonkeyPatch) -> None:

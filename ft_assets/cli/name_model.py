@@ -1,0 +1,40 @@
+"""``ft dataset name-model``: language models that find names and places in a dataset's texts."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ft_assets.cli.door import api
+
+app = typer.Typer(no_args_is_help=True, help="Language models by which a dataset policy finds names and places.")
+
+
+@app.command()
+def add(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A spaCy pipeline: the folder with its config.cfg and meta.json.")
+    ],
+    key: Annotated[
+        str, typer.Argument(metavar="NAME.vN", help="Its key, such as names-en.v1. A key's model never changes.")
+    ],
+) -> None:
+    """Add the spaCy model in FOLDER under the key NAME.vN."""
+    from ft_assets.cli.output import note
+
+    registered = api.add_name_model(folder, key)
+    print(registered.key)
+    found = ", ".join(registered.entities)
+    note(f"{'added' if registered.created else 'already present'}; language {registered.language}, finds {found}")
+
+
+@app.command("list")
+def list_() -> None:
+    """List the name models with their language and what they find."""
+    from ft_assets.cli.output import print_table
+
+    print_table(
+        ("name model", "language", "entities"),
+        [(key, language, ", ".join(entities)) for key, language, entities in api.list_name_models()],
+        empty="No name models yet. Add one: ft dataset name-model add FOLDER NAME.vN",
+    )
