@@ -6,7 +6,7 @@ from ft_resources.errors import NotPermitted
 
 Role = Literal["viewer", "member", "promoter", "admin", "platform"]
 """A viewer reads, a member uploads and trains, a promoter also decides about lines, an admin also deletes and makes
-keys. The platform's own makes keys for all tenants, and does nothing in their name."""
+keys. The platform's own makes keys for all tenants and opens their reports, and does nothing in their name."""
 ROLES: tuple[Role, ...] = get_args(Role)
 PLATFORM: Role = "platform"
 
