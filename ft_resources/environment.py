@@ -30,6 +30,7 @@ VARIABLES = frozenset(
         "FT_REPORTS_URL",
         "FT_PUBLIC_URL",
         "FT_OIDC_CLIENT_SECRET",
+        "FT_PAGES_TOKEN",
         "FT_SUITES_URL",
         "FT_CURATION_PROCESSES",
         "FT_CURATION_MEMORY_MB",

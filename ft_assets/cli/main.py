@@ -25,6 +25,7 @@ from ft_assets.cli import (
     login,
     logs,
     notices,
+    pages,
     rebuild,
     recipes,
     run,
@@ -113,4 +114,5 @@ app.command("login")(login.login)
 app.command("logout")(login.logout)
 app.command("whoami")(login.whoami)
 app.command("ui")(ui.ui)
+app.command("pages")(pages.pages)
 app.command("serve")(serve.serve)

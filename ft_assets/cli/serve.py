@@ -33,7 +33,7 @@ def serve(
     """
     from ft_assets.cli.output import note
     from ft_assets.server.app import api_app
-    from ft_assets.server.serving import run_server
+    from ft_assets.server.serving import server_of
     from ft_assets.settings.models import load_models
 
     require_store("ft serve")
@@ -45,15 +45,16 @@ def serve(
         )
     load_models()
     application = api_app(open_store(create=True), api.open_access())
+    server = server_of(application, host=host, port=port, proxy=proxy)
     note(f"API: http://{host}:{port}/v1; keys: ft key create TENANT" + ("" if ui else "; the work: ft ui"))
     dagster = subprocess.Popen([sys.executable, "-c", _UI]) if ui else None
     try:
-        started = run_server(application, host=host, port=port, proxy=proxy)
+        server.run()
     finally:
         if dagster is not None:
             dagster.terminate()
             dagster.wait()
-    if not started:
+    if not server.started:
         raise typer.Exit(1)
 
 

@@ -1,10 +1,11 @@
-"""Dagster's pages behind a door: for one person's browser at this machine, and for no other page open in it.
+"""Dagster's pages behind a door: for the browsers of who has its token, and for no other page open in them.
 
 Dagster's own server asks nobody who they are, takes GraphQL mutations by GET and answers any Host, so that any web page
 could launch runs. It listens on a random port below a path that only this proxy knows. The proxy asks for
 
-* the token of this start: once in the URL that is printed, from then on as a cookie; scripts send it as a bearer token,
-* a Host that is this machine, which a name that was pointed here is not,
+* the token: once in the URL, from then on as a cookie; scripts send it as a bearer token,
+* a Host that is this machine (also through kubectl port-forward) or one of a list, which a name that was pointed here
+  is not,
 * for GraphQL: POST with JSON, or a WebSocket, from a page of this very origin.
 """
 
@@ -12,8 +13,9 @@ import asyncio
 import hmac
 import re
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
+from urllib.parse import urlsplit
 
 import httpx
 import websockets
@@ -37,7 +39,7 @@ _HEADERS = {
 # A redirect would keep the cookie back where the link was on another site's page.
 _ENTER = '<!doctype html><meta http-equiv="refresh" content="0; url=/"><title>Dagster</title>'
 _STARTING = '<!doctype html><meta http-equiv="refresh" content="2"><title>Dagster</title>Dagster is starting …'
-_CLOSED = "This page is for whoever started ft ui: open the URL with the token that it printed.\n"
+_CLOSED = "Open /?token=… once: ft ui printed the token; on a cluster the platform's administrators have it.\n"
 _REFUSED_WEBSOCKET = 1008
 
 
@@ -46,10 +48,10 @@ def new_prefix() -> str:
     return f"/{secrets.token_hex(16)}"
 
 
-def dagster_proxy(upstream: str, prefix: str, token: str) -> Starlette:
+def dagster_proxy(upstream: str, prefix: str, token: str, origins: Collection[str] = ()) -> Starlette:
     """Shows Dagster's server at ``upstream`` (such as http://127.0.0.1:40001), below ``prefix``, to bearers of
-    ``token``."""
-    proxy = _Proxy(upstream, prefix, token)
+    ``token``, as this machine and as each of ``origins`` (such as https://dagster.example.com)."""
+    proxy = _Proxy(upstream, prefix, token, origins)
     methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
     return Starlette(
         routes=[WebSocketRoute(_GRAPHQL, proxy.subscribe), Route("/{path:path}", proxy.answer, methods=methods)],
@@ -57,17 +59,26 @@ def dagster_proxy(upstream: str, prefix: str, token: str) -> Starlette:
     )
 
 
-def refusal(method: str, path: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
+def own_origin(host: str, origins: Collection[str] = ()) -> str | None:
+    """The origin of this server's pages for a request with this Host; None where it does not answer to that name."""
+    if _HOST.fullmatch(host):
+        return f"http://{host}"
+    return next((origin for origin in origins if urlsplit(origin).netloc == host), None)
+
+
+def refusal(
+    method: str, path: str, headers: Mapping[str, str], origins: Collection[str] = ()
+) -> tuple[int, str] | None:
     """Status and reason for a request that no page of Dagster's own makes; None for the others. ``headers`` has names
     in lower case."""
-    host = headers.get("host", "")
-    if not _HOST.fullmatch(host):
-        return 421, "this server answers to 127.0.0.1 and localhost only"
+    own = own_origin(headers.get("host", ""), origins)
+    if own is None:
+        return 421, "this server answers to 127.0.0.1 and localhost, and to the names of its --origin only"
     if method not in ("GET", "HEAD", "POST") or (method == "POST") != (path == _GRAPHQL):
         return 405, f"GraphQL is asked by POST, at {_GRAPHQL}, and nothing else is changed here"
     origin, site = headers.get("origin"), headers.get("sec-fetch-site", "same-origin")
     visit = path != _GRAPHQL and headers.get("sec-fetch-mode") == "navigate"
-    if origin not in (None, f"http://{host}") or (site not in ("same-origin", "none") and not visit):
+    if origin not in (None, own) or (site not in ("same-origin", "none") and not visit):
         return 403, "only Dagster's own pages may ask this"
     if method == "POST" and headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         return 415, "GraphQL is asked in JSON"
@@ -75,8 +86,8 @@ def refusal(method: str, path: str, headers: Mapping[str, str]) -> tuple[int, st
 
 
 class _Proxy:
-    def __init__(self, upstream: str, prefix: str, token: str) -> None:
-        self._upstream, self._prefix, self._token = upstream, prefix, token
+    def __init__(self, upstream: str, prefix: str, token: str, origins: Collection[str]) -> None:
+        self._upstream, self._prefix, self._token, self._origins = upstream, prefix, token, origins
         self._cookie = secrets.token_urlsafe(32)
 
     @asynccontextmanager
@@ -87,11 +98,13 @@ class _Proxy:
 
     async def answer(self, request: Request) -> Response:
         path = request.scope["path"]
-        if refused := refusal(request.method, path, request.headers):
+        if refused := refusal(request.method, path, request.headers, self._origins):
             return _plain(*refused)
         if hmac.compare_digest(request.query_params.get("token", "").encode(), self._token.encode()):
             response = HTMLResponse(_ENTER, headers={**_HEADERS, "Cache-Control": "no-store"})
-            response.set_cookie(_name(request), self._cookie, httponly=True, samesite="strict")
+            own = own_origin(request.headers["host"], self._origins) or ""
+            encrypted = own.startswith("https:")
+            response.set_cookie(_name(request), self._cookie, httponly=True, samesite="strict", secure=encrypted)
             return response
         if not self._knows(request):
             return _plain(401, _CLOSED)
@@ -101,7 +114,7 @@ class _Proxy:
         """A subscription of Dagster's page, to and fro until one side closes."""
         # A browser always says of which origin a WebSocket is; it has no method, and a page cannot give it a body.
         headers = {**socket.headers, "content-type": "application/json"}
-        if "origin" not in headers or refusal("POST", _GRAPHQL, headers) or not self._knows(socket):
+        if "origin" not in headers or refusal("POST", _GRAPHQL, headers, self._origins) or not self._knows(socket):
             await socket.close(_REFUSED_WEBSOCKET)
             return
         protocols = [websockets.Subprotocol(each) for each in socket.scope["subprotocols"]]

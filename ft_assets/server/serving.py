@@ -1,6 +1,6 @@
-"""Serves an application until a signal, and lets what is under way finish."""
+"""A server that runs until a signal, and lets what is under way finish."""
 
-from contextlib import suppress
+import signal
 from types import FrameType
 
 import uvicorn
@@ -12,32 +12,32 @@ DRAIN_S = 240
 """Seconds that requests under way, such as uploads, have to finish after the first signal."""
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
+    """uvicorn's, which ends streams of events with the first signal, and then returns to whoever ran it."""
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # They would go on for as long as somebody listens.
         end_streams()
-        super().handle_exit(sig, frame)
+        # uvicorn's own handler would raise the signal anew once the server has ended, before others can be ended.
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
 
 
-def run_server(app: ASGIApp, *, host: str, port: int, proxy: str = "") -> bool:
-    """Serve ``app`` at ``host`` and ``port`` until SIGTERM or Ctrl-C; False where it could not start.
+def server_of(app: ASGIApp, *, host: str, port: int, proxy: str = "", drain_s: int = DRAIN_S) -> Server:
+    """A server of ``app`` at ``host`` and ``port``; ``run`` serves until SIGTERM or Ctrl-C, and ``started`` is then
+    whether it could.
 
-    From then on no connection is accepted, streams of events end, and other requests may take ``DRAIN_S`` seconds
+    From the signal on no connection is accepted, streams of events end, and other requests may take ``drain_s`` seconds
     more; a second Ctrl-C ends them at once. ``proxy`` are addresses or networks, by commas, whose X-Forwarded-For and
     X-Forwarded-Proto are believed.
     """
-    server = _Server(
-        uvicorn.Config(
-            app,
-            host=host,
-            port=port,
-            log_level="warning",
-            proxy_headers=bool(proxy),
-            forwarded_allow_ips=proxy or None,
-            timeout_graceful_shutdown=DRAIN_S,
-        )
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_level="warning",
+        proxy_headers=bool(proxy),
+        forwarded_allow_ips=proxy or None,
+        timeout_graceful_shutdown=drain_s,
     )
-    # It is raised again once the server has ended.
-    with suppress(KeyboardInterrupt):
-        server.run()
-    return server.started
+    return Server(config)

@@ -132,6 +132,44 @@ def test_no_other_page_of_the_same_browser_reaches_dagster(
     assert ASKED == []
 
 
+NAME = "https://dagster.example.com"
+
+
+@pytest.fixture
+def ingress(upstream: str) -> Iterator[TestClient]:
+    """A browser that comes to the pages of a cluster by their name, through a proxy with TLS."""
+    ASKED.clear()
+    with TestClient(dagster_proxy(upstream, PREFIX, TOKEN, [NAME]), base_url=NAME) as client:
+        assert "secure" in client.get(f"/?token={TOKEN}").headers["set-cookie"].lower()
+        yield client
+
+
+def test_the_pages_have_the_names_that_they_are_told_and_localhost(ingress: TestClient) -> None:
+    own = {"Origin": NAME, "Sec-Fetch-Site": "same-origin"}
+    assert ingress.post("/graphql", json=LAUNCH, headers=own).json() == {"asked": LAUNCH}
+    forwarded = {"Host": "localhost:3000", "Authorization": f"Bearer {TOKEN}"}
+    assert ingress.post("/graphql", json=LAUNCH, headers=forwarded).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("status", "host", "origin"),
+    [
+        (403, "dagster.example.com", "http://dagster.example.com"),
+        (403, "dagster.example.com", "https://other.example.com"),
+        (403, "dagster.example.com", "http://localhost:3000"),
+        (403, "localhost:3000", NAME),
+        (421, "dagster.example.com:8443", "https://dagster.example.com:8443"),
+        (421, "dagster.example.com.evil.example", "https://dagster.example.com.evil.example"),
+        (421, "10.0.0.9:3000", "http://10.0.0.9:3000"),
+    ],
+)
+def test_no_other_origin_launches_by_the_pages_name_on_a_cluster(
+    ingress: TestClient, status: int, host: str, origin: str
+) -> None:
+    asked = ingress.post("/graphql", json=LAUNCH, headers={"Host": host, "Origin": origin})
+    assert (asked.status_code, ASKED) == (status, [])
+
+
 @pytest.mark.parametrize(
     "headers",
     [

@@ -8,11 +8,11 @@ from pathlib import Path
 import httpx
 import openai
 import pytest
-import uvicorn
 from fastapi import FastAPI
 
 from ft_assets import api
-from ft_assets.server import serving, streams
+from ft_assets.server import streams
+from ft_assets.server.serving import Server, server_of
 from tests.e2e.project import Project
 from tests.server.conftest import access as access
 from tests.server.conftest import served as served
@@ -27,9 +27,8 @@ def ending(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def server(served: FastAPI, ending: None) -> Iterator[serving._Server]:
-    config = uvicorn.Config(served, port=0, log_level="warning", timeout_graceful_shutdown=serving.DRAIN_S)
-    server = serving._Server(config)
+def server(served: FastAPI, ending: None) -> Iterator[Server]:
+    server = server_of(served, host="127.0.0.1", port=0)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until(lambda: server.started)
@@ -38,14 +37,14 @@ def server(served: FastAPI, ending: None) -> Iterator[serving._Server]:
     thread.join(10)
 
 
-def client_of(server: serving._Server, access: api.Access) -> openai.OpenAI:
+def client_of(server: Server, access: api.Access) -> openai.OpenAI:
     port = server.servers[0].sockets[0].getsockname()[1]
     _, key = api.create_key("acme", role="member", name="ann", access=access, actor="root")
     return openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key=key, max_retries=0)
 
 
 def test_who_listens_is_told_to_come_again_and_no_stream_keeps_the_server(
-    server: serving._Server, project: Project, access: api.Access
+    server: Server, project: Project, access: api.Access
 ) -> None:
     client = client_of(server, access)
     job = client.fine_tuning.jobs.create(model="tiny", training_file=upload(client, project.dataset())).id
@@ -58,7 +57,7 @@ def test_who_listens_is_told_to_come_again_and_no_stream_keeps_the_server(
 
 
 def test_an_upload_that_is_under_way_is_finished_and_no_new_one_begins(
-    server: serving._Server, project: Project, access: api.Access, tmp_path: Path
+    server: Server, project: Project, access: api.Access, tmp_path: Path
 ) -> None:
     client, told, told_to_end = client_of(server, access), list[httpx.Response](), threading.Event()
     data = project.dataset().read_bytes()

@@ -1,0 +1,86 @@
+"""``ft pages``: Dagster's pages on a cluster, behind the door that they have on a laptop."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from ft_assets.cli.ui import free_port
+from ft_resources.errors import UserError
+
+TOKEN = "FT_PAGES_TOKEN"
+_SHORTEST = 24
+
+
+def pages(
+    workspace: Annotated[Path, typer.Option("--workspace", "-w", help="Dagster's list of code locations.")],
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", "-p", help="Port of the pages.")] = 3000,
+    origin: Annotated[
+        list[str] | None,
+        typer.Option(help="Address at which browsers reach it besides localhost: https://dagster.example.com"),
+    ] = None,
+) -> None:
+    """Serve Dagster's pages of the instance in DAGSTER_HOME to whoever has the token in FT_PAGES_TOKEN, and to no other
+    page of their browser. Dagster's own server listens on this machine only. ft ui does the same on a laptop.
+    """
+    from ft_assets.cli.output import note
+    from ft_assets.server.dagster_proxy import dagster_proxy, new_prefix
+    from ft_assets.server.serving import server_of
+
+    token, origins = _token(), [_checked(each) for each in origin or []]
+    hidden, prefix = free_port(), new_prefix()
+    environment = {name: value for name, value in os.environ.items() if name != TOKEN}
+    # At its usual level its log would tell the path.
+    listen = ["-h", "127.0.0.1", "-p", str(hidden), "--dagster-log-level", "warning"]
+    dagster = subprocess.Popen(
+        [sys.executable, "-m", "dagster_webserver", *listen, "-w", str(workspace)],
+        env={**environment, "DAGSTER_WEBSERVER_PATH_PREFIX": prefix},
+    )
+    proxy = dagster_proxy(f"http://127.0.0.1:{hidden}", prefix, token, origins)
+    # Pages listen for as long as they are open.
+    server = server_of(proxy, host=host, port=port, drain_s=5)
+    ended = threading.Event()
+
+    def end_with_dagster() -> None:
+        dagster.wait()
+        ended.set()
+        server.should_exit = True
+
+    threading.Thread(target=end_with_dagster, name="dagster", daemon=True).start()
+    note(f"Dagster's pages: port {port}, at /?token=…")
+    try:
+        server.run()
+        alone = ended.is_set()
+    finally:
+        dagster.terminate()
+        dagster.wait()
+    # Whoever started it, such as a kubelet, starts it anew.
+    raise typer.Exit(1 if alone or not server.started else 0)
+
+
+def _token() -> str:
+    token = os.environ.get(TOKEN, "")
+    if len(token) < _SHORTEST:
+        raise UserError(
+            f"the token has {len(token)} characters, and has to have {_SHORTEST} at least",
+            where=TOKEN,
+            remedy="Set it to random text: openssl rand -hex 32",
+        )
+    return token
+
+
+def _checked(origin: str) -> str:
+    parts = urlsplit(origin)
+    if parts.scheme not in ("http", "https") or origin != f"{parts.scheme}://{parts.netloc}" or "@" in parts.netloc:
+        raise UserError(
+            f"{origin!r} is not an origin",
+            where="--origin",
+            remedy="Write scheme, name and, where it is another than 443, port: https://dagster.example.com",
+        )
+    return origin
