@@ -81,8 +81,14 @@ class IncompleteFile:
     record: UploadedFile
 
     def complete(self, purpose: str, *, lifetime_s: float | None = None) -> UploadedFile:
-        """Make it visible, for ``lifetime_s`` seconds or for good. Raises BadData for an unknown purpose, and removes
-        the bytes."""
+        """Make it visible, for ``lifetime_s`` seconds or for good. Raises as ``finished`` does."""
+        record = self.finished(purpose, lifetime_s=lifetime_s)
+        record.create(self.store, files.record_path(self.tenant, record.id))
+        return record
+
+    def finished(self, purpose: str, *, lifetime_s: float | None = None) -> UploadedFile:
+        """The record that makes it visible once it is written. Raises BadData for an unknown purpose, and removes the
+        bytes."""
         if purpose not in PURPOSES:
             self.discard()
             raise BadData(
@@ -91,9 +97,7 @@ class IncompleteFile:
                 remedy=f"Use one of {', '.join(PURPOSES)}.",
             )
         expires_at = None if lifetime_s is None else self.record.created_at + lifetime_s
-        record = self.record.model_copy(update={"purpose": purpose, "expires_at": expires_at})
-        record.create(self.store, files.record_path(self.tenant, record.id))
-        return record
+        return self.record.model_copy(update={"purpose": purpose, "expires_at": expires_at})
 
     def discard(self) -> None:
         files.delete_file(self.store, self.tenant, self.record.id)

@@ -51,6 +51,8 @@ def upload_state(tenant: str, upload_id: str, *, store: Store | None = None) -> 
     ended = part_uploads.find_end(store, tenant, upload)
     if ended is None and part_uploads.has_expired(upload, now):
         ended = part_uploads.end(store, tenant, upload, UploadEnd())
+    elif ended is not None:
+        part_uploads.carry_out(store, tenant, upload, ended)
     file = None
     if ended is not None and ended.file:
         status, file = "completed", find_file(tenant, ended.file, store=store)
@@ -120,8 +122,8 @@ def complete_upload(
             where="md5" if file.record.bytes == upload.bytes else "part_ids",
             remedy="Add the missing parts, or begin a new upload.",
         )
-    made = file.complete(upload.purpose)
-    first = part_uploads.end(store, tenant, upload, UploadEnd(file=made.id))
+    made = file.finished(upload.purpose)
+    first = part_uploads.end(store, tenant, upload, UploadEnd(file=made.id, record=made))
     if first.file != made.id:
         # Somebody else ended it in the same moment.
         file.discard()

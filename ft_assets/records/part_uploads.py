@@ -3,16 +3,21 @@
 upload.json           what was announced
 parts/<part>          bytes
 ended.json            the file that it became, or that it was cancelled; create-only
+
+The end is recorded first and carried out then: the file's own record makes it visible, and the parts go last. Where
+parts are left, a process died in between, and whoever looks next carries it out.
 """
 
 from typing import ClassVar
 
 from pydantic import Field
 
+from ft_assets.records.files import UploadedFile, record_path
 from ft_assets.records.sorted_ids import is_id, time_of
 from ft_resources.errors import NotFound
 from ft_resources.records import Record
 from ft_resources.store import Store
+from ft_resources.strict_model import added_field
 
 FOLDER = "uploads"
 LIFETIME_S = 3600.0
@@ -33,11 +38,12 @@ class PartUpload(Record):
 
 
 class UploadEnd(Record):
-    """How an upload ended: the id of its file, "" where it was cancelled."""
+    """How an upload ended: the id of its file, "" where it was cancelled; ``record`` is the file's own."""
 
     WHAT: ClassVar[str] = "the record of an upload's end"
 
     file: str = ""
+    record: UploadedFile | None = added_field(None)
 
 
 def folder_of(tenant: str, upload_id: str) -> str:
@@ -63,11 +69,19 @@ def find_end(store: Store, tenant: str, upload: PartUpload) -> UploadEnd | None:
 
 
 def end(store: Store, tenant: str, upload: PartUpload, how: UploadEnd) -> UploadEnd:
-    """Record the end, the first of which stands, and remove the parts."""
+    """Record the end, the first of which stands, and carry that out."""
     first = how.create_or_get(store, f"{folder_of(tenant, upload.id)}/ended.json")
-    for entry in list(store.entries(f"{folder_of(tenant, upload.id)}/parts")):
-        store.delete(entry.path)
+    carry_out(store, tenant, upload, first)
     return first
+
+
+def carry_out(store: Store, tenant: str, upload: PartUpload, ended: UploadEnd) -> None:
+    """Make the file visible that an upload became, if it did, and remove the parts; nothing where no part is left."""
+    parts = list(store.entries(f"{folder_of(tenant, upload.id)}/parts"))
+    if parts and ended.record is not None:
+        ended.record.create(store, record_path(tenant, ended.record.id))
+    for entry in parts:
+        store.delete(entry.path)
 
 
 def has_expired(upload: PartUpload, now: float) -> bool:

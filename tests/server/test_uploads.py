@@ -1,11 +1,17 @@
 """Files in parts, as OpenAI's client sends them."""
 
+import contextlib
 import hashlib
 import time
+from collections.abc import Callable
+from typing import Any
 
 import openai
 import pytest
 
+from ft_assets import api
+from ft_resources.errors import NotFound
+from ft_resources.store import Store
 from tests.e2e.project import Project
 from tests.server.conftest import Client
 
@@ -52,6 +58,47 @@ def test_nothing_of_an_upload_is_visible_before_it_is_complete(project: Project,
     assert acme.uploads.complete(upload.id, part_ids=[first, second]).file == file
     with pytest.raises(openai.BadRequestError, match="is completed"):
         acme.uploads.cancel(upload.id)
+
+
+@pytest.mark.parametrize("writes", range(6))
+def test_a_process_that_dies_while_it_completes_an_upload_leaves_one_file_and_no_parts(
+    project: Project, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    data, announced = project.dataset().read_bytes(), {"filename": "a.jsonl", "purpose": "fine-tune", "mime_type": "t"}
+    upload = api.begin_upload("acme", size=len(data), actor="ann", store=project.store, **announced).upload.id
+    halves = (data[:2000], data[2000:])
+    parts = [api.add_part("acme", upload, iter((part,)), store=project.store) for part in halves]
+
+    class Dead(Exception):
+        pass
+
+    def dying(name: str) -> Callable[..., Any]:
+        does = getattr(Store, name)
+
+        def change(store: Store, *given: Any) -> Any:
+            nonlocal writes
+            if writes == 0:
+                raise Dead
+            writes -= 1
+            return does(store, *given)
+
+        return change
+
+    with monkeypatch.context() as dies:
+        for name in ("write", "create", "delete"):
+            dies.setattr(Store, name, dying(name))
+        with contextlib.suppress(Dead):
+            api.complete_upload("acme", upload, parts, store=project.store)
+    done = api.complete_upload("acme", upload, parts, store=project.store)
+    assert done.file is not None
+    assert list(api.file_ids("acme", store=project.store)) == [done.file.id]
+    assert b"".join(api.read_file("acme", done.file.id, store=project.store)) == data
+    assert not list(project.store.entries(f"acme/uploads/{upload}/parts"))
+    # A file that is deleted does not come back with the next look at its upload.
+    api.delete_file("acme", done.file.id, store=project.store)
+    with pytest.raises(NotFound):
+        api.complete_upload("acme", upload, parts, store=project.store)
+    assert list(api.file_ids("acme", store=project.store)) == []
 
 
 def test_a_cancelled_or_expired_upload_leaves_nothing(
