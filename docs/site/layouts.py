@@ -189,6 +189,12 @@ LAYOUTS: tuple[Layout, ...] = (
         row={"question": _ASK, "answer": _SAY},
         policy="fields: {prompt: question, completion: answer}",
     ),
+    Layout(
+        name="A prompt of several columns, joined by the policy",
+        row={"subject": "Invoice", "body": _ASK, "answer": _SAY},
+        becomes={"messages": [{"role": "user", "content": f"Invoice\n\n{_ASK}"}, _CHAT[1]]},
+        policy="fields: {prompt: [subject, body], completion: answer}",
+    ),
     Layout(name="Pairs", row={"prompt": _ASK, "chosen": _SAY, "rejected": _NO}, becomes=_PAIR),
     Layout(
         name="Pairs as whole conversations (TRL)",

@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ft_assets.control.registry.columns import unknown_columns
+from ft_assets.control.registry.kinds import Kinds, require_other_kind
 from ft_assets.settings.dataset.policy import MIN_CHUNK, MIN_EXAMPLES, DatasetPolicy
 from ft_assets.workers.datasets.forms.content_keys import content_keys, prompt_keys
 from ft_assets.workers.datasets.forms.decode import decode_line
-from ft_assets.workers.datasets.forms.guesses import MAX_SAMPLE, guess_columns
+from ft_assets.workers.datasets.forms.guesses import MAX_SAMPLE
 from ft_assets.workers.datasets.forms.meaning import Meanings
-from ft_assets.workers.datasets.forms.nested import nested_advice
 from ft_assets.workers.datasets.forms.parse import FormSettings, Parsed, parse_lines
 from ft_assets.workers.datasets.forms.reasons import Reason
 from ft_assets.workers.datasets.intake.chunking import chunks
@@ -47,10 +48,10 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> Checked:
 
     Raises BadData for bad rows beyond what the policy allows, for rows of different kinds of data, for answers that
     people did not like and that would be learned as good ones, for fewer than 100 different examples, and for groups or
-    prompts of which none falls into a split.
+    prompts of which none falls into a split; BadRecipe where the policy takes the answer for the kind.
     """
     form = FormSettings.of(policy)
-    reading, meanings = Reading(), Meanings(form)
+    reading, meanings, kinds = Reading(), Meanings(form), Kinds()
     unknown: list[dict[str, Any]] = []
     different: set[bytes] = set()
     drawn = _Drawn(policy, {ROLES[spool.role] for spool in spools})
@@ -61,6 +62,7 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> Checked:
             parsed = parse_lines(chunk.lines, form, ended=chunk.ended)
             rows += reading.add_parsed(spool, chunk.first_row, chunk.too_long, parsed)
             meanings.add(spool.name, chunk.first_row, chunk.lines, parsed)
+            kinds.add(parsed.examples)
             unknown += islice(_unknown(chunk.lines, parsed), MAX_SAMPLE - len(unknown))
             if len(different) < MIN_EXAMPLES:
                 different.update(content_keys(parsed.examples).unique()[:MIN_EXAMPLES].to_pylist())
@@ -90,11 +92,11 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> Checked:
     except BadData as error:
         # Where only some rows have such fields, a mapping would lose the others.
         unfit = reading.bad[_UNKNOWN] + reading.bad[_WRONG]
-        remedy = _mapping_advice(unknown, policy, form) if unknown and 2 * unfit > reading.rows else ""
-        if not remedy:
-            raise
-        raise BadData(error.what, where=error.where, remedy=remedy) from None
-    warnings = (*meanings.warnings(), *pictures(report))
+        if unknown and 2 * unfit > reading.rows:
+            raise unknown_columns(error, unknown, form) from None
+        raise
+    require_other_kind(form, reading.forms)
+    warnings = (*meanings.warnings(), *kinds.warnings(form), *pictures(report))
     if reading.kind and len(different) < MIN_EXAMPLES:
         bad = reading.bad.total()
         again = reading.rows - bad - len(different)
@@ -111,19 +113,6 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> Checked:
         counted = SplitNumbers(rows=reading.rows - reading.bad.total(), groups=drawn.units)
         raise empty_split(report.model_copy(update={"splits": {**report.splits, "train": counted}}), drawn.empty)
     return Checked(rows=reading.rows, warnings=warnings)
-
-
-def _mapping_advice(unknown: Sequence[dict[str, Any]], policy: DatasetPolicy, form: FormSettings) -> str:
-    """How rows whose fields fit no form can be read; "" if nothing can be said."""
-    guess = guess_columns(unknown, form)
-    nested = nested_advice(unknown, guess)
-    if nested or guess is None:
-        return nested
-    instead = ", in place of its form and fields" if policy.form != "auto" or policy.fields else ""
-    return (
-        f"If this is what the columns hold, put these lines into dataset.yaml{instead}, and add the file with "
-        f"`--policy dataset.yaml`:\n{guess.lines}"
-    )
 
 
 def _more_pieces(policy: DatasetPolicy, characters: int) -> str:

@@ -24,6 +24,7 @@ class FormSettings:
     Args:
         form: a key of ROW_FORMS, or ``auto``.
         fields: pairs of a form's field and the upload's field that holds it, if their names differ.
+        joined: pairs of a form's field and the upload's fields whose texts make it.
         group_by: field whose value keeps rows together, or None.
         ignore: the upload's fields that are read as if they were not there.
         turns: what turns call their fields and roles, if not as forms do.
@@ -32,6 +33,7 @@ class FormSettings:
 
     form: str = "auto"
     fields: tuple[tuple[str, str], ...] = ()
+    joined: tuple[tuple[str, tuple[str, ...]], ...] = ()
     group_by: str | None = None
     ignore: tuple[str, ...] = ()
     turns: TurnSettings | None = None
@@ -42,7 +44,7 @@ class FormSettings:
         weighed = self.form == "auto" or ROW_FORMS[self.form].form.weighed
         beside = {KIND, WEIGHT} if weighed else {KIND}
         known = sorted({field for form in forms for field in (*form.needs, *form.may_have)} | beside)
-        for field, _ in self.fields:
+        for field, _ in self._mapped:
             if field not in known:
                 of = "any form" if self.form == "auto" else f"the form {self.form}"
                 raise BadRecipe(
@@ -51,7 +53,7 @@ class FormSettings:
                     remedy="Map fields of the form (left) to fields of the upload (right), such as {prompt: question}.",
                 )
         taken: dict[str, str] = {}
-        for field, source in self.fields:
+        for field, source in self._mapped:
             if source in taken:
                 raise BadRecipe(
                     f"both {taken[source]!r} and {field!r} are mapped to the upload's field {source!r}",
@@ -66,10 +68,11 @@ class FormSettings:
                 where="dataset.yaml: fields.ignore",
                 remedy="Take it out of ignore, or do not map it or group by it.",
             )
+        mapped = {field for field, _ in self._mapped}
         for form in forms:
             names = {*form.needs, *form.may_have}
-            for field, source in self.fields:
-                if field in names and source in names - self.sources.keys() - {field}:
+            for field, source in self._mapped:
+                if field in names and source in names - mapped:
                     raise BadRecipe(
                         f"{field!r} is mapped to the upload's field {source!r}, which is already read as {source!r}",
                         where="dataset.yaml: fields",
@@ -80,9 +83,12 @@ class FormSettings:
     def of(cls, policy: DatasetPolicy) -> Self:
         """The settings in ``policy``. Raises BadRecipe if it maps fields that no form has."""
         mapped = {field: source for field, source in policy.fields.items() if isinstance(source, str)}
+        joined = {field: sources for field, sources in policy.fields.items() if not isinstance(sources, str)}
+        joined.pop("ignore", None)
         return cls(
             form=policy.form,
             fields=tuple(sorted(mapped.items())),
+            joined=tuple(sorted(joined.items())),
             group_by=policy.split.group_by,
             ignore=tuple(policy.fields.get("ignore", ())),
             turns=policy.turns,
@@ -93,6 +99,16 @@ class FormSettings:
     def forms(self) -> Mapping[str, RowForm]:
         """The possible row forms, in the order in which they are tried."""
         return GUESSED if self.form == "auto" else {self.form: ROW_FORMS[self.form].row}
+
+    @property
+    def _mapped(self) -> list[tuple[str, str]]:
+        """Each form's field with each of the upload's that it is mapped to."""
+        return [*self.fields, *((field, source) for field, sources in self.joined for source in sources)]
+
+    @property
+    def reads_kind(self) -> bool:
+        """Whether rows' kinds are read. An upload's ``kind`` that is mapped to another field is that field only."""
+        return KIND in self.sources or all(source != KIND for _, source in self._mapped)
 
     @property
     def weight(self) -> str | None:

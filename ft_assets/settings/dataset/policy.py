@@ -24,14 +24,24 @@ PersonalType = Literal["card", "iban", "phone", "email", "ip", "secret"]
 Filter = Literal["empty_answer", "short", "long", "repetitive", "truncated"]
 
 
-def _only_ignore_is_a_list(fields: dict[str, str | tuple[str, ...]]) -> dict[str, str | tuple[str, ...]]:
+_JOINED = ("prompt", "completion", "instruction", "input", "output", "system", "text")
+
+
+def _lists_where_there_are_several(fields: dict[str, str | tuple[str, ...]]) -> dict[str, str | tuple[str, ...]]:
     for name, value in fields.items():
-        if isinstance(value, str) == (name == "ignore"):
-            raise ValueError(f"{name} should be {'a list of fields' if name == 'ignore' else 'the name of one field'}")
+        if isinstance(value, str):
+            if name == "ignore":
+                raise ValueError("ignore should be a list of fields")
+        elif name not in (*_JOINED, "ignore"):
+            raise ValueError(
+                f"{name} should be the name of one field; only {', '.join(_JOINED)} may be made of several, each a text"
+            )
+        elif not value and name != "ignore":
+            raise ValueError(f"{name} should be the name of a field, or a list of such names")
     return fields
 
 
-Fields = Annotated[dict[str, str | tuple[str, ...]], AfterValidator(_only_ignore_is_a_list)]
+Fields = Annotated[dict[str, str | tuple[str, ...]], AfterValidator(_lists_where_there_are_several)]
 
 
 class TextSettings(StrictModel):
@@ -221,7 +231,8 @@ class DatasetPolicy(StrictModel):
     form: RowFormName = Field(default="auto", description="Form of the rows; `auto` recognises it by its fields.")
     fields: Fields = Field(
         default_factory=dict,
-        description="Maps fields of the form to fields of the upload, if they differ, such as {prompt: question}. "
+        description="Maps fields of the form to fields of the upload, if they differ, such as {prompt: question}. A "
+        "list of fields, such as {prompt: [subject, body]}, makes one text of theirs, with a blank line between them. "
         "`kind`, the label by which scores are broken down, may be mapped too. `weight` is the field that says how "
         "much a row counts in training, such as {weight: weight}. `ignore` lists fields of the upload that are left "
         "out on purpose, such as {ignore: [score]}.",

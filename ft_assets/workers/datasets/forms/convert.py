@@ -7,6 +7,7 @@ from typing import Any
 
 from ft_assets.settings.catalogue.forms import GUESSED, RECOGNISED, ROW_FORMS
 from ft_assets.settings.dataset.forms import KIND, WEIGHT, FormSettings
+from ft_assets.workers.datasets.forms.joined import as_mapped
 from ft_assets.workers.datasets.forms.parts import has_tool_parts, read_parts
 from ft_assets.workers.datasets.forms.preference import read_pair
 from ft_assets.workers.datasets.forms.reasons import NAME, Reason, RowProblem
@@ -21,6 +22,8 @@ MAX_KIND_CHARACTERS = 100
 MAX_PAGE = 2**31 - 1
 MIN_WEIGHT, MAX_WEIGHT = 1e-9, 1e9
 _LISTS = ("messages", "conversations")
+# Fields of a row that an error names.
+_SHOWN = 6
 
 
 @dataclass(kw_only=True, slots=True)
@@ -43,11 +46,10 @@ class Converted:
 
 def convert(row: dict[str, Any], settings: FormSettings) -> Converted:
     """The example in ``row``. Raises RowProblem that names the field (as the form calls it), never its text."""
-    if settings.ignore:
-        row = {name: item for name, item in row.items() if name not in settings.ignore}
+    row = as_mapped(row, settings)
     form = form_of(row, settings)
     rows = ROW_FORMS[form].row
-    fields = {*rows.needs, *rows.may_have, KIND}
+    fields = {*rows.needs, *rows.may_have, *([KIND] if settings.reads_kind else [])}
     value = {name: row[settings.source(name)] for name in fields if settings.source(name) in row}
     if settings.turns is not None:
         value = {name: as_turns(item, name, settings.turns) for name, item in value.items()}
@@ -74,7 +76,7 @@ def convert(row: dict[str, Any], settings: FormSettings) -> Converted:
 
 
 def form_of(row: dict[str, Any], settings: FormSettings) -> str:
-    """The form that the policy names, else the one that the row's fields and values show.
+    """The form that the policy names, else the one that the fields and values of ``row`` show, which is as mapped.
 
     The first form of GUESSED whose fields are all present (and, if possible, not null) is used, unless the row cannot
     be read so and has the values of a form of RECOGNISED.
@@ -119,14 +121,16 @@ def _unknown(row: dict[str, Any], settings: FormSettings, present: set[str]) -> 
         others = ", ".join(sorted(present - {"text"}))
         return f"the row has text beside {others}: name the form, and map its fields, in the dataset policy"
     wanted = sorted({settings.source(name) for form in GUESSED.values() for name in form.needs})
-    names = [key for key in row if NAME.fullmatch(key)][:6]
+    names = [key for key in row if NAME.fullmatch(key)][:_SHOWN]
     for name in names:
         # A stricter cutoff than usual: "function" is not a misspelt "instruction".
         close = difflib.get_close_matches(name, [one for one in wanted if one not in row], n=1, cutoff=0.8)
         listed = not close or close[0] not in _LISTS or isinstance(row[name], list)
         if close and listed and name not in wanted:
             return f"the row has {name!r}; did you mean {close[0]!r}?"
-    has = ", ".join(names) if names else "none that can be shown"
+    # Other names could be the row's text.
+    more = f" and {len(row) - len(names)} more" if len(row) > len(names) else ""
+    has = ", ".join(names) + more if names else "none that can be shown"
     forms = "; ".join(" and ".join(settings.source(one) for one in form.needs) for form in GUESSED.values())
     return f"the row's fields ({has}) fit none of: {forms}; fields of other names are mapped in the dataset policy"
 

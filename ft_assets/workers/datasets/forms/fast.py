@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from ft_assets.settings.catalogue.forms import GUESSED
-from ft_assets.settings.dataset.forms import FormSettings
+from ft_assets.settings.dataset.forms import KIND, FormSettings
 from ft_assets.workers.datasets.columns import EXAMPLES, TURN, TURN_COLUMNS, WEIGHT, with_weight
 from ft_assets.workers.datasets.forms.convert import form_of, group_of, is_page, kind_of, weight_of
 from ft_assets.workers.datasets.forms.decode import MAX_DEPTH, MAX_ROW_BYTES
@@ -67,7 +67,7 @@ def read_plain(lines: Sequence[bytes], settings: FormSettings) -> Plain:
     orjson keeps the last of repeated keys. The row then has fewer quotes than its line, unless the line writes quotes
     as ``\\u0022``. It also rounds integers beyond 64 bits: no number that is kept can be so large here.
     """
-    if settings.turns is not None:
+    if settings.turns is not None or settings.joined:
         return Plain(left=list(range(len(lines))))
     plain = Plain()
     groups: defaultdict[tuple[str, ...], list[Row]] = defaultdict(list)
@@ -145,7 +145,7 @@ class _Table:
         self._rows = rows
         self._form = form
         self._settings = settings
-        fields = (*GUESSED[form].needs, *GUESSED[form].may_have, "kind")
+        fields = (*GUESSED[form].needs, *GUESSED[form].may_have, *((KIND,) if settings.reads_kind else ()))
         self._sources = {name: settings.source(name) for name in fields if settings.source(name) in rows[0]}
         self._paged = form == "text" and {"source", "page"} <= rows[0].keys()
         known = {
@@ -186,8 +186,8 @@ class _Table:
             columns["group"] = pa.array(self._valid(by, lambda value: group_of(value, by), ""), pa.string())
         if self._settings.weight is not None:
             columns[WEIGHT.name] = pa.array(self._valid(self._settings.weight, weight_of, 1.0), pa.float64())
-        if "kind" in self._sources:
-            columns["kind"] = pa.array([kind_of(kind) for kind in _strings(self._column("kind"))], pa.string())
+        if KIND in self._sources:
+            columns[KIND] = pa.array([kind_of(kind) for kind in _strings(self._column(KIND))], pa.string())
         return columns
 
     def _column(self, field: str) -> list[Any]:

@@ -1,25 +1,20 @@
-"""Guesses, tried out: which policy reads rows that the present one cannot, or uses a field that it does not."""
+"""Guesses from the names and values of columns: which policy probably reads rows that the present one cannot."""
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ft_assets.settings.catalogue.forms import ROW_FORMS
-from ft_assets.settings.dataset.forms import KIND, WEIGHT, FormSettings
+from ft_assets.settings.dataset.forms import FormSettings
 from ft_assets.settings.dataset.spelling import LabelSettings, TurnSettings
-from ft_assets.workers.datasets.forms.convert import Converted, convert
-from ft_assets.workers.datasets.forms.reasons import NAME, RowProblem
+from ft_assets.workers.datasets.forms.guess import Guess, try_out
+from ft_assets.workers.datasets.forms.reasons import NAME
 from ft_assets.workers.datasets.forms.texts import is_blank
 from ft_assets.workers.datasets.forms.wording import guess_labels, guess_turns, is_liked
-from ft_resources.errors import BadRecipe
 
 MAX_SAMPLE = 50
-_MAX_NAME = 60
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_RESERVED = ("null", "true", "false", "yes", "no", "on", "off")
+# As long as the names of a table's columns may be.
+_MAX_NAME = 100
 _WORDS = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]+|[^\W\d_a-zA-Z]+")
 
 _ASKS = (
@@ -43,42 +38,6 @@ _LABELS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Guess:
-    """The part of a dataset policy that says how rows are read."""
-
-    form: str
-    fields: Mapping[str, str]
-    ignore: tuple[str, ...] = ()
-    turns: TurnSettings | None = None
-    labels: LabelSettings | None = None
-
-    @property
-    def lines(self) -> str:
-        """The lines of a ``dataset.yaml``."""
-        pairs = [f"{field}: {_word(source)}" for field, source in self.fields.items()]
-        if self.ignore:
-            pairs.append(f"ignore: [{', '.join(map(_word, self.ignore))}]")
-        form = [] if self.form == "auto" else [f"form: {self.form}"]
-        beside = {"turns": self.turns, "labels": self.labels}
-        spelt = [f"{name}: {_flow(each.model_dump(exclude_defaults=True))}" for name, each in beside.items() if each]
-        return "\n".join([*form, *([f"fields: {{{', '.join(pairs)}}}"] if pairs else []), *spelt])
-
-
-def _flow(value: Any) -> str:
-    """``value`` in YAML on one line."""
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{_word(name)}: {_flow(each)}' for name, each in value.items())}}}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_flow, value))}]"
-    return _word(value) if isinstance(value, str) else json.dumps(value)
-
-
-def _word(text: str) -> str:
-    plain = _PLAIN.fullmatch(text) and text.lower() not in _RESERVED
-    return text if plain else json.dumps(text, ensure_ascii=False)
-
-
 def names_an_answer(name: str) -> bool:
     """Whether a field of this name probably holds an answer."""
     return bool({_joined(name), *_words(name)} & {*_ANSWERS})
@@ -93,71 +52,18 @@ def guess_columns(rows: Sequence[dict[str, Any]], settings: FormSettings) -> Gue
     return None
 
 
-def try_out(
-    rows: Sequence[dict[str, Any]],
-    form: str,
-    fields: Mapping[str, str],
-    settings: FormSettings,
-    *,
-    uses: str = "",
-    losing: Sequence[str] = (),
-    turns: TurnSettings | None = None,
-    labels: LabelSettings | None = None,
-) -> Guess | None:
-    """The policy with ``form`` and ``fields`` added to ``settings``; None if it does not read most of ``rows``.
-
-    ``turns`` and ``labels`` say how the rows spell them, if not as ``settings`` say.
-
-    ``uses`` names a field that it must read, and it may leave out only ``losing`` of what ``settings`` reads.
-    """
-    row_form = ROW_FORMS[form].row
-    known = {*row_form.needs, *row_form.may_have, KIND, WEIGHT}
-    kept = {**{field: source for field, source in settings.fields if field in known}, **fields}
-    kept = {field: source for field, source in kept.items() if field != source or field == WEIGHT}
-    before = _read(rows, settings) if uses else []
-    turns, labels = turns or settings.turns, labels or settings.labels
-    for name in ("auto", form):
-        try:
-            tried = FormSettings(
-                form=name,
-                fields=tuple(kept.items()),
-                ignore=settings.ignore,
-                group_by=settings.group_by,
-                turns=turns,
-                labels=labels,
-            )
-        except BadRecipe:
-            continue
-        read = _read(rows, tried)
-        fits = [each is not None and each.form == form for each in read]
-        if sum(fits) * 2 <= len(rows) or (name == "auto" and not all(fits)):
-            continue
-        if uses and any(
-            new and (uses in new.unused or {*new.unused} - {*losing} - {*(old.unused if old else ())})
-            for old, new in zip(before, read, strict=True)
-        ):
-            continue
-        return Guess(form=name, fields=kept, ignore=settings.ignore, turns=turns, labels=labels)
-    return None
-
-
-def _read(rows: Iterable[dict[str, Any]], settings: FormSettings) -> list[Converted | None]:
-    found: list[Converted | None] = []
-    for row in rows:
-        try:
-            found.append(convert(row, settings))
-        except RowProblem:
-            found.append(None)
-    return found
+def named_columns(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The fields of ``rows`` that may be shown, in the order of the upload: a name in every row is a column's, any
+    other could be the row's text."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [name for name in names if NAME.fullmatch(name) or _is_header(name, rows)]
 
 
 class _Columns:
     """The fields of ``rows`` by what most of their values are, in the order of the upload."""
 
     def __init__(self, rows: Sequence[dict[str, Any]]) -> None:
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        # A name in every row is a column's; any other could be the row's text.
-        shown = [name for name in names if NAME.fullmatch(name) or _is_header(name, rows)]
+        shown = named_columns(rows)
         self._rows = rows
         self.strings = [name for name in shown if self._most(name, lambda value: isinstance(value, str))]
         self.texts = [name for name in shown if self._most(name, _is_text)]
@@ -219,8 +125,9 @@ def _joined(name: str) -> str:
     return "".join(_words(name))
 
 
-_Fields = tuple[str, dict[str, str]]
-_Spelt = tuple[str, dict[str, str], TurnSettings | None, LabelSettings | None]
+_Mapped = Mapping[str, str | tuple[str, ...]]
+_Fields = tuple[str, _Mapped]
+_Spelt = tuple[str, _Mapped, TurnSettings | None, LabelSettings | None]
 
 
 def _candidates(columns: _Columns) -> Iterable[_Spelt]:
@@ -266,17 +173,33 @@ def _texts(columns: _Columns) -> Iterable[_Fields]:
         system = columns.find(_SYSTEM, among=columns.texts, without=(asked, answer))
         if system:
             yield "prompt/completion", {"prompt": asked, "completion": answer, "system": system}
-        yield "prompt/completion", {"prompt": asked, "completion": answer}
+        yield "prompt/completion", {"prompt": _whole(asked, answer, columns), "completion": answer}
     text = columns.find(_TEXTS, among=columns.texts)
     if text and not (asked or answer):
         yield "text", {"text": text}
-    rest = [name for name in columns.texts if not {_joined(name), *_words(name)} & {*_LABELS}]
+    rest = _unlabelled(columns)
     others = [name for name in rest if name not in (asked, answer)]
     if asked and not answer and others:
         yield "prompt/completion", {"prompt": asked, "completion": max(others, key=columns.length)}
     if answer and not asked and others:
-        yield "prompt/completion", {"prompt": others[0], "completion": answer}
+        yield "prompt/completion", {"prompt": _whole(others[0], answer, columns), "completion": answer}
     if len(rest) == 2:
         yield "prompt/completion", {"prompt": rest[0], "completion": rest[1]}
     if rest:
         yield "text", {"text": max(rest, key=columns.length)}
+
+
+def _unlabelled(columns: _Columns) -> list[str]:
+    """The columns of texts that are no labels by their names."""
+    return [name for name in columns.texts if not {_joined(name), *_words(name)} & {*_LABELS}]
+
+
+def _whole(asked: str, answer: str, columns: _Columns) -> str | tuple[str, ...]:
+    """The column that asks, with the longest other one before the answer if that is longer: a subject and its mail.
+    What follows the answer may give it away."""
+    there = list(columns.strings)
+    before = [name for name in _unlabelled(columns) if name != asked and there.index(name) < there.index(answer)]
+    longest = max(before, key=columns.length, default="")
+    if not longest or columns.length(longest) <= columns.length(asked):
+        return asked
+    return tuple(sorted((asked, longest), key=there.index))

@@ -11,7 +11,9 @@ import orjson
 from ft_assets.settings.catalogue.forms import GUESSED, ROW_FORMS
 from ft_assets.settings.dataset.forms import WEIGHT, FormSettings
 from ft_assets.workers.datasets.forms.convert import convert, form_of
-from ft_assets.workers.datasets.forms.guesses import LABELS, MAX_SAMPLE, Guess, try_out
+from ft_assets.workers.datasets.forms.guess import Guess, try_out
+from ft_assets.workers.datasets.forms.guesses import LABELS, MAX_SAMPLE
+from ft_assets.workers.datasets.forms.joined import as_mapped
 from ft_assets.workers.datasets.forms.parse import Parsed
 from ft_assets.workers.datasets.forms.reasons import RowProblem
 from ft_assets.workers.datasets.forms.spelling import as_label
@@ -20,13 +22,15 @@ from ft_resources.errors import BadData
 
 _LIKED = ("kto_tag", "thumbs", *LABELS)
 _PAIR = ("chosen", "rejected")
+SYSTEM = ("system", "system_prompt", "system_message", "instruction", "instructions", "persona")
+"""What uploads call the system turn that stands in a field of its own."""
 SAYS: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(_LIKED, "says something about the answer that nothing learns"),
         **dict.fromkeys(("score", "rating"), "grades the rows, and every row is learned alike"),
         **dict.fromkeys(_PAIR, "holds one answer of a pair, and pairs are not compared"),
         "weight": "weighs the rows, and every row counts the same",
-        "system": "holds a system prompt that the model would not see",
+        **dict.fromkeys(SYSTEM, "holds a system prompt that the model would not see"),
         "tools": "holds tool definitions that the model would not see",
         "history": "holds earlier turns that the model would not see",
         "images": "holds pictures that the model would not see",
@@ -61,7 +65,7 @@ class Meanings:
         for place, line in enumerate(lines.split(b"\n")):
             try:
                 row = orjson.loads(line)
-                form = form_of(row, self._settings) if isinstance(row, dict) else ""
+                form = form_of(as_mapped(row, self._settings), self._settings) if isinstance(row, dict) else ""
             except (orjson.JSONDecodeError, RowProblem):
                 continue
             if form:
@@ -135,7 +139,8 @@ class Meanings:
         return BadData(problem, where=f"{place[0]}, row {place[1]}, {name}", remedy=self._advice(name, use))
 
     def _advice(self, name: str, use: Guess | None) -> str:
-        there = self._settings.form != "auto" or bool(self._settings.fields) or bool(self._settings.ignore)
+        there = self._settings.form != "auto" or bool(self._settings.fields or self._settings.joined)
+        there = there or bool(self._settings.ignore)
         instead = ", in place of its form and fields" if there else ""
         to_use = ""
         if use is not None:
@@ -146,7 +151,8 @@ class Meanings:
     def _ignore(self, *names: str) -> str:
         settings = self._settings
         ignore = (*settings.ignore, *names)
-        return Guess(form=settings.form, fields=dict(settings.fields), ignore=ignore, turns=settings.turns).lines
+        fields = {**dict(settings.fields), **dict(settings.joined)}
+        return Guess(form=settings.form, fields=fields, ignore=ignore, turns=settings.turns).lines
 
     def _use(self, name: str, sample: Sequence[dict[str, Any]]) -> Guess | None:
         # What was learned in place of the pair is one of its answers.
@@ -178,8 +184,9 @@ def _uses(name: str, row: dict[str, Any]) -> Iterator[tuple[str, dict[str, str]]
         yield "alpaca/pairs", {"chosen": "output", lower: name}
     elif lower == WEIGHT:
         yield from ((form, {WEIGHT: name}) for form, way in ROW_FORMS.items() if way.form.weighed)
-    elif lower in ("system", "tools"):
-        yield "system/messages", {lower: name}
-        yield "sharegpt", {lower: name}
-        yield "prompt/completion", {lower: name}
-        yield "prompt/completion", {"prompt": "instruction", "completion": "output", lower: name}
+    elif lower in (*SYSTEM, "tools"):
+        field = "tools" if lower == "tools" else "system"
+        yield "system/messages", {field: name}
+        yield "sharegpt", {field: name}
+        yield "prompt/completion", {field: name}
+        yield "prompt/completion", {"prompt": "instruction", "completion": "output", field: name}

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ft_assets.workers.datasets.forms.guesses import Guess, names_an_answer
+from ft_assets.workers.datasets.forms.guess import Guess
+from ft_assets.workers.datasets.forms.guesses import names_an_answer
 from ft_assets.workers.datasets.forms.reasons import NAME
 
 _MAX_NAMES = 6
@@ -15,7 +16,7 @@ def nested_advice(rows: Sequence[dict[str, Any]], guess: Guess | None) -> str:
     SQuAD's ``{"question": …, "answers": {"text": […]}}`` is such a row: a guess from its other fields would teach
     something else.
     """
-    read = {*guess.fields.values()} if guess else set()
+    read = {*guess.columns} if guess else set()
     if any(map(names_an_answer, read)):
         return ""
     for name in dict.fromkeys(name for row in rows for name in row if NAME.fullmatch(name) and name not in read):

@@ -105,12 +105,14 @@ def _bad_rows(report: DatasetReport) -> list[Note]:
 
 
 def _others(report: DatasetReport, notes: list[Note]) -> str:
-    """How many further rows are bad, and the numbers of the next three of the same file."""
+    """How many further rows are bad, and the next three: their numbers, with their files if one is of another file."""
     count = report.bad_count - 1
     if not count:
         return ""
-    rows = [note.place.row for note in notes[1:] if note.place.file == notes[0].place.file]
-    named = ", ".join(str(row) for row in rows[:3]) + (", …" if rows and count > len(rows[:3]) else "")
+    places = [note.place for note in notes[1:4]]
+    same = all(place.file == notes[0].place.file for place in places)
+    named = ", ".join(str(place.row) if same else f"row {place.row} of {place.file}" for place in places)
+    named += ", …" if count > len(places) else ""
     return f" ({count} more bad {'row' if count == 1 else 'rows'}{': ' + named if named else ''})"
 
 

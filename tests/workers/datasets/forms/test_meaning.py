@@ -174,10 +174,11 @@ def test_an_ignored_field_is_read_as_if_it_were_not_there() -> None:
     ("policy", "message"),
     [
         ("fields: {ignore: score}", "fields: ignore should be a list of fields"),
-        ("fields: {prompt: [a]}", "fields: prompt should be the name of one field"),
+        ("fields: {messages: [a]}", "fields: messages should be the name of one field; only prompt, completion"),
+        ("fields: {prompt: []}", "fields: prompt should be the name of a field, or a list of such names"),
     ],
 )
-def test_ignore_alone_is_a_list(policy: str, message: str) -> None:
+def test_a_list_stands_where_there_are_several_fields_and_only_there(policy: str, message: str) -> None:
     with pytest.raises(BadRecipe, match=message):
         load_policy(policy, "dataset.yaml")
 

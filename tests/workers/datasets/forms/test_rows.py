@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ft_assets.settings.dataset.forms import FormSettings
-from ft_assets.settings.dataset.policy import DatasetPolicy, SplitSettings
-from ft_assets.workers.datasets.forms.parse import Parsed, parse_lines
+from ft_assets.settings.dataset.policy import DatasetPolicy, SplitSettings, load_policy
+from ft_assets.workers.datasets.forms.parse import Parsed, parse_lines, parse_slowly
 from ft_assets.workers.datasets.forms.reasons import REASONS, Reason
 from ft_assets.workers.datasets.forms.turns import to_messages
 from ft_resources.errors import BadRecipe
@@ -156,6 +156,49 @@ def test_fields_are_mapped_as_the_policy_says() -> None:
         FormSettings(fields=(("completion", "x"), ("prompt", "x")))
 
 
+def test_several_fields_of_the_upload_make_one_text_with_blank_lines_between_them() -> None:
+    settings = FormSettings.of(load_policy("fields: {prompt: [subject, body], completion: team}", "dataset.yaml"))
+    rows = [
+        {"subject": "Rain", "body": "It rains in.", "team": "roof"},
+        {"subject": "Sun", "body": " ", "team": "none"},
+    ]
+    rows += [{"body": None, "subject": "Hail", "team": "roof"}]
+    parsed = parse_lines("\n".join(map(json.dumps, rows)).encode(), settings, ended=True)
+    asked = [turns[0]["content"] for turns in parsed.examples.column("messages").to_pylist()]
+    assert asked == ["Rain\n\nIt rains in.", "Sun", "Hail"]
+    assert parsed.unused == {}
+
+
+@pytest.mark.parametrize(
+    ("row", "field", "problem"),
+    [
+        ({"a": "x", "b": 7, "completion": "y"}, "b", "only texts can be joined, and this is a number"),
+        ({"a": " ", "b": None, "completion": "y"}, "prompt", "this text is empty"),
+        (
+            {"a": "x", "b": "z", "prompt": "w", "completion": "y"},
+            "prompt",
+            "the row has this field beside the columns that fields joins: name it among them, or ignore it",
+        ),
+    ],
+)
+def test_fields_that_cannot_be_joined_are_named(row: dict[str, Any], field: str, problem: str) -> None:
+    assert bad(row, joined=(("prompt", ("a", "b")),))[1:] == (field, problem)
+
+
+def test_a_field_that_is_joined_is_used_once_and_not_ignored() -> None:
+    with pytest.raises(BadRecipe, match="both 'system' and 'prompt' are mapped to the upload's field 'a'"):
+        FormSettings(fields=(("system", "a"),), joined=(("prompt", ("a", "b")),))
+    with pytest.raises(BadRecipe, match="the upload's field 'b' is ignored and used"):
+        FormSettings(joined=(("prompt", ("a", "b")),), ignore=("b",))
+
+
+def test_a_kind_that_is_mapped_to_another_field_is_that_field_only() -> None:
+    row = json.dumps({"text": "The roof leaks.", "kind": "roof"}).encode()
+    mapped = FormSettings(fields=(("prompt", "text"), ("completion", "kind")))
+    assert parse_lines(row, mapped, ended=True).examples.column("kind").to_pylist() == [""]
+    assert parse_slowly(row, mapped, ended=True).examples.column("kind").to_pylist() == [""]
+
+
 def test_a_field_of_the_upload_is_never_read_twice_into_one_example() -> None:
     for fields in ((("prompt", "completion"),), (("system", "prompt"),)):
         with pytest.raises(BadRecipe, match=r"is mapped to the upload's field '\w+', which is already read as '\w+'"):
@@ -239,8 +282,8 @@ def calls(*after: dict[str, Any], call: Any = CALL) -> dict[str, Any]:
             {"x": 1, "a secret sentence": 2},
             "unknown_schema",
             "",
-            "the row's fields (x) fit none of: messages; conversations; chosen and rejected; prompt and completion; "
-            "instruction and output; text; fields of other names are mapped in the dataset policy",
+            "the row's fields (x and 1 more) fit none of: messages; conversations; chosen and rejected; prompt and "
+            "completion; instruction and output; text; fields of other names are mapped in the dataset policy",
         ),
         ({"prompt": 3, "completion": "b"}, "wrong_type", "prompt", "this should be text, not a number"),
         ({"prompt": "a", "completion": None}, "wrong_type", "completion", "this should be text, not null"),

@@ -70,7 +70,15 @@ def test_the_first_bad_row_is_that_of_the_first_file() -> None:
     made = report(bad_rows((9, "x"), file="z.jsonl"), bad_rows((1, "y"), file="a.jsonl"), uploads=uploads)
     error = refusal(made)
     assert error.where == "z.jsonl, row 9"
-    assert error.what == "x (1 more bad row)"
+    assert error.what == "x (1 more bad row: row 1 of a.jsonl)"
+
+
+def test_bad_rows_of_many_files_are_named_with_their_files() -> None:
+    names = [f"{number}.md" for number in range(9)]
+    uploads = [Upload(name=name, size=1, sha256="", rows=1) for name in names]
+    error = refusal(report(*(bad_rows((1, "x"), file=name) for name in names), uploads=uploads))
+    assert error.where == "0.md, row 1"
+    assert error.what == "x (8 more bad rows: row 1 of 1.md, row 1 of 2.md, row 1 of 3.md, …)"
 
 
 def test_dropped_rows_are_accepted_up_to_the_share_and_not_beyond() -> None:

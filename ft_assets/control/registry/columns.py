@@ -1,0 +1,44 @@
+"""Columns of an upload that fit no form: which there are, and how they can probably be read."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ft_assets.settings.dataset.forms import FormSettings
+from ft_assets.workers.datasets.forms.guess import Guess
+from ft_assets.workers.datasets.forms.guesses import guess_columns, named_columns
+from ft_assets.workers.datasets.forms.nested import nested_advice
+from ft_resources.errors import BadData
+
+_SHOWN = 20
+
+
+class UnknownColumns(BadData):
+    """Rows whose columns fit no form; ``guess`` reads them, None if nothing was found that does."""
+
+    def __init__(self, error: BadData, remedy: str, guess: Guess | None) -> None:
+        self.guess = guess
+        super().__init__(error.what, where=error.where, remedy=remedy)
+
+
+def unknown_columns(error: BadData, rows: Sequence[dict[str, Any]], form: FormSettings) -> BadData:
+    """``error`` of ``rows`` with a remedy that maps their columns, if there is one."""
+    guess = guess_columns(rows, form)
+    if nested := nested_advice(rows, guess):
+        return UnknownColumns(error, nested, None)
+    if guess is None:
+        return error
+    columns = named_columns(rows)
+    instead = ", in place of its form and fields" if form.form != "auto" or form.fields or form.joined else ""
+    read = {*guess.columns, *guess.ignore, form.group_by, form.weight}
+    unread = [name for name in columns if name not in read]
+    left = f"\nThese would not be used: {_listed(unread)}." if unread else ""
+    remedy = (
+        f"The columns are {_listed(columns)}. If this is what they hold, put these lines into dataset.yaml{instead}, "
+        f"and add the file with `--policy dataset.yaml`:\n{guess.lines}{left}"
+    )
+    return UnknownColumns(error, remedy, guess)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
