@@ -85,12 +85,9 @@ class Sending:
             key=key,
         )
         with self._uploaded() as uploads:
-            warnings: list[str] = []
-            if name or base or policy or holdout or Path(dataset).is_file():
-                rows, warnings = uploads.rows([dataset], policy, (), holdout)
-                wish = wish.model_copy(update={"rows": rows})
-            else:
-                wish = wish.model_copy(update={"dataset": dataset})
+            are_rows = bool(name or base or Path(dataset).exists() or "/" in dataset)
+            rows, warnings = uploads.rows([dataset] if are_rows else [], policy, (), holdout)
+            wish = wish.model_copy(update={"rows": rows, "dataset": "" if are_rows else dataset})
             asked: Asked = self._call("submit", wish.model_dump(mode="json"), api.submit)
         return replace(asked, warnings=(*warnings, *asked.warnings))
 

@@ -41,7 +41,7 @@ class RecipeFile(_Sent):
 class Rows(_Sent):
     """Uploaded files, and those that are set aside of them, with their ``dataset.yaml``."""
 
-    files: _FileIds
+    files: _FileIds = ()
     validation: _FileIds = ()
     holdout: _FileIds = ()
     policy: Document | None = None
@@ -75,10 +75,10 @@ class WatchDataset(_Sent):
 
 
 class Submit(_Sent):
-    """A wish as ``submit`` takes it: a dataset version or rows, with a recipe, a recipe's file or a base."""
+    """A wish as ``submit`` takes it: a dataset version or rows with files, and a recipe, a recipe's file or a base."""
 
     dataset: _Key = ""
-    rows: Rows | None = None
+    rows: Rows = Rows()
     recipe: _Key = ""
     file: RecipeFile | None = None
     base: _Key = ""

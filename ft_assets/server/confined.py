@@ -11,9 +11,10 @@ from ft_assets.server.context import Context
 from ft_assets.server.owned import own_dataset, own_line, own_recipe
 from ft_assets.settings.keys import SHARED, RecipeKey
 from ft_resources.errors import NotFound, NotPermitted
+from ft_resources.strict import nearest
 
 _SUBMISSION = re.compile(r"[0-9a-f]{16}")
-_ADDRESS = re.compile(r"(?P<tenant>[a-z0-9-]+)/[a-z_]+/[0-9a-f]{1,64}")
+_ADDRESS = re.compile(r"(?P<tenant>[a-z0-9-]+)/[a-z_]+/[0-9a-z]{1,64}")
 _PLATFORM = "platform"
 
 
@@ -28,14 +29,14 @@ def confined(context: Context, caller: Identity, of: Of, given: Any) -> Any:
         Of.RECIPE: lambda: recipe_key(context, caller, given),
         Of.OWN_RECIPE: lambda: _own_recipe(caller, given),
         Of.LINE: lambda: _line(caller, given),
-        Of.ADAPTER: lambda: _address(caller, given) if "/" in given else _line(caller, given),
+        Of.ADAPTER: lambda: _seen(caller, given) if "/" in given else _line(caller, given),
         Of.TARGET: lambda: _target(context, caller, given),
         Of.ADDRESS: lambda: given and _address(caller, given),
         Of.SEEN: lambda: _seen(caller, given),
         Of.SUBMISSION: lambda: _submission(context, caller, given).id,
         Of.RECORD: lambda: _submission(context, caller, given),
         Of.LOGGED: lambda: _address(caller, given) if "/" in given else _submission(context, caller, given).id,
-        Of.DELETED: lambda: _address(caller, given) if "/" in given else dataset_key(caller, given),
+        Of.DELETED: lambda: _deleted(caller, given),
         Of.TENANT: lambda: caller_s_tenant(caller, given),
         Of.KEY: lambda: _key(context, caller, given),
         Of.ROLE: lambda: _role(caller, given),
@@ -66,7 +67,11 @@ def recipe_key(context: Context, caller: Identity, text: str) -> str:
     own = f"{caller.tenant}.{text}"
     if text.count(".") == 1 and not api.has_recipe(text, store=context.store):
         text = own if api.has_recipe(own, store=context.store) else text
-    return own_recipe(context, caller, text)
+    try:
+        return own_recipe(context, caller, text)
+    except NotFound as error:
+        known = [each.recipe.key for each in api.list_recipes(tenant=caller.tenant, store=context.store)]
+        raise NotFound(f"{error.what}; {nearest(text, known)}", where=error.where, remedy=error.remedy) from None
 
 
 def _own_recipe(caller: Identity, text: str) -> str:
@@ -97,12 +102,19 @@ def _target(context: Context, caller: Identity, text: str) -> str:
         dataset, _, recipe = text.partition("|")
         return f"{dataset_key(caller, dataset)}|{recipe_key(context, caller, recipe)}"
     if "/" in text:
-        return _address(caller, text)
+        return _seen(caller, text)
     if not re.search(r"\.v\d+$", text):
         return _line(caller, text)
     if text.count(".") == 1 and api.has_recipe(text, store=context.store):
         return text
     return dataset_key(caller, text)
+
+
+def _deleted(caller: Identity, text: str) -> str:
+    if text == caller.tenant:
+        # For the function to say how a tenant is deleted.
+        return text
+    return _address(caller, text) if "/" in text else dataset_key(caller, text)
 
 
 def _submission(context: Context, caller: Identity, text: str) -> Submission:

@@ -169,12 +169,11 @@ def submit(asked: Submit, context: Ctx, caller: Member) -> Response:
         wish["recipe"] = laid.recipe(asked.file) if asked.file else asked.recipe
         if asked.recipe:
             wish["recipe"] = recipe_key(context, caller, asked.recipe)
-        if asked.rows is None:
-            return {**wish, "dataset": dataset_key(caller, asked.dataset)}
         rows = laid.rows(asked.rows)
         files, policy, holdout = rows["source"], rows["policy"], rows["holdout"]
         if not files:
-            raise UserError("no file was sent", where="rows", remedy="Name a file of rows, or a dataset version.")
+            # Whatever belongs to rows is refused beside a version.
+            return {**wish, "dataset": dataset_key(caller, asked.dataset), "policy": policy, "holdout": holdout}
         source = files[0] if len(files) == 1 else laid.folder / "source"
         name = dataset_name(caller, asked.name)
         if asked.base and not name:

@@ -3,11 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import dagster as dg
 import pytest
+from fastapi import FastAPI
 from typer.testing import CliRunner, Result
 
 from ft_assets import api
 from ft_assets.cli.main import app
+from ft_assets.graph.orchestrator import Dagster
+from ft_assets.server.app import api_app
 from ft_resources import store_marker
 from tests.cli.conftest import ft as ft
 from tests.cli.conftest import instance as instance
@@ -15,11 +19,16 @@ from tests.cli.conftest import made as made
 from tests.cli.conftest import made_later as made_later
 from tests.cli.conftest import pair as pair
 from tests.cli.conftest import project as project
+from tests.e2e.project import Project
 from tests.server.conftest import access as access
-from tests.server.conftest import served as served
 from tests.server.conftest import url as url
 
 Far = Callable[..., Result]
+
+
+@pytest.fixture
+def served(project: Project, access: api.Access, instance: dg.DagsterInstance) -> FastAPI:
+    return api_app(project.store, access, orchestrator=Dagster(instance))
 
 
 @pytest.fixture

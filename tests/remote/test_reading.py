@@ -1,6 +1,5 @@
 """What is read at a server looks as it does beside the store."""
 
-from collections.abc import Callable
 
 import pytest
 

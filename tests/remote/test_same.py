@@ -1,0 +1,51 @@
+"""Commands do at a server what they do beside the store: the very tests of the command line, with another ``ft``."""
+
+import pytest
+
+from tests.cli import test_nouns, test_pauses, test_results, test_review, test_submissions
+from tests.cli.test_review import held as held
+from tests.cli.test_submissions import asked as asked
+from tests.remote.conftest import Far
+
+pytestmark = pytest.mark.dagster
+
+
+@pytest.fixture
+def ft(far: Far) -> Far:
+    return far
+
+
+test_adding_twice = test_nouns.test_adding_the_same_file_twice_gives_the_same_version
+test_a_policy = test_nouns.test_a_policy_is_part_of_the_version
+test_unused_fields = test_nouns.test_a_field_that_is_not_used_is_told_and_thumbs_down_are_refused
+test_curation = test_nouns.test_a_version_is_curated_without_a_recipe_and_compared_with_another
+test_near_rows = test_nouns.test_the_rows_nearest_to_a_text_are_shown_with_their_similarity
+test_a_misspelt_key = test_nouns.test_a_misspelt_recipe_key_is_exit_code_2_with_a_hint
+test_a_held_run = test_review.test_a_foreground_run_of_a_held_dataset_ends_with_how_to_go_on
+test_a_held_status = test_review.test_the_status_says_held_and_why
+test_what_is_not_approved = test_review.test_what_cannot_be_approved_is_a_mistake_with_a_remedy
+test_the_list = test_review.test_the_list_shows_how_each_version_of_a_dataset_stands
+test_a_report = test_review.test_the_report_is_summed_up_with_numbers_reasons_and_the_page
+test_submitting_twice = test_submissions.test_submitting_twice_is_one_submission_for_the_sensor
+test_ended_submissions = test_submissions.test_status_shows_what_became_of_ended_submissions
+test_an_unknown_submission = test_submissions.test_an_unknown_submission_is_a_users_mistake
+test_logs = test_submissions.test_logs_are_found_by_submission_and_by_address
+test_cancel = test_submissions.test_cancel_records_the_end_and_stops_the_work
+test_what_is_not_cancelled = test_submissions.test_what_has_ended_cannot_be_cancelled
+test_the_view = test_submissions.test_the_view_shows_each_stage
+test_an_estimate = test_submissions.test_an_estimate_says_what_it_stands_on
+test_holdout_rows = test_submissions.test_holdout_rows_given_with_a_submission_are_part_of_the_version_that_its_file_becomes
+test_a_taken_key = (
+    test_submissions.test_a_key_for_another_pair_is_a_mistake_that_says_what_it_was_given_to_and_records_nothing
+)
+test_a_pause = test_pauses.test_a_pause_stops_the_work_and_leaves_the_submission_open_until_it_is_resumed
+test_what_is_not_paused = test_pauses.test_what_has_ended_cannot_be_paused_or_resumed
+test_a_paused_cancel = test_pauses.test_a_paused_submission_can_be_cancelled
+test_a_download = test_results.test_an_adapter_is_downloaded_whole
+test_a_base = test_results.test_the_base_of_an_adapter_is_copied_for_serving
+test_a_taken_folder = test_results.test_a_download_never_overwrites
+test_a_damaged_adapter = test_results.test_a_damaged_adapter_is_not_downloaded_at_all
+test_what_is_no_adapter = test_results.test_only_adapters_are_downloaded_and_unknown_lines_are_named
+test_short_addresses = test_results.test_an_address_that_begins_like_none_or_several_is_refused
+test_lineage = test_results.test_lineage_reaches_the_uploaded_bytes
+test_lineage_and_verify = test_results.test_lineage_and_verify_take_what_people_call_things_and_say_it_again
