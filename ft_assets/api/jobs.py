@@ -13,6 +13,7 @@ from ft_assets.api.datasets import add_dataset
 from ft_assets.api.defaults import Orchestrator, store_or_default
 from ft_assets.api.files import fetch_file
 from ft_assets.api.finetunes import submit
+from ft_assets.api.job_remedies import remedy_for_job
 from ft_assets.api.stopping import cancel, pause, resume
 from ft_assets.api.submissions import standing, works
 from ft_assets.control.jobs.create import create_job as record_job
@@ -297,7 +298,7 @@ def recipe_of(store: Store, job: Job, tenants: TenantsFile, models: ModelsFile) 
         # What is in it may change: then equal jobs have other recipes.
         locked = lock_folder(beside / base.path.expanduser(), where, template_given=True).source
     recipe = recipe_of_job(job, model, locked)
-    return register_read(store, recipe, where, actor=job.actor, tenants=tenants, beside=beside).key
+    return register_read(store, recipe, where, actor=job.actor, tenants=tenants, beside=beside, of_model=job.model).key
 
 
 def dataset_of(store: Store, job: Job, tenants: TenantsFile, orchestrator: Orchestrator | None = None) -> str:
@@ -325,8 +326,8 @@ def dataset_of(store: Store, job: Job, tenants: TenantsFile, orchestrator: Orche
 def _wrong(error: UserError, param: str) -> SettledJob:
     where = f"{error.where}: " if error.where and error.where not in _PARAMS else ""
     said = f"{where}{error.what}"
-    if error.remedy:
-        said = f"{said.rstrip('.')}. {error.remedy}"
+    if remedy := remedy_for_job(error):
+        said = f"{said.rstrip('.')}. {remedy}"
     return SettledJob(error=said, param=param, at=time.time())
 
 

@@ -25,7 +25,8 @@ from ft_resources.strict import nearest, parse_strict
 class StoredRecipe:
     """A registered recipe: its content, the digest of recipe and base, and the base's lock.
 
-    ``trials`` are those of a sweep, in its order; ``trial`` names the sweep if this recipe is a trial.
+    ``trials`` are those of a sweep, in its order; ``trial`` names the sweep if this recipe is a trial. ``of_model`` is
+    the model of the catalogue for which a job had it registered; "" where a person did.
     """
 
     recipe: Recipe
@@ -33,6 +34,7 @@ class StoredRecipe:
     lock: BaseLock
     trials: tuple[Trial, ...] = ()
     trial: TrialOf | None = None
+    of_model: str = ""
 
 
 def get_recipe(store: Store, key: str) -> StoredRecipe:
@@ -72,6 +74,7 @@ def _parsed(path: str, data: bytes) -> StoredRecipe:
             lock=BaseLock.model_validate(record["lock"]),
             trials=tuple(Trial.model_validate(trial) for trial in record.get("trials", ())),
             trial=TrialOf.model_validate(record["trial"]) if "trial" in record else None,
+            of_model=record.get("of_model", ""),
         )
     except (KeyError, TypeError, ValueError, RecursionError, BadRecipe) as error:
         raise _corrupt("cannot be read", path) from error

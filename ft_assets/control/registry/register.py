@@ -104,8 +104,10 @@ def register_read(
     before: Callable[[StoredRecipe], None] | None = None,
     at_stage: AtStage | None = None,
     beside: Path,
+    of_model: str = "",
 ) -> RegisteredRecipe:
-    """``register_recipe`` for a recipe that was read from ``where``; a base's folder is relative to ``beside``."""
+    """``register_recipe`` for a recipe that was read from ``where``; a base's folder is relative to ``beside``.
+    ``of_model`` is the model of the catalogue for which a job has it registered."""
     if owner := recipe.recipe_key.tenant:
         tenants.require_tenant(owner)
     reference = recipe.base_reference
@@ -153,18 +155,20 @@ def register_read(
         facts = {"chat_template": own_template(folder) is not None}
         publish_upload(Artifacts(store), address, files, lock.digest, facts=facts, actor=actor)
         lock = lock.model_copy(update={"upload": str(address)})
-    registered = register_locked(store, recipe, lock, actor=actor, where=where)
+    registered = register_locked(store, recipe, lock, actor=actor, where=where, of_model=of_model)
     return replace(registered, notes=(note,) if note else ())
 
 
-def register_locked(store: Store, recipe: Recipe, lock: BaseLock, *, actor: str, where: str = "") -> RegisteredRecipe:
+def register_locked(
+    store: Store, recipe: Recipe, lock: BaseLock, *, actor: str, where: str = "", of_model: str = ""
+) -> RegisteredRecipe:
     """Take the name for a recipe whose base is locked and, if it is a folder, uploaded.
 
     The loser of a race gets the winner's record if the content is the same, otherwise BadRecipe.
     """
     trials = _plan_trials(store, recipe, where)
     extra = {"trials": [trial.model_dump(mode="json") for trial in trials]} if trials else {}
-    created = _create(store, recipe, lock, extra, actor)
+    created = _create(store, recipe, lock, extra, actor, of_model)
     stored = get_recipe(store, recipe.key)
     if not created:
         _require_same(recipe, stored, where)
@@ -172,7 +176,9 @@ def register_locked(store: Store, recipe: Recipe, lock: BaseLock, *, actor: str,
     return _registered(stored, created=created)
 
 
-def _create(store: Store, recipe: Recipe, lock: BaseLock, extra: dict[str, Any], actor: str) -> bool:
+def _create(
+    store: Store, recipe: Recipe, lock: BaseLock, extra: dict[str, Any], actor: str, of_model: str = ""
+) -> bool:
     """Write the record, with ``extra`` about sweeps, unless one exists."""
     content, locked = recipe.model_dump(mode="json"), lock.model_dump(mode="json")
     record = {
@@ -182,6 +188,7 @@ def _create(store: Store, recipe: Recipe, lock: BaseLock, extra: dict[str, Any],
         "digest": record_digest(content, locked, extra),
         "actor": actor,
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        **({"of_model": of_model} if of_model else {}),
         **extra,
     }
     return RECIPE.create(store, recipe.key, record)

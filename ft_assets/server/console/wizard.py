@@ -1,6 +1,5 @@
 """A new job in steps: rows and base, method, recipe, estimate, start. What was chosen travels in the forms."""
 
-import re
 import secrets
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -20,8 +19,6 @@ from ft_resources.errors import NotFound, UserError
 
 router = APIRouter(prefix="/new")
 _FILES = 100
-# The name of a recipe that a job got of its model: nobody registered it to be used again.
-_OF_A_JOB = re.compile(r"-(sft|dpo)-[0-9a-f]{8}\.v1")
 # What a model of the catalogue can be asked for by jobs; other methods need a recipe.
 _OF_MODELS = {"sft": "supervised", "dpo": "dpo"}
 _NUMBERS = ("n_epochs", "batch_size", "learning_rate_multiplier", "beta")
@@ -127,11 +124,11 @@ def _number(name: str, text: str) -> int | float:
 
 
 def _recipes(context: Context, person: Person) -> list[Chosen]:
-    found = (each.recipe for each in api.list_recipes(tenant=person.identity.tenant, store=context.store))
+    """Those that a person registered: what a job got of its model is no choice beside the model."""
+    found = api.list_recipes(tenant=person.identity.tenant, store=context.store)
     return [
         Chosen(key=each.key, method=each.method, base=each.base, description=each.description)
-        for each in found
-        if not _OF_A_JOB.search(each.key)
+        for each in (stored.recipe for stored in found if not stored.of_model)
     ]
 
 

@@ -1,6 +1,7 @@
 """The pages: who may what, what another tenant's is answered, empty states, and errors as pages."""
 
 import re
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -188,6 +189,24 @@ def test_the_estimate_stands_before_anything_runs_and_wrong_numbers_are_told(wor
         answer = person.send("new/estimate", **{**sent, field: value})
         assert answer.status_code in (400, 404), field
         assert said.lower() in answer.text.lower(), answer.text
+
+
+def test_the_wizard_offers_what_a_person_registered_and_not_what_jobs_got_of_their_model(world: World) -> None:
+    person = world.person("chooser")
+    file = person.upload(world.project.dataset(rows=180, name="chooser.jsonl"))
+    own = "chooser.tiny-sft-0123abcd.v1"
+    job = person.start(file, "colours")
+    state = api.job_state("chooser", job.removeprefix("ftjob-"), store=world.project.store)
+    assert state.settled is not None
+    made = state.settled.recipe
+    (stored,) = api.list_recipes(tenant="chooser", store=world.project.store)
+    assert (stored.recipe.key, stored.of_model) == (made, "tiny")
+    # Its name is as those of jobs' recipes, and a person gave it.
+    registered = api.register_recipe(world.project.recipe(own), store=world.project.store, actor="ann")
+    base = quote(api.get_recipe(registered.key, store=world.project.store).recipe.base)
+    offered = "".join(person.get(f"new?file={file}&base={each}&method=sft").text for each in ("tiny", base))
+    assert own in offered
+    assert made not in offered
 
 
 def test_a_held_dataset_is_approved_with_a_reason_by_a_promoter(world: World) -> None:
