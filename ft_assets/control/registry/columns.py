@@ -20,14 +20,21 @@ class UnknownColumns(BadData):
         super().__init__(error.what, where=error.where, remedy=remedy)
 
 
-def unknown_columns(error: BadData, rows: Sequence[dict[str, Any]], form: FormSettings) -> BadData:
-    """``error`` of ``rows`` with a remedy that maps their columns, if there is one."""
+def unknown_columns(error: BadData, rows: Sequence[dict[str, Any]], form: FormSettings, *, unfit: bool) -> BadData:
+    """``error`` of ``rows`` with a remedy that maps their columns, if there is one; ``unfit``: whether their fields fit
+    no form, or only turns and labels are spelt as no form has them."""
     guess = guess_columns(rows, form)
     if nested := nested_advice(rows, guess):
         return UnknownColumns(error, nested, None)
-    if guess is None:
-        return error
     columns = named_columns(rows)
+    if guess is None:
+        if not columns or not unfit:
+            return error
+        remedy = (
+            f"The columns are {_listed(columns)}. Say in dataset.yaml which of them holds what, such as fields: "
+            "{prompt: …, completion: …}, and add the file with `--policy dataset.yaml`."
+        )
+        return UnknownColumns(error, remedy, None)
     instead = ", in place of its form and fields" if form.form != "auto" or form.fields or form.joined else ""
     read = {*guess.columns, *guess.ignore, form.group_by, form.weight}
     unread = [name for name in columns if name not in read]

@@ -93,7 +93,7 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> Checked:
         # Where only some rows have such fields, a mapping would lose the others.
         unfit = reading.bad[_UNKNOWN] + reading.bad[_WRONG]
         if unknown and 2 * unfit > reading.rows:
-            raise unknown_columns(error, unknown, form) from None
+            raise unknown_columns(error, unknown, form, unfit=bool(reading.bad[_UNKNOWN])) from None
         raise
     require_other_kind(form, reading.forms)
     warnings = (*meanings.warnings(), *kinds.warnings(form), *pictures(report))
@@ -123,7 +123,7 @@ def _more_pieces(policy: DatasetPolicy, characters: int) -> str:
     if wanted >= MIN_CHUNK:
         return (
             f"Cut the text into smaller pieces: text.chunk_characters in dataset.yaml is {now:,}, and {wanted:,} would "
-            f"make about {2 * MIN_EXAMPLES}. Or add text."
+            f"make about {2 * MIN_EXAMPLES}. More text helps, too."
         )
     return (
         f"Add text: there are {characters:,} characters, and {MIN_EXAMPLES} pieces need at least "

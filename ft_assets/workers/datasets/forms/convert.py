@@ -119,7 +119,7 @@ def _unknown(row: dict[str, Any], settings: FormSettings, present: set[str]) -> 
     """The fields that the row has and should have, with a hint if a field name is nearly right."""
     if "text" in present:
         others = ", ".join(sorted(present - {"text"}))
-        return f"the row has text beside {others}: name the form, and map its fields, in the dataset policy"
+        return f"the row has text beside {others}, so its form cannot be told"
     wanted = sorted({settings.source(name) for form in GUESSED.values() for name in form.needs})
     names = [key for key in row if NAME.fullmatch(key)][:_SHOWN]
     for name in names:
@@ -132,7 +132,7 @@ def _unknown(row: dict[str, Any], settings: FormSettings, present: set[str]) -> 
     more = f" and {len(row) - len(names)} more" if len(row) > len(names) else ""
     has = ", ".join(names) + more if names else "none that can be shown"
     forms = "; ".join(" and ".join(settings.source(one) for one in form.needs) for form in GUESSED.values())
-    return f"the row's fields ({has}) fit none of: {forms}; fields of other names are mapped in the dataset policy"
+    return f"the row's fields ({has}) fit none of: {forms}"
 
 
 def read_messages(value: dict[str, Any], result: Converted, texts: TextReader) -> None:

@@ -146,10 +146,10 @@ def _candidates(columns: _Columns) -> Iterable[_Spelt]:
             if system:
                 yield "system/messages", fields, turns, None
             yield "messages", {"messages": conversation}, turns, None
-    for form, fields in _texts(columns):
+    for form, mapped in _texts(columns):
         if judged and form == "prompt/completion":
-            yield "unpaired_preference", {**fields, "label": label}, None, labels
-        yield form, fields, None, None
+            yield "unpaired_preference", {**mapped, "label": label}, None, labels
+        yield form, mapped, None, None
 
 
 def _pairs(columns: _Columns) -> Iterable[_Fields]:

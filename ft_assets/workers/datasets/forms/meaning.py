@@ -151,7 +151,7 @@ class Meanings:
     def _ignore(self, *names: str) -> str:
         settings = self._settings
         ignore = (*settings.ignore, *names)
-        fields = {**dict(settings.fields), **dict(settings.joined)}
+        fields: dict[str, str | tuple[str, ...]] = {**dict(settings.fields), **dict(settings.joined)}
         return Guess(form=settings.form, fields=fields, ignore=ignore, turns=settings.turns).lines
 
     def _use(self, name: str, sample: Sequence[dict[str, Any]]) -> Guess | None:

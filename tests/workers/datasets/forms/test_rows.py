@@ -276,14 +276,14 @@ def calls(*after: dict[str, Any], call: Any = CALL) -> dict[str, Any]:
             {"text": "a", "instruction": "b"},
             "unknown_schema",
             "",
-            "the row has text beside instruction: name the form, and map its fields, in the dataset policy",
+            "the row has text beside instruction, so its form cannot be told",
         ),
         (
             {"x": 1, "a secret sentence": 2},
             "unknown_schema",
             "",
             "the row's fields (x and 1 more) fit none of: messages; conversations; chosen and rejected; prompt and "
-            "completion; instruction and output; text; fields of other names are mapped in the dataset policy",
+            "completion; instruction and output; text",
         ),
         ({"prompt": 3, "completion": "b"}, "wrong_type", "prompt", "this should be text, not a number"),
         ({"prompt": "a", "completion": None}, "wrong_type", "completion", "this should be text, not null"),
