@@ -4,6 +4,7 @@ A status reads the same manifests and names for each of its works, and a page of
 """
 
 from collections.abc import Callable, Iterator
+from threading import Lock
 from typing import Any
 
 from ft_resources.store import Entry, Store
@@ -16,6 +17,8 @@ class Glance(Store):
     def __init__(self, store: Store) -> None:
         self.__dict__.update(store.__dict__)
         self._seen: dict[tuple[str, str], Any] = {}
+        self._looking: dict[tuple[str, str], Lock] = {}
+        self._lock = Lock()
 
     def get(self, path: str) -> bytes:
         found: bytes | None = self._once("get", path, lambda: _found(super(Glance, self).get, path))
@@ -40,10 +43,13 @@ class Glance(Store):
         return iter(known)
 
     def _once(self, what: str, path: str, look: Callable[[], Any]) -> Any:
-        # Two threads may look at the same time, and see the same or what is newer.
-        if (what, path) not in self._seen:
-            self._seen[what, path] = look()
-        return self._seen[what, path]
+        with self._lock:
+            looking = self._looking.setdefault((what, path), Lock())
+        # The other readers of a page wait for the one that looks.
+        with looking:
+            if (what, path) not in self._seen:
+                self._seen[what, path] = look()
+            return self._seen[what, path]
 
 
 def _found(get: Callable[[str], bytes], path: str) -> bytes | None:
