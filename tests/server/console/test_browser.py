@@ -4,9 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
+from ft_assets import api
+from ft_assets.api import sign_in
+from ft_assets.control.lines.proposals import propose
 from tests.server.console.browsing import WIDTHS, Browser
 from tests.server.console.world import World
+from tests.server.identity_provider import CLIENT, SECRET, identity_provider
 from tests.workers.datasets.reporting.browser import chromium, has_chromium, too_wide
 
 pytestmark = [
@@ -151,6 +156,9 @@ def furnished(world: World) -> dict[str, str]:
     line = "furnished.done." + training.submission.recipe.split(".")[-2]
     sent = person.send(f"lines/{line}/promote", adapter=str(adapter.address), stage="dev", reason="a look at it")
     assert sent.status_code == 303, sent.text
+    # It waits for a second person too.
+    (decided,) = api.show_line(line, store=world.project.store).records
+    propose(world.project.store, decided, made_by="", waive_incumbent=False)
     other = person.upload(world.project.dataset(rows=220, name="other.jsonl"))
     under_way = person.start(other, "under-way")
     at_work = world.training(under_way, "furnished")
@@ -174,7 +182,7 @@ def furnished(world: World) -> dict[str, str]:
         "files": "files",
         "base": f"new?file={other}",
         "method": f"new?file={other}&base=tiny",
-        "recipe": f"new?file={other}&base=tiny&method=dpo",
+        "recipe": f"new?file={other}&base=tiny&method=sft",
         "datasets": "datasets",
         "dataset": "datasets/furnished.done.v1",
         "dataset held": "datasets/furnished.held.v1",
@@ -203,4 +211,55 @@ def test_every_page_is_accessible_and_fits(
     for name, path in furnished.items():
         browser.open(path)
         wrong[name] = browser.violations() + too_wide(browser.driver, width)
+    assert {name: found for name, found in wrong.items() if found} == {}
+
+
+@pytest.fixture
+def two_tenants(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A provider that signs somebody in who belongs to two tenants."""
+    sign_in._provider.cache_clear()
+    monkeypatch.setenv("FT_PUBLIC_URL", world.url)
+    monkeypatch.setenv("FT_OIDC_CLIENT_SECRET", SECRET)
+    file = world.project.folder / "tenants.yaml"
+    before = file.read_text()
+    with identity_provider() as provider:
+        provider.claims = {"sub": "7", "email": "ann@acme.test", "email_verified": True, "groups": ["a", "f"]}
+        members = [{"group": "a", "tenant": "acme"}, {"group": "f", "tenant": "furnished"}]
+        section = {"client_id": CLIENT, "name": "Example Ltd", "members": members, "issuer": provider.url}
+        file.write_text(yaml.safe_dump({"sign_in": section}))
+        yield
+    file.write_text(before)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("window", WIDTHS)
+def test_every_page_that_answers_a_form_is_accessible_and_fits(
+    world: World, browser: Browser, furnished: dict[str, str], two_tenants: None, window: str, dark: bool
+) -> None:
+    width = WIDTHS[window]
+    browser.looks(width=width, dark=dark)
+    browser.driver.delete_all_cookies()
+    wrong = {}
+
+    def look(name: str) -> None:
+        wrong[name] = browser.violations() + too_wide(browser.driver, width)
+
+    browser.open("sign-in")
+    browser.press("Sign in with Example Ltd")
+    browser.sees("For whom do you work now?")
+    look("choose a tenant")
+    browser.press("furnished")
+    browser.sees("Jobs")
+    browser.sign_in(world.key("furnished", "admin"))
+    browser.open("keys")
+    browser.type("#name", "a script at night")
+    browser.press("Make the key")
+    browser.sees("The key a script at night is made")
+    look("new key")
+    browser.open(furnished["recipe"])
+    browser.type("#name", "estimated")
+    browser.press("Next: estimate")
+    browser.sees("Nothing runs yet")
+    browser.find("summary").click()
+    look("estimate")
     assert {name: found for name, found in wrong.items() if found} == {}
