@@ -38,4 +38,4 @@ def _renamed(guess: Guess) -> str:
         else f"{' and '.join(map(repr, source))} together are {field}"
         for field, source in guess.fields.items()
     ]
-    return f"Give the columns the names that a job reads, and upload that file: {', '.join(changes)}, if that is so."
+    return f"Give the columns the names that a job reads, and upload that file: {', '.join(changes)}."

@@ -4,7 +4,7 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ from ft_assets.api.datasets import add_dataset
 from ft_assets.api.defaults import Orchestrator, store_or_default
 from ft_assets.api.files import fetch_file
 from ft_assets.api.finetunes import submit
-from ft_assets.api.job_remedies import remedy_for_job
+from ft_assets.api.job_remedies import remedy_for_job, without_policy
 from ft_assets.api.stopping import cancel, pause, resume
 from ft_assets.api.submissions import standing, works
 from ft_assets.control.jobs.create import create_job as record_job
@@ -216,10 +216,15 @@ def job_state(tenant: str, job_id: str, *, store: Store | None = None, launcher:
     submission = _submission(store, tenant, settled)
     outcome = find_outcome(store, submission)
     if outcome is not None:
-        found = JobState(job=job, settled=settled, status=status_of(store, submission), outcome=outcome)
+        found = JobState(job=job, settled=settled, status=_for_job(status_of(store, submission)), outcome=outcome)
         return _ENDED.keep(store, path, found)
     # The launcher may know why it waits.
-    return JobState(job=job, settled=settled, status=standing(submission, store=store, launcher=launcher))
+    status = standing(submission, store=store, launcher=launcher)
+    return JobState(job=job, settled=settled, status=_for_job(status))
+
+
+def _for_job(status: Status) -> Status:
+    return replace(status, remedy=without_policy(status.remedy))
 
 
 def job_ids(tenant: str, *, after: str = "", store: Store | None = None) -> Iterator[str]:
