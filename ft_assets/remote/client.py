@@ -2,10 +2,10 @@
 
 import inspect
 import json
-import time
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 from ft_assets import api
@@ -78,7 +78,7 @@ class Remote:
         outcome = orchestrator.watch(asked.submission, partial(self._ended, asked.submission))
         return FineTuned(submission=asked.submission, outcome=outcome, estimate=asked.estimate)
 
-    def end_interrupted(self, submission: Submission) -> SubmissionOutcome:
+    def end_interrupted(self, submission: Submission, **_: Any) -> SubmissionOutcome:
         """Cancel what nobody waits for any more, unless it has ended."""
         if self.outcome(submission.id) is None:
             self.cancel(submission.id)
@@ -121,7 +121,7 @@ class Remote:
             if standing.state == "held":
                 raise HeldForReview(submission.dataset, self._reasons(submission.dataset) or [standing.detail])
             self.require_not_paused(submission)
-            time.sleep(POLL_S)
+            sleep(POLL_S)
 
     def _reasons(self, dataset: str) -> list[str]:
         try:

@@ -45,9 +45,9 @@ def key(access: api.Access) -> Callable[..., str]:
 def far_as(url: str, key: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Far]:
     """Makes what calls ``ft`` at the server, as the holder of a key of its own. It cannot open a store."""
 
-    def make(tenant: str = "acme", role: api.Role = "admin") -> Far:
+    def make(tenant: str = "acme", role: api.Role = "admin", name: str = "bea") -> Far:
         own = {"FT_STORE": None, "FT_STATE": None, "XDG_CONFIG_HOME": str(tmp_path / "config")}
-        settings = {**own, "FT_SERVER": url.removesuffix("/v1"), "FT_API_KEY": key(tenant, role)}
+        settings = {**own, "FT_SERVER": url.removesuffix("/v1"), "FT_API_KEY": key(tenant, role, name)}
 
         def call(*arguments: object) -> Result:
             with monkeypatch.context() as patched:

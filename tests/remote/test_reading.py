@@ -1,6 +1,5 @@
 """What is read at a server looks as it does beside the store."""
 
-
 import pytest
 
 from ft_resources.artifacts import Artifact

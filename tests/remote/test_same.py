@@ -34,7 +34,9 @@ test_cancel = test_submissions.test_cancel_records_the_end_and_stops_the_work
 test_what_is_not_cancelled = test_submissions.test_what_has_ended_cannot_be_cancelled
 test_the_view = test_submissions.test_the_view_shows_each_stage
 test_an_estimate = test_submissions.test_an_estimate_says_what_it_stands_on
-test_holdout_rows = test_submissions.test_holdout_rows_given_with_a_submission_are_part_of_the_version_that_its_file_becomes
+test_holdout_rows = (
+    test_submissions.test_holdout_rows_given_with_a_submission_are_part_of_the_version_that_its_file_becomes
+)
 test_a_taken_key = (
     test_submissions.test_a_key_for_another_pair_is_a_mistake_that_says_what_it_was_given_to_and_records_nothing
 )

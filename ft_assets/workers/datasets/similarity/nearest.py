@@ -15,7 +15,7 @@ from ft_assets.workers.datasets.forms.content_keys import flat_texts
 from ft_assets.workers.datasets.forms.reasons import RowProblem
 from ft_assets.workers.datasets.forms.texts import clean
 from ft_assets.workers.datasets.looks import NearRow
-from ft_assets.workers.datasets.similarity.fold_kernel import bare_texts
+from ft_assets.workers.datasets.similarity.folded import bare_texts
 from ft_assets.workers.datasets.similarity.hashing import PERMUTATIONS, SHINGLE
 from ft_assets.workers.datasets.similarity.minhash import SCHEME, SEED, signatures
 from ft_resources.errors import UserError

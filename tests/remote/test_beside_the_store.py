@@ -1,0 +1,75 @@
+"""Commands on the store itself say so where commands go to a server; another tenant's things are not there."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import DATASET
+from tests.remote.conftest import Far
+
+pytestmark = pytest.mark.dagster
+
+COMMANDS = [
+    ("ui",),
+    ("serve",),
+    ("demo",),
+    ("doctor",),
+    ("rebuild",),
+    ("collect",),
+    ("erase", "acme", "--reason", "x"),
+    ("refund", "acme", "attempt", "--reason", "x"),
+    ("cluster", "policy", "acme"),
+    ("cluster", "manifests"),
+    ("suite", "add", ".", "--key", "own.v1"),
+    ("suite", "install", "general"),
+    ("dataset", "classifier", "add", ".", "own.v1"),
+    ("dataset", "encoder", "add", ".", "own.v1"),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_what_works_on_the_store_itself_says_so_in_one_error(command: tuple[str, ...], far: Far) -> None:
+    refused = far(*command)
+    assert refused.exit_code == 2, refused.exception
+    said = refused.stderr.splitlines()
+    assert len(said) == 3, said
+    assert " beside the store only, and commands go to http://127.0.0.1:" in said[0]
+    assert said[2] == "  what to do: Call it where FT_STORE is set, or after: ft logout"
+    assert refused.stdout == ""
+
+
+def test_all_of_a_store_is_not_verified_at_a_server(far: Far) -> None:
+    refused = far("verify", "--all")
+    assert (refused.exit_code, "more than one tenant" in refused.stderr) == (2, True)
+
+
+def test_another_tenants_things_are_answered_as_what_is_not_there(
+    far_as: Callable[..., Far], pair: tuple[str, str], tmp_path: Path
+) -> None:
+    globex = far_as("globex")
+    for command in (
+        ("dataset", "report", "{}.colours.v1"),
+        ("dataset", "near", "{}.colours.v1", "--text", "thing"),
+        ("dataset", "diff", "{}.colours.v1", "{}.colours.v1"),
+        ("estimate", "{}.colours.v1", "tiny.v1"),
+        ("submit", "{}.colours.v1", "tiny.v1"),
+        ("gate", "show", "{}.colours.v1", "tiny.v1"),
+        ("lineage", "{}.colours.v1"),
+        ("lineage", "{}/dataset/0123"),
+        ("lineage", "{}.colours.tiny"),
+        ("verify", "{}.colours.v1|tiny.v1"),
+        ("line", "{}.colours.tiny"),
+        ("adapter", "download", "{}/adapter/0123", str(tmp_path / "home")),
+        ("ledger", "{}.colours.v1", "tiny.v1"),
+        ("recipe", "show", "{}.own.v1"),
+        ("delete", "{}.colours.v1", "--reason", "x"),
+    ):
+        said = set()
+        for tenant in ("acme", "nobody"):
+            answer = globex(*(word.replace("{}", tenant) for word in command))
+            said.add((answer.exit_code, answer.output.replace(tenant, "TENANT")))
+        assert len(said) == 1, command
+        assert said.pop()[0] == 2, command
+    assert globex("dataset", "list").stdout == ""
+    assert DATASET not in globex("status").output

@@ -1,0 +1,117 @@
+"""Decisions at a server: recorded in the name of the key's holder, by those whose role allows them."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from ft_assets import api
+from ft_assets.control.lines.lines import read_line
+from ft_resources.artifacts import Artifact
+from tests.cli.conftest import RECIPE
+from tests.cli.test_lines import adapters as adapters
+from tests.control.lines.promotable import LINE
+from tests.e2e.project import Project
+from tests.remote.conftest import Far
+
+pytestmark = pytest.mark.dagster
+FarAs = Callable[..., Far]
+
+
+def test_a_line_goes_to_production_and_back_in_the_name_of_the_keys_holder(
+    far: Far, adapters: list[Artifact], project: Project
+) -> None:
+    first, second = (str(adapter.address) for adapter in adapters)
+    assert far("promote", first[:30], "--to", "staging", "--reason", "try it").stdout == f"{LINE} staging {first}\n"
+    assert far("promote", first, "--to", "production", "--reason", "good").exit_code == 0
+    assert "it is in that stage already" in far("promote", first, "--to", "production", "--reason", "good").stderr
+    assert far("promote", second, "--to", "production", "--reason", "better").exit_code == 0
+    back = far("rollback", LINE, "--reason", "worse after all")
+    assert back.stdout == f"{LINE} production {first}\n"
+    assert {record.actor.split(" (key ")[0] for record in read_line(project.store, LINE).records} == {"bea"}
+    assert json.loads(far("line", LINE, "--json").stdout)["production"] == first
+    refused = far("promote", LINE, "--to", "heaven", "--reason", "x")
+    assert (refused.exit_code, refused.stderr) == (
+        2,
+        "Error: 'heaven' is not a stage\n  where: stage\n"
+        "  what to do: Use dev, staging, production, deprecated, archived.\n",
+    )
+
+
+def test_a_second_person_approves_or_declines_at_the_server(
+    far_as: FarAs, adapters: list[Artifact], project: Project, access: api.Access
+) -> None:
+    with (project.folder / "tenants.yaml").open("a") as file:
+        file.write("production_second_person: true\n")
+    bea, zoe = far_as(), far_as(name="zoe")
+    first = str(adapters[0].address)
+    waits = bea("promote", first, "--to", "production", "--reason", "good")
+    assert waits.exit_code == 0, waits.stderr
+    assert waits.stdout.startswith(f"{LINE} proposal ")
+    assert "it waits: production of acme.things.tiny needs a second person" in waits.stderr
+    assert "waits for approval" in bea("line", LINE).stderr
+    assert bea("approve", LINE, "--note", "good").exit_code == 2
+    assert zoe("approve", LINE, "--note", "good").stdout == f"{LINE} production {first}\n"
+    bea("promote", str(adapters[1].address), "--to", "production", "--reason", "better")
+    assert bea("decline", LINE, "--reason", "no").stdout.endswith(" withdrawn\n")
+
+
+def test_what_is_deleted_at_the_server_comes_back(far: Far, adapters: list[Artifact]) -> None:
+    first = str(adapters[0].address)
+    far("promote", first, "--to", "production", "--reason", "good")
+    result = far("delete", "acme.things.v1", first, "--reason", "contract ended")
+    assert result.exit_code == 0, result.stderr
+    assert "dataset acme.things.v1: deleted by bea (key " in result.stdout
+    assert f"in production of {LINE}" in result.stderr
+    restored = far("restore", "acme.things.v1", "--reason", "a mistake")
+    assert restored.stdout == "dataset acme.things.v1: restored\n"
+    assert "this is a tenant" in far("delete", "acme", "--reason", "x").stderr
+
+
+def test_keys_are_made_listed_and_revoked_and_requests_are_told(far: Far) -> None:
+    made = far("key", "create", "acme", "--role", "member", "--name", "ci", "--expires", "90d")
+    assert made.exit_code == 0, made.stderr
+    prefix = made.stdout.split("-")[1]
+    assert f"ft key revoke {prefix}" in made.stderr
+    assert "ci" in far("key", "list").stdout
+    assert f"{prefix} of acme is revoked, by bea (key " in far("key", "revoke", prefix).stderr
+    told = far("audit").stdout
+    assert "POST /v1/ft/calls/create_key" in told
+    assert made.stdout.strip() not in told
+    assert json.loads(far("audit", "--json").stdout.splitlines()[0])["status"] == 200
+    for foreign in (("key", "create", "globex"), ("key", "list", "globex"), ("audit", "globex")):
+        assert "a tenant's key means its own tenant" in far(*foreign).stderr
+
+
+def test_the_platforms_key_makes_keys_of_any_tenant_and_does_nothing_else(far_as: FarAs) -> None:
+    platform = far_as("shared", "platform")
+    assert platform("key", "create", "globex", "--role", "admin").exit_code == 0
+    assert "globex" in platform("key", "list").stdout
+    assert "a key of the platform does nothing in a tenant's name" in platform("dataset", "list").stderr
+
+
+MEMBERS = [
+    ("promote", LINE, "--to", "dev", "--reason", "x"),
+    ("rollback", LINE, "--reason", "x"),
+    ("dataset", "approve", "acme.things.v1", "--note", "x"),
+    ("recipe", "retire", f"acme.{RECIPE}", "--note", "x"),
+    ("delete", "acme.things.v1", "--reason", "x"),
+    ("key", "list"),
+]
+VIEWERS = [
+    ("submit", "acme.things.v1", RECIPE),
+    ("cancel", "0" * 16),
+    ("pause", "0" * 16),
+    ("resume", "0" * 16),
+    ("dataset", "curate", "acme.things.v1"),
+    ("verify", LINE),
+]
+
+
+def test_a_role_that_may_less_is_told_which_it_takes(far_as: FarAs, adapters: list[Artifact]) -> None:
+    for role, commands in (("member", MEMBERS), ("viewer", VIEWERS)):
+        asks = far_as(role=role)
+        for command in commands:
+            refused = asks(*command)
+            assert refused.exit_code == 2, command
+            assert f"and the key has the role {role}" in refused.stderr, (command, refused.stderr)
