@@ -172,7 +172,7 @@ def _decide(decisions: Decisions, inputs: Inputs, means: Means, mapper: Mapper) 
         means.progress("toxicity", rows)
         steps.check_toxicity(decisions, policy, inputs.classify)
     sides = decide_sides(decisions, keys, copies, policy, inputs.held_out)
-    means.progress("own holdout", rows)
+    means.progress("overlap with the holdout", rows)
     remove_holdout_overlap(decisions, sides, policy, means.scratch, mapper)
     steps.balance_training(decisions, sides, policy)
     return sides

@@ -55,7 +55,7 @@ REASONS: dict[Reason, str] = {
     Reason.PARAPHRASED: "what a test asks, in other words",
     Reason.HELD_OUT: "what the holdout of an earlier version held, or nearly that",
     Reason.SET_ASIDE: "the prompt or group of a row that you set aside to measure on",
-    Reason.HOLDOUT_OVERLAP: "text that your own holdout has, too",
+    Reason.HOLDOUT_OVERLAP: "text that the holdout has, too",
     Reason.LOW_QUALITY: "a quality heuristic that the policy filters by",
     Reason.TOXIC: "flagged by the toxicity classifier",
     Reason.BALANCED_OUT: "more rows of a category than the balance allows",

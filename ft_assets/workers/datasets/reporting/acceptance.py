@@ -15,7 +15,7 @@ _SIDES = ("train", "validation", "holdout")
 _HELD: dict[Step, str] = {
     "contamination": "hold items, or mostly text, of tests that the model is measured on",
     "paraphrases": "ask what tests ask, in other words",
-    "own_holdout": "share most of {their} 13-word sequences with your own holdout",
+    "own_holdout": "share most of {their} 13-word sequences with {holdout}",
     "personal_data": "hold personal data or secrets",
     "toxicity": "were flagged by the toxicity classifier",
 }
@@ -170,7 +170,7 @@ def _reasons_to_hold(report: DatasetReport) -> list[str]:
             named = f" ({', '.join(subjects)})" if subjects else ""
             verb, rest = words.split(" ", 1)
             subject = f"row {_SINGULAR[verb]}" if rows == 1 else f"rows {verb}"
-            rest = rest.format(their="its" if rows == 1 else "their")
+            rest = rest.format(their="its" if rows == 1 else "their", holdout=report.holdout)
             reasons.append(f"{at_least}{rows:,} {subject} {rest}{named}.")
     return reasons
 

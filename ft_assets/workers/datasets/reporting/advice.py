@@ -98,7 +98,7 @@ def _contamination(report: DatasetReport) -> Iterator[str]:
     own = _count(report, "own_holdout", "warned") + _count(report, "own_holdout", "removed")
     if own:
         yield (
-            f"{_rows(own)} {'repeats' if own == 1 else 'repeat'} text of your own holdout. Where rows come from one "
+            f"{_rows(own)} {'repeats' if own == 1 else 'repeat'} text of {report.holdout}. Where rows come from one "
             "document or conversation, name the field that says so in split.group_by."
         )
 

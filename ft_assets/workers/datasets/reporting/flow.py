@@ -21,7 +21,7 @@ _TITLES: dict[Step, str] = {
     "quality": "Quality",
     "toxicity": "Toxicity",
     "split": "Split",
-    "own_holdout": "Your own holdout",
+    "own_holdout": "Overlap with the holdout",
     "balance": "Balance",
     "mix": "Other data mixed in",
 }
@@ -34,7 +34,7 @@ _QUESTIONS: dict[Step, str] = {
     "quality": "Which answers are empty, cut off, or repeat themselves?",
     "toxicity": "Which rows does the classifier flag?",
     "split": "What is for learning, what for measuring?",
-    "own_holdout": "Which rows give away your own holdout?",
+    "own_holdout": "Which rows give away the holdout?",
     "balance": "Which categories have too many rows?",
     "mix": "What keeps the model's other skills?",
 }

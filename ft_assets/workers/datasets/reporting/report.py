@@ -186,6 +186,12 @@ class DatasetReport(StrictModel):
         return sum(numbers.rows for numbers in self.splits.values())
 
     @property
+    def holdout(self) -> str:
+        """What measures candidates, for people."""
+        given = any(upload.role == "holdout" for upload in self.uploads)
+        return "your own holdout" if given else "the holdout cut from your rows"
+
+    @property
     def dropped(self) -> dict[str, int]:
         """Rows left out, by reason."""
         found: dict[str, int] = {}

@@ -13,7 +13,7 @@ from ft_assets.settings.dataset.policy import (
     ToxicitySettings,
 )
 from ft_assets.workers.datasets.reporting.acceptance import accept
-from ft_assets.workers.datasets.reporting.report import DatasetReport, Finding, Note, StepReport, Upload
+from ft_assets.workers.datasets.reporting.report import DatasetReport, Finding, Note, Role, StepReport, Upload
 from ft_resources.errors import BadData
 from tests.workers.datasets.reporting.made import FILE, finding, place, report, sides, step
 
@@ -150,7 +150,16 @@ def test_what_is_escalated_holds_the_version_and_says_why() -> None:
 
 def test_a_single_held_row_is_told_in_the_singular() -> None:
     made = report(step("own_holdout", finding("contaminated", 1, "held")))
-    assert accept(made).held == ["1 row shares most of its 13-word sequences with your own holdout."]
+    assert accept(made).held == ["1 row shares most of its 13-word sequences with the holdout cut from your rows."]
+
+
+@pytest.mark.parametrize(
+    ("role", "said"), [("holdout", "your own holdout"), ("validation", "the holdout cut from your rows")]
+)
+def test_the_holdout_is_the_persons_own_only_where_they_gave_one(role: Role, said: str) -> None:
+    uploads = [Upload(name="a.jsonl", size=1, sha256=""), Upload(name="b.jsonl", role=role, size=1, sha256="")]
+    made = report(step("own_holdout", finding("holdout_overlap", 2)), uploads=uploads)
+    assert f"2 rows repeat text of {said}." in " ".join(accept(made).warnings)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +183,7 @@ def test_a_single_held_row_is_told_in_the_singular() -> None:
         ),
         (
             report(step("own_holdout", finding("holdout_overlap", 2))),
-            "2 rows repeat text of your own",
+            "2 rows repeat text of the holdout",
             "split.group_by",
         ),
         (report(personal_data={"email": 2, "card": 1}), "3 pieces of personal data or secrets stayed", "to scrub"),
