@@ -10,7 +10,8 @@ from ft_resources.kubernetes.settings import KubernetesSettings
 
 Manifest = dict[str, Any]
 LAUNCHER_ROLE = "ft-launcher"
-"""The ClusterRole of ``k8s/kustomize/base/rbac.yaml``."""
+API_ROLE = "ft-api"
+"""The ClusterRoles of ``k8s/kustomize/base/rbac.yaml``, of the control plane and of the HTTP API."""
 
 
 def platform_objects(
@@ -20,6 +21,7 @@ def platform_objects(
     *,
     judges: Mapping[str, JudgeReach] | None = None,
     account: str = "ft-control-plane",
+    api_account: str = "ft-api",
     namespace: str = "",
 ) -> list[Manifest]:
     """Namespaces, accounts, policies and rights for each tenant, and Kueue's objects if the settings name a queue.
@@ -27,12 +29,14 @@ def platform_objects(
     Args:
         judges: the judges that evaluations may ask, by tenant; tenants not listed have none.
         account: the control plane's service account, in ``namespace``, which may launch in tenants' namespaces.
+        api_account: the HTTP API's, which may stop work there.
         namespace: the control plane's; if empty, the one in the settings.
     """
     namespace = namespace or settings.control_namespace
     settings = settings.model_copy(update={"control_namespace": namespace})
     objects = [each for tenant in tenants for each in tenant_objects(settings, tenant, (judges or {}).get(tenant))]
-    objects += [_may_launch(settings, tenant, account, namespace) for tenant in tenants]
+    bound = ((LAUNCHER_ROLE, account), (API_ROLE, api_account))
+    objects += [_bound(settings, tenant, role, who, namespace) for tenant in tenants for role, who in bound]
     return objects + (platform_queues(settings, flavours, tenants) if settings.queue and flavours else [])
 
 
@@ -77,16 +81,16 @@ def tenant_objects(settings: KubernetesSettings, tenant: str, judges: JudgeReach
     ]
 
 
-def _may_launch(settings: KubernetesSettings, tenant: str, account: str, namespace: str) -> Manifest:
+def _bound(settings: KubernetesSettings, tenant: str, role: str, account: str, namespace: str) -> Manifest:
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",
         "metadata": {
-            "name": LAUNCHER_ROLE,
+            "name": role,
             "namespace": settings.namespace_of(tenant),
             "labels": {"app.kubernetes.io/managed-by": MANAGED_BY, TENANT: tenant},
         },
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": LAUNCHER_ROLE},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
     }
 

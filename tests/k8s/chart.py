@@ -51,8 +51,6 @@ KEYS: dict[tuple[str, ...], set[str]] = {
     ("dagsterWebserver",): _SERVER | {"replicaCount", "nameOverride", "pathPrefix", "service", "workspace",
                                       "enableReadOnly", "dbStatementTimeout", "dbPoolRecycle", "dbPoolMaxOverflow",
                                       "logLevel"},
-    ("dagsterWebserver", "service"): {"type", "port", "annotations"},
-    ("dagsterWebserver", "image"): {"repository", "tag", "pullPolicy"},
     ("dagsterDaemon",): _SERVER | {"enabled", "runCoordinator", "heartbeatTolerance", "runMonitoring", "runRetries",
                                    "sensors", "schedules", "backfills"},
     ("dagsterDaemon", "image"): {"repository", "tag", "pullPolicy"},

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 Manifest = dict[str, Any]
-_KEYS = {"apiVersion", "kind", "namespace", "resources", "configMapGenerator", "generatorOptions", "patches"}
+_KEYS = {"apiVersion", "kind", "namespace", "resources", "configMapGenerator", "generatorOptions", "patches", "images"}
 _CLUSTER_WIDE = {"Namespace", "ClusterRole", "ClusterRoleBinding"}
 
 
@@ -45,6 +45,8 @@ def rendered(folder: Path) -> list[Manifest]:
         _generate(found, generator, folder)
     for patch in said.get("patches", []):
         _patch(found, patch)
+    for image in said.get("images", []):
+        _name_image(found, image)
     namespace = said.get("namespace")
     for manifest in found:
         if namespace and manifest["kind"] not in _CLUSTER_WIDE:
@@ -80,8 +82,21 @@ def _patch(found: list[Manifest], said: dict[str, Any]) -> None:
         assert set(step) == {"op", "path", "value"}, step
         assert step["op"] == "replace"
         *parents, last = [part.replace("~1", "/").replace("~0", "~") for part in step["path"].split("/")[1:]]
-        at = target
+        at: Any = target
         for part in parents:
-            at = at[part]
-        assert last in at, step["path"]
-        at[last] = copy.deepcopy(step["value"])
+            at = at[_key(at, part)]
+        assert not isinstance(at, dict) or last in at, step["path"]
+        at[_key(at, last)] = copy.deepcopy(step["value"])
+
+
+def _key(at: Any, part: str) -> str | int:
+    return int(part) if isinstance(at, list) else part
+
+
+def _name_image(found: list[Manifest], said: dict[str, Any]) -> None:
+    """Another name and digest for an image, in every container."""
+    assert set(said) == {"name", "newName", "digest"}, said
+    for manifest in found:
+        for container in manifest.get("spec", {}).get("template", {}).get("spec", {}).get("containers", []):
+            if container["image"].partition("@")[0] == said["name"]:
+                container["image"] = f"{said['newName']}@{said['digest']}"

@@ -29,7 +29,7 @@ def test_every_rendered_object_is_valid_and_in_its_namespace(folder: Path) -> No
         assert namespace == ("" if kind in ("Namespace", "ClusterRole", "ClusterRoleBinding") else "ft-system")
     assert {kind for kind, _, _ in objects} == {
         "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "NetworkPolicy",
-        "ConfigMap",
+        "ConfigMap", "Deployment", "Service", "PodDisruptionBudget", "Ingress",
     }  # fmt: skip
 
 
@@ -41,17 +41,25 @@ def test_kustomize_itself_renders_the_same(folder: Path) -> None:
     assert by_name(rendered_by(command, folder)) == by_name(rendered(folder))
 
 
-def test_the_overlay_changes_the_store_and_the_role_and_nothing_else() -> None:
+def test_the_overlay_changes_the_store_the_roles_the_image_and_the_address_and_nothing_else() -> None:
     (example,) = OVERLAYS
     base, overlay = by_name(rendered(BASE)), by_name(rendered(example))
     assert set(base) == set(overlay)
     changed = {key for key in base if base[key] != overlay[key]}
     environment = ("ConfigMap", "ft-system", "ft-environment")
-    account = ("ServiceAccount", "ft-system", "ft-control-plane")
-    assert changed == {environment, account}
-    before, after = base[environment]["data"], overlay[environment]["data"]
-    assert {name for name in before if before[name] != after[name]} == {"FT_STORE", "AWS_REGION"}
-    assert "my-ft-control-plane" in str(overlay[account]["metadata"]["annotations"])
+    api = ("ConfigMap", "ft-system", "ft-api")
+    ingress = ("Ingress", "ft-system", "ft-api")
+    accounts = {("ServiceAccount", "ft-system", name) for name in ("ft-control-plane", "ft-api")}
+    pods = {("Deployment", "ft-system", name) for name in ("ft-api", "dagster-pages")}
+    assert changed == {environment, api, ingress, *accounts, *pods}
+    for key, names in ((environment, {"FT_STORE", "AWS_REGION"}), (api, {"FT_PUBLIC_URL", "INGRESS_NETWORK"})):
+        before, after = base[key]["data"], overlay[key]["data"]
+        assert {name for name in before if before[name] != after[name]} == names
+    for _, _, name in accounts:
+        assert f"my-{name}" in str(overlay["ServiceAccount", "ft-system", name]["metadata"]["annotations"])
+    (host,) = overlay[ingress]["spec"]["tls"][0]["hosts"]
+    assert overlay[api]["data"]["FT_PUBLIC_URL"] == f"https://{host}"
+    assert overlay[ingress]["spec"]["rules"][0]["host"] == host
 
 
 def test_who_is_bound_and_what_pods_mount_is_rendered() -> None:

@@ -134,9 +134,9 @@ def test_the_launcher_may_do_what_it_asks_of_the_api(example: None) -> None:
     needs |= {"events": ("list",), "workloads": ("list",)}
     assert {(name, verb) for name, verbs in needs.items() for verb in verbs} <= may
     bindings = [each for each in printed() if each["kind"] == "RoleBinding"]
-    assert {each["roleRef"]["name"] for each in bindings} == {"ft-launcher"}
-    subject = {"kind": "ServiceAccount", "name": "ft-control-plane", "namespace": "ft-system"}
-    assert all(each["subjects"] == [subject] for each in bindings)
+    bound = {(each["roleRef"]["name"], subject["name"]) for each in bindings for subject in each["subjects"]}
+    assert bound == {("ft-launcher", "ft-control-plane"), ("ft-api", "ft-api")}
+    assert all(subject["namespace"] == "ft-system" for each in bindings for subject in each["subjects"])
 
 
 def test_a_tenants_pods_have_no_way_to_the_api(example: None) -> None:
@@ -246,14 +246,6 @@ def test_a_runs_tag_cannot_change_its_pod(tmp_path: Path) -> None:
                 instance.run_launcher.get_container_context_for_run(run)
 
 
-def test_the_webserver_is_probed_where_it_listens() -> None:
-    """The chart's probe asks port 80 whatever the service's port is; a pod that is never ready is served by nobody."""
-    server = values()["dagsterWebserver"]
-    assert server["readinessProbe"]["httpGet"]["port"] == server["service"]["port"] > 1024
-    (ui,) = [each for each in base_objects() if each["metadata"]["name"] == "ui"]
-    assert ui["spec"]["ingress"][0]["ports"] == [{"protocol": "TCP", "port": server["service"]["port"]}]
-
-
 def test_neither_chart_nor_subchart_makes_accounts_or_gives_rights_of_its_own() -> None:
     found = values()
     for each in (found, found["dagster-user-deployments"]):
@@ -276,7 +268,7 @@ def test_every_container_is_non_root_with_a_read_only_root() -> None:
     found = values()
     launcher = instance_config(found)["run_launcher"]["config"]
     deployment = found["dagster-user-deployments"]["deployments"][0]
-    for each in (deployment, found["dagsterWebserver"], found["dagsterDaemon"]):
+    for each in (deployment, found["dagsterDaemon"]):
         assert each["podSecurityContext"]["runAsNonRoot"]
         assert each["image"]["repository"].endswith("@sha256")
         assert len(each["image"]["tag"]) == 64
@@ -296,7 +288,7 @@ def test_values_and_kustomize_name_the_same_things() -> None:
     assert set(launcher["env_config_maps"]) == {each["name"] for each in deployment["envConfigMaps"]} <= names
     assert set(launcher["env_secrets"]) == {each["name"] for each in deployment["envSecrets"]}
     assert {each["configMap"]["name"] for each in launcher["volumes"] if "configMap" in each} <= names
-    accounts = {each["metadata"]["name"] for each in base_objects() if each["kind"] == "ServiceAccount"}
+    accounts = {each["metadata"]["name"] for each in base_objects() if each["kind"] == "ServiceAccount"} - {"ft-api"}
     assert {found["global"]["serviceAccountName"], found["serviceAccount"]["name"]} == accounts
     environment = dict(line.split("=", 1) for line in (BASE / "environment.env").read_text().split())
     assert environment["FT_LAUNCHER"] == "kubernetes"
