@@ -45,7 +45,7 @@ def score_loaded(
         suites: suite key to a folder with ``task.yaml`` and its data.
         seed: chooses few-shot examples. Every random generator's state is restored.
         limit: score only this many items, the first ones; None for all.
-        progress: called with (suite key, continuations scored, continuations in all).
+        progress: called with (suite key, items scored, items in all).
         chat: the chat template for kinds that ask through one.
         saves: storage of finished scores. Saved suites are not scored again; those taken by another process are left
             out.

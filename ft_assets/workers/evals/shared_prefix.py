@@ -29,12 +29,14 @@ Request = tuple[tuple[str, str], list[int], list[int]]
 
 
 class SharedPrefixLM(HFLM):
-    """``HFLM`` over a live model; ``report(done, total)`` gets the number of continuations scored."""
+    """``HFLM`` over a live model; ``report(done, total)`` gets the number of items scored: an item with four choices is
+    four requests, and counts as done by the share of all requests that are."""
 
     def __init__(self, loaded: LoadedModel, report: Callable[[int, int], None]) -> None:
         super().__init__(pretrained=loaded.model, tokenizer=loaded.tokenizer, backend="causal", batch_size=STOCK_ROWS)
         self._loaded, self._report = loaded, report
         self._encoded: dict[str, list[int]] = {}
+        self._items = 0
         shares = not runs_apart(loaded.model) and agrees(loaded.model)
         self._longest = (longest_tree(loaded.model) or self.max_length) if shares else 0
 
@@ -52,6 +54,7 @@ class SharedPrefixLM(HFLM):
 
     def loglikelihood(self, requests: list[Any], disable_tqdm: bool = True) -> list[Answer]:
         """Like the stock method, but encodes the texts in one batch first instead of one by one."""
+        self._items = _items_of(requests)
         pairs = [request.args for request in requests]
         bos = self.tokenizer.decode(self.prefix_token_id)
         # Stock moves spaces from the end of the context to the continuation, and adds no second BOS.
@@ -65,6 +68,7 @@ class SharedPrefixLM(HFLM):
 
     def loglikelihood_rolling(self, requests: list[Any], disable_tqdm: bool = True) -> list[float]:
         """Like the stock method, with all windows of all texts at once: they are batched by ``tree_scoring``."""
+        self._items = _items_of(requests)
         self.batch_size_per_gpu = sys.maxsize
         try:
             found: list[float] = super().loglikelihood_rolling(requests, disable_tqdm=True)
@@ -99,7 +103,7 @@ class SharedPrefixLM(HFLM):
         answers: dict[int, Answer] = {}
         for number, answer in score_paths(self.model, [paths[place] for place in shared]):
             answers[shared[number]] = answer
-            self._report(len(answers), len(requests))
+            self._report(len(answers) * self._items // len(requests), self._items)
         if rest:
             stock = super()._loglikelihood_tokens(
                 [requests[place] for place in rest], disable_tqdm=True, override_bs=STOCK_ROWS
@@ -108,8 +112,12 @@ class SharedPrefixLM(HFLM):
         if not all(math.isfinite(likelihood) for likelihood, _ in answers.values()):
             # lm-eval would take the first choice as the likeliest, and the score would be chance.
             raise NotFinite("the model's likelihoods are not finite numbers")
-        self._report(len(requests), len(requests))
+        self._report(self._items, self._items)
         return [answers[place] for place in range(len(requests))]
+
+
+def _items_of(requests: list[Any]) -> int:
+    return len({request.doc_id for request in requests})
 
 
 def path_of(context: list[int], continuation: list[int], max_length: int) -> Path:
