@@ -30,7 +30,7 @@ from ft_assets.workers.datasets.intake.spool import spool
 from ft_assets.workers.datasets.prepared import PreparedRows
 from ft_assets.workers.datasets.reading import read_all
 from ft_assets.workers.datasets.sides import keys_of
-from ft_assets.workers.datasets.similarity.fold_kernel import bare_texts
+from ft_assets.workers.datasets.similarity.folded import bare_texts
 
 Row = dict[str, str]
 _COPIES = 150

@@ -23,7 +23,7 @@ from ft_assets.settings.dataset.policy import DatasetPolicy, DuplicateSettings, 
 from ft_assets.workers.datasets.held_out import FILE, HeldOut
 from ft_assets.workers.datasets.intake.spool import spool
 from ft_assets.workers.datasets.pipeline import Inputs, Means, curate_upload
-from ft_assets.workers.datasets.similarity.fold_kernel import bare_texts
+from ft_assets.workers.datasets.similarity.folded import bare_texts
 
 Row = dict[str, Any]
 Version = tuple[Sequence[Row], DatasetPolicy]

@@ -36,7 +36,7 @@ def remove_duplicates(
     decisions: Decisions, policy: DatasetPolicy, keys: Keys, scratch: Path, memory_bytes: int, threads: int
 ) -> Copies:
     """Leave out rows that repeat another; with ``near: keep`` only exact copies."""
-    from ft_assets.workers.datasets.similarity.fold_kernel import bare_texts
+    from ft_assets.workers.datasets.similarity.folded import bare_texts
     from ft_assets.workers.datasets.similarity.near import Wording, find_duplicates
 
     settings, rows_in = policy.duplicates, decisions.count

@@ -136,7 +136,7 @@ def content_words(contents: pa.FixedSizeBinaryArray) -> np.ndarray:
 
 def near_bands(texts: pa.Array) -> np.ndarray:
     """``bands`` as in SCHEMA: uint32 ``[n, 16]``."""
-    from ft_assets.workers.datasets.similarity.fold_kernel import bare_texts
+    from ft_assets.workers.datasets.similarity.folded import bare_texts
     from ft_assets.workers.datasets.similarity.minhash import band_hashes
 
     return band_hashes(bare_texts(texts), NEAR).astype(np.uint32)
@@ -154,7 +154,7 @@ def bands_of(chunk: pa.RecordBatch, policy: DatasetPolicy) -> np.ndarray:
 
 def sketches_of(texts: pa.Array) -> np.ndarray:
     """``sketch`` as in SCHEMA: uint8 ``[n, 128]``, two values a byte."""
-    from ft_assets.workers.datasets.similarity.fold_kernel import bare_texts
+    from ft_assets.workers.datasets.similarity.folded import bare_texts
     from ft_assets.workers.datasets.similarity.minhash import signatures
 
     bare = bare_texts(texts)

@@ -74,7 +74,7 @@ def prepare(lines: bytes, *, ended: bool, settings: PrepareSettings) -> pa.Recor
     end. The result is a pure function of the arguments (and of the files of the index and of the name model, whose
     contents are named).
     """
-    from ft_assets.workers.datasets.similarity.fold_kernel import bare_texts
+    from ft_assets.workers.datasets.similarity.folded import bare_texts
     from ft_assets.workers.datasets.similarity.minhash import band_hashes
 
     policy = policy_of(settings.policy)

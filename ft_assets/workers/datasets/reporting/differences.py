@@ -73,7 +73,7 @@ def cut_middle(text: str) -> str:
 
 def _bare(texts: Iterable[str]) -> list[str]:
     # It brings numba, which takes a second to import.
-    from ft_assets.workers.datasets.similarity.fold_kernel import bare_texts
+    from ft_assets.workers.datasets.similarity.folded import bare_texts
 
     found: list[str] = bare_texts(pa.array(list(texts), pa.large_string())).to_pylist()
     return found

@@ -39,10 +39,10 @@ def undo_of(step: Step, finding: Finding, report: DatasetReport) -> str:
     if step == "read":
         return _CORRECT
     if step == "personal_data" and finding.subject in ENTITY_TYPES.values() and policy.personal_data.names:
-        asked = policy.personal_data.names
-        others = [entity for entity in asked.entities if ENTITY_TYPES[entity] != finding.subject]
-        left = f"`personal_data: {{names: {{model: {asked.model}, entities: {_listed(others)}}}}}`"
-        return f"{_PERSONAL[finding.action]} {left if others else 'A policy without `names`'} does not look for these."
+        names = policy.personal_data.names
+        rest = [entity for entity in names.entities if ENTITY_TYPES[entity] != finding.subject]
+        left = f"`personal_data: {{names: {{model: {names.model}, entities: {_listed(rest)}}}}}`"
+        return f"{_PERSONAL[finding.action]} {left if rest else 'A policy without `names`'} does not look for these."
     if step == "personal_data":
         types = [name for name in policy.personal_data.types if name != finding.subject]
         ignored = f" `personal_data: {{types: {_listed(types)}}}` does not look for these." if types else ""

@@ -86,7 +86,7 @@ def _engine(folder: str, language: str) -> tuple[Any, Any]:
             remedy="Save the model with this version of spaCy (nlp.to_disk) and add it under another key.",
         ) from error
     labels = pipeline.pipe_labels.get(_finder(pipeline), [])
-    engine = SpacyNlpEngine(
+    engine: Any = SpacyNlpEngine(
         ner_model_configuration=NerModelConfiguration(
             model_to_presidio_entity_mapping={label: LABELS[label] for label in labels if label in LABELS},
             labels_to_ignore=[label for label in labels if label not in LABELS],

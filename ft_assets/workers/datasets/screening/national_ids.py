@@ -52,7 +52,8 @@ def _recognisers(entities: tuple[NationalId, ...]) -> list[tuple[Any, re.Pattern
             remedy="Install ft-platform[presidio] where workers run, or leave the recogniser out.",
         ) from error
     classes = [each for each in vars(predefined_recognizers).values() if isinstance(each, type)]
-    made = [each() for each in classes if issubclass(each, PatternRecognizer) and each is not PatternRecognizer]
+    patterns: list[Any] = [each for each in classes if issubclass(each, PatternRecognizer)]
+    made = [each() for each in patterns if each is not PatternRecognizer]
     chosen = [each for each in made if set(each.supported_entities) & set(entities)]
     return [(each, _any_word(each.context or each.supported_entities)) for each in chosen]
 

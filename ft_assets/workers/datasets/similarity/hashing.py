@@ -3,7 +3,7 @@
 Kernels take ``offsets`` (int64, n + 1) and ``data`` (uint8, UTF-8): text i is ``data[offsets[i]:offsets[i + 1]]``.
 
 numba's disk cache notices changes only in the file of a cached kernel. So a cached kernel and everything it calls share
-a file, here and in the other modules. Only ``mix64``, which never changes, is called from other files.
+a file, or the kernel is compiled by ``compiled``. Only ``mix64``, which never changes, may be called from any file.
 """
 
 from typing import Any

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ft_assets.workers.datasets.forms.content_keys import user_texts
-from ft_assets.workers.datasets.similarity.fold_kernel import fold_texts
+from ft_assets.workers.datasets.similarity.folded import fold_texts
 from ft_assets.workers.datasets.similarity.item_kernel import (
     PIECE,
     enter,

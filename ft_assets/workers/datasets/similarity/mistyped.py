@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from ft_assets.workers.datasets.similarity.fold_kernel import bare_texts
+from ft_assets.workers.datasets.similarity.folded import bare_texts
 from ft_assets.workers.datasets.similarity.hashing import text_buffers
 from ft_assets.workers.datasets.similarity.mapped import NewArrays, open_arrays
 from ft_assets.workers.datasets.similarity.mistyped_kernel import DISTANCE, decode, find_distances, find_pieces, vote

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from ft_assets.workers.datasets.similarity.hashing import text_buffers
-from ft_assets.workers.datasets.similarity.jaccard import SLOTS, count_texts, listed, walk
+from ft_assets.workers.datasets.similarity.jaccard import listed, walk
 from ft_assets.workers.datasets.similarity.joins import Features, Joins, Texts
+from ft_assets.workers.datasets.similarity.wording import SLOTS, count_texts
 
 DUPLICATES = pa.schema(
     [

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ft_assets.workers.datasets.forms.texts import has_stacked_marks
-from ft_assets.workers.datasets.similarity.fold_kernel import Folded, fold_texts
+from ft_assets.workers.datasets.similarity.folded import Folded, fold_texts
 from ft_assets.workers.datasets.similarity.grams import all_grams, count_overlap, insert
 from ft_assets.workers.datasets.similarity.mapped import NewArrays, open_arrays
 

@@ -15,6 +15,8 @@ _SENTENCES = (
     ("How do I reset my password?",),
     ("The weather is nice today, and the report is ready.",),
     ("order 17 of 2024-05-01 for 12.50",),
+    ("Yes. My name is ", "PERSON", ". I live in ", "GPE", ", too"),
+    ("é. Her number is 536, mail a@example.org.",),
 )
 
 
@@ -34,7 +36,7 @@ def make_name_model(folder: Path, *, shared: bool = False) -> Path:
     else:
         pipeline.add_pipe("ner")
     examples = []
-    for number in range(120):
+    for number in range(180):
         text, found = "", []
         for piece in _SENTENCES[number % len(_SENTENCES)]:
             drawn = piece

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.workers.datasets.similarity.fold_kernel import bare_texts, fold_texts, folded_text
+from ft_assets.workers.datasets.similarity.folded import bare_texts, fold_texts, folded_text
 from ft_assets.workers.datasets.similarity.folding import BREAK, LINE
 from ft_assets.workers.datasets.similarity.ngrams import composed
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.near_copies import mistyped
-from ft_assets.workers.datasets.similarity.fold_kernel import bare_texts
+from ft_assets.workers.datasets.similarity.folded import bare_texts
 from ft_assets.workers.datasets.similarity.mistyped import Letters, PieceIndex, Pieces, common_pieces, distances
 
 NOTHING = np.zeros(0, np.uint64)

@@ -9,7 +9,7 @@ from datasketch import LeanMinHash, MinHash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.workers.datasets.similarity.fold_kernel import bare_texts
+from ft_assets.workers.datasets.similarity.folded import bare_texts
 from ft_assets.workers.datasets.similarity.nearest import banding_for, lean_minhashes, nearest_rows
 from ft_resources.errors import UserError
 from tests.workers.datasets.test_version_diff import row, version
