@@ -8,6 +8,8 @@ from fastapi import Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
+from ft_assets.server.console.verdicts import gate_name
+
 FOLDER = Path(__file__).parent
 _SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
@@ -56,7 +58,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"when": when, "clock": clock, "size": size, "duration": duration}
+    made.filters |= {"when": when, "clock": clock, "size": size, "duration": duration, "gate": gate_name}
     return made
 
 

@@ -42,14 +42,24 @@ def rows_of(verdicts: Sequence[Verdict]) -> list[GateRow]:
     required = [each for each in verdicts if each.outcome != "not required"]
     return [
         GateRow(
-            name=_NAMES.get(each.gate, each.gate.replace("_", " ").capitalize()),
+            name=gate_name(each.gate),
             outcome=each.outcome,
-            reason=each.reason[:1].upper() + each.reason[1:],
+            reason=_sentence(each.reason),
             judged=tuple(_judged(what, numbers) for what, numbers in each.numbers.items()) or (Judged(what=""),),
             waived_by=f"{each.waiver.actor}: {each.waiver.note}" if each.waiver else "",
         )
         for each in sorted(required, key=lambda each: each.lets_through)
     ]
+
+
+def gate_name(gate: str) -> str:
+    """What people call a gate."""
+    return _NAMES.get(gate, gate.replace("_", " ").capitalize())
+
+
+def _sentence(words: str) -> str:
+    """``words`` with a capital, unless they begin with the key of a suite, which has none."""
+    return words[:1].upper() + words[1:] if words.partition(" ")[0].isalpha() else words
 
 
 def _judged(what: str, numbers: Numbers) -> Judged:

@@ -178,6 +178,8 @@ def test_the_estimate_stands_before_anything_runs_and_wrong_numbers_are_told(wor
     sent = {"file": file, "base": "tiny", "method": "sft", "name": "colours"}
     answer = person.send("new/estimate", **sent, n_epochs="3")
     assert (answer.status_code, "Nothing runs yet" in answer.text) == (200, True)
+    # As the job's page calls it afterwards.
+    assert "Gain on your task" in answer.text
     assert "careful.colours.v1" in person.get("datasets").text
     assert "No jobs yet" in person.get("jobs").text
     for field, value, said in (
