@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ft_assets.control.rejections.changes import epochs, longer, milder, slower, smaller
 from ft_assets.control.rejections.curves import Curves
 from ft_assets.control.rejections.past import PastRun, nearest
 from ft_assets.control.rejections.registrable import is_registrable
@@ -26,7 +27,6 @@ _CUT, _LEARNED, _LEFT_OUT = 0.05, 0.1, 0.05
 # Shares of clipped steps, and of spikes among them, from which a suggestion is made.
 _CLIPPED, _SPIKES = 0.5, 0.02
 _FEWEST_SPIKES = 3
-_MOST_EPOCHS = 1000
 _LONGEST_WINDOW = 1_048_576
 
 
@@ -134,8 +134,8 @@ def _of_curves(curves: Curves, recipe: Recipe, failed: set[str]) -> Iterator[Sug
                     "evaluation.candidate": "best_validation",
                 },
             )
-        if milder := _milder(recipe):
-            yield Suggestion(what="or let it learn less by heart", why=why, change=milder)
+        if gentler := milder(recipe):
+            yield Suggestion(what="or let it learn less by heart", why=why, change=gentler)
     elif memorised:
         trained, validated = memorised
         yield Suggestion(
@@ -143,38 +143,44 @@ def _of_curves(curves: Curves, recipe: Recipe, failed: set[str]) -> Iterator[Sug
             why=f"training loss ended at {trained:.3f} and validation loss at {validated:.3f}: it learned by heart",
             change={
                 "training.validate_every_steps": max(1, curves.steps // 10),
-                **_epochs(recipe, 0.5),
+                **epochs(recipe, 0.5),
             },
         )
-    yield from _of_jumps(curves, recipe)
-    falling = curves.still_falling()
     # What forgets, forgets more of it.
-    if falling is not None and failed & _SKILL and REGRESSION.name not in failed:
-        yield Suggestion(
-            what="train longer",
-            why=f"training loss was still falling: by {falling:.1%} in the last tenth of its {curves.steps} steps",
-            change=_longer(recipe, curves.steps),
-        )
+    unfinished = _unfinished(curves) if failed & _SKILL and REGRESSION.name not in failed else ""
+    if unfinished:
+        yield Suggestion(what="train longer", why=unfinished, change=longer(recipe, curves.steps))
+    # Cut gradients are no reason for a lower rate, with which as many steps learn even less.
+    yield from _of_jumps(curves, recipe, cut=not unfinished)
 
 
-def _of_jumps(curves: Curves, recipe: Recipe) -> Iterator[Suggestion]:
+def _unfinished(curves: Curves) -> str:
+    """Why the training ended too early; "" if nothing says so."""
+    if (short := curves.too_short()) is not None:
+        return f"it took only {curves.steps} steps, in which training loss fell by {short:.1%}"
+    if (falling := curves.still_falling()) is not None:
+        return f"training loss was still falling: by {falling:.1%} in the last tenth of its {curves.steps} steps"
+    return ""
+
+
+def _of_jumps(curves: Curves, recipe: Recipe, *, cut: bool) -> Iterator[Suggestion]:
     spikes = curves.spikes()
     warm = math.ceil(recipe.training.warmup_ratio * curves.steps)
     clipped = curves.clipped(recipe.training.max_grad_norm, after=warm)
-    slower = _slower(recipe)
+    rate = slower(recipe)
     warmer = {"training.warmup_ratio": 0.1} if recipe.training.warmup_ratio < 0.1 else {}
     if len(spikes) >= max(_FEWEST_SPIKES, _SPIKES * curves.steps):
         yield Suggestion(
             what="lower the learning rate and warm up longer",
             why=f"the loss jumped {len(spikes)} times in {curves.steps} steps, first at step {spikes[0]}",
-            change=slower | warmer,
+            change=rate | warmer,
         )
-    elif clipped > _CLIPPED:
+    elif cut and clipped > _CLIPPED:
         yield Suggestion(
             what="lower the learning rate",
             why=f"after the warm-up {clipped:.0%} of the gradients were longer than {recipe.training.max_grad_norm:g} "
             "and were cut",
-            change=slower,
+            change=rate,
         )
 
 
@@ -209,7 +215,7 @@ def _of_answers(recipe: Recipe, blocking: Mapping[str, Verdict], seen: Observed)
 def _of_gates(recipe: Recipe, blocking: Mapping[str, Verdict], failed: set[str]) -> Iterator[Suggestion]:
     if REGRESSION.name in failed:
         why = f"it forgot: {_first(blocking[REGRESSION.name])}"
-        yield Suggestion(what="take smaller steps", why=why, change=_slower(recipe) | _smaller(recipe))
+        yield Suggestion(what="take smaller steps", why=why, change=slower(recipe) | smaller(recipe))
         yield Suggestion(
             what="mix 10 to 20 % of general rows into the dataset (mix, purpose: general, in dataset.yaml)", why=why
         )
@@ -220,7 +226,7 @@ def _of_gates(recipe: Recipe, blocking: Mapping[str, Verdict], failed: set[str])
             "safety, in dataset.yaml)",
             why=why,
         )
-        yield Suggestion(what="take smaller steps, which forget less", why=why, change=_slower(recipe))
+        yield Suggestion(what="take smaller steps, which forget less", why=why, change=slower(recipe))
 
 
 def _of_samples(recipe: Recipe, blocking: Mapping[str, Verdict], seen: Observed) -> Iterator[Suggestion]:
@@ -259,46 +265,6 @@ def _of_past(recipe: Recipe, past: Sequence[PastRun], seen: Observed) -> Iterato
         what = "look at what changed in the data (ft dataset diff A B)"
         why = f"{run.recipe} {whose} passed with {run.dataset} and the same settings"
     yield Suggestion(what=what, why=why, change=change)
-
-
-def _slower(recipe: Recipe) -> dict[str, Any]:
-    """Half the learning rate."""
-    rate = recipe.training.learning_rate
-    return {} if rate == "auto" else {"training.learning_rate": float(f"{rate / 2:.3g}")}
-
-
-def _smaller(recipe: Recipe) -> dict[str, Any]:
-    """Half the rank, and half of alpha with it where updates are scaled by alpha / rank."""
-    rank, alpha = recipe.lora.rank, recipe.lora.alpha
-    if recipe.variant == "full" or rank == "auto" or rank < 2:
-        return {}
-    if alpha == "auto" or recipe.lora.use_rslora:
-        return {"lora.rank": rank // 2}
-    return {"lora.rank": rank // 2, "lora.alpha": max(1, alpha // 2)}
-
-
-def _milder(recipe: Recipe) -> dict[str, Any]:
-    """Changes against memorisation."""
-    if recipe.variant == "full":
-        decay = recipe.training.weight_decay
-        return {**_slower(recipe), **({"training.weight_decay": 0.1} if decay < 0.1 else {})}
-    dropout = {"lora.dropout": 0.1} if recipe.lora.dropout < 0.1 else {}
-    return {**_slower(recipe), **_smaller(recipe), **dropout}
-
-
-def _longer(recipe: Recipe, steps: int) -> dict[str, Any]:
-    """Twice the training; if steps are limited, twice the limit too."""
-    most = recipe.training.max_steps
-    limited = {"training.max_steps": 2 * steps} if most is not None and most <= steps else {}
-    return {**limited, **_epochs(recipe, 2)}
-
-
-def _epochs(recipe: Recipe, times: float) -> dict[str, Any]:
-    epochs = recipe.training.epochs
-    if epochs == "auto":
-        return {}
-    changed = min(_MOST_EPOCHS, max(1, int(epochs * times)))
-    return {"training.epochs": changed} if changed != epochs else {}
 
 
 def _first(verdict: Verdict) -> str:

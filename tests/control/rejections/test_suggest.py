@@ -122,6 +122,25 @@ def test_a_candidate_that_stopped_too_early_is_told_to_go_on() -> None:
         assert not [each for each in suggest(UNFINISHED, settled(), failed) if each.what == "train longer"]
 
 
+def test_a_training_of_few_steps_whose_loss_falls_is_told_to_go_on_and_not_to_slow_down() -> None:
+    cut = tuple((step, 7.0) for step in range(1, 9))
+    short = Curves(training=tuple(falling(8, 3.0, 2.5)), gradients=cut)
+    found = suggest(short, settled(training={"epochs": 1}), [no_gain()])
+    assert found[0].what == "train longer"
+    assert found[0].change == {"training.epochs": 7}, "to fifty steps, as twice eight are few too"
+    assert found[0].why == "it took only 8 steps, in which training loss fell by 8.7%"
+    assert not any("training.learning_rate" in each.change for each in found)
+    flat = Curves(training=tuple((step, 2.5) for step in range(1, 9)), gradients=cut)
+    assert suggest(flat, settled(), [no_gain()])[0].what == "lower the learning rate"
+
+
+def test_cut_gradients_of_a_loss_that_still_falls_ask_for_no_lower_rate() -> None:
+    cut = Curves(training=UNFINISHED.training, gradients=tuple((step, 7.0) for step in range(1, 101)))
+    found = suggest(cut, settled(), [no_gain()])
+    assert found[0].what == "train longer"
+    assert not any("training.learning_rate" in each.change for each in found)
+
+
 def test_what_was_forgotten_asks_for_smaller_steps_and_general_rows() -> None:
     found = suggest(Curves(), settled(), [forgot()])
     assert found[0].change == {"training.learning_rate": 1e-3, "lora.rank": 8, "lora.alpha": 16}
