@@ -138,7 +138,7 @@ class Artifact:
         Who reads one gives the store of its files as ``context["store"]``."""
 
         def made(manifest: Manifest, info: ValidationInfo) -> Artifact:
-            return cls(info.context["store"], manifest)
+            return cls((info.context or {})["store"], manifest)
 
         return core_schema.with_info_after_validator_function(
             made,

@@ -5,6 +5,7 @@ Every command calls ``api`` of this file, and does not know which of them it is.
 
 from typing import TYPE_CHECKING, Any
 
+from ft_assets import api as here
 from ft_assets.remote.login import find_login
 from ft_assets.settings.environment import actor as user
 from ft_assets.settings.environment import prepare_environment
@@ -22,11 +23,7 @@ class _Door:
     remote: "Remote | None" = None
 
     def __getattr__(self, name: str) -> Any:
-        if self.remote is not None:
-            return getattr(self.remote, name)
-        from ft_assets import api as here
-
-        return getattr(here, name)
+        return getattr(here if self.remote is None else self.remote, name)
 
 
 _door = _Door()

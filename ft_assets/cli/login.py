@@ -10,6 +10,8 @@ import typer
 from ft_assets.cli.door import connect
 from ft_assets.remote import login as logins
 from ft_assets.remote.login import Login
+from ft_assets.settings.environment import actor, prepare_environment
+from ft_resources.environment import default_store_url
 from ft_resources.errors import UserError
 
 
@@ -44,8 +46,6 @@ def logout() -> None:
 def whoami() -> None:
     """Say where commands are carried out, and as whom."""
     from ft_assets.cli.output import note
-    from ft_assets.settings.environment import actor, prepare_environment
-    from ft_resources.environment import default_store_url
 
     found = logins.find_login()
     if found is None:

@@ -64,8 +64,8 @@ def dataset_name(caller: Identity, text: str) -> str:
 
 def recipe_key(context: Context, caller: Identity, text: str) -> str:
     """The recipe ``text``, which the tenant may use: one of all before one of its own. Raises NotFound."""
-    own = f"{caller.tenant}.{text}"
-    if text.count(".") == 1 and not api.has_recipe(text, store=context.store):
+    if not RecipeKey.parse(text).tenant and not api.has_recipe(text, store=context.store):
+        own = f"{caller.tenant}.{text}"
         text = own if api.has_recipe(own, store=context.store) else text
     try:
         return own_recipe(context, caller, text)
@@ -105,7 +105,7 @@ def _target(context: Context, caller: Identity, text: str) -> str:
         return _seen(caller, text)
     if not re.search(r"\.v\d+$", text):
         return _line(caller, text)
-    if text.count(".") == 1 and api.has_recipe(text, store=context.store):
+    if not RecipeKey.parse(text).tenant and api.has_recipe(text, store=context.store):
         return text
     return dataset_key(caller, text)
 
