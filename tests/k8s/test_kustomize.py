@@ -52,13 +52,13 @@ def test_the_overlay_changes_the_store_the_roles_the_image_and_the_address_and_n
     accounts = {("ServiceAccount", "ft-system", name) for name in ("ft-control-plane", "ft-api")}
     pods = {("Deployment", "ft-system", name) for name in ("ft-api", "dagster-pages")}
     assert changed == {environment, api, ingress, *accounts, *pods}
-    for key, names in ((environment, {"FT_STORE", "AWS_REGION"}), (api, {"FT_PUBLIC_URL", "INGRESS_NETWORK"})):
+    for key, names in ((environment, {"FT_STORE", "AWS_REGION", "FT_PUBLIC_URL"}), (api, {"INGRESS_NETWORK"})):
         before, after = base[key]["data"], overlay[key]["data"]
         assert {name for name in before if before[name] != after[name]} == names
     for _, _, name in accounts:
         assert f"my-{name}" in str(overlay["ServiceAccount", "ft-system", name]["metadata"]["annotations"])
     (host,) = overlay[ingress]["spec"]["tls"][0]["hosts"]
-    assert overlay[api]["data"]["FT_PUBLIC_URL"] == f"https://{host}"
+    assert overlay[environment]["data"]["FT_PUBLIC_URL"] == f"https://{host}"
     assert overlay[ingress]["spec"]["rules"][0]["host"] == host
 
 
