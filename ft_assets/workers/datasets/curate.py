@@ -38,8 +38,8 @@ def curate(context: WorkContext) -> WorkResult:
     upload's order; equal input, equal bytes), ``held_out.arrow`` and ``report/report.json`` and ``.html``. Further
     inputs: ``held_out`` (what earlier versions held out), ``suite:<key>`` each, ``classifier``, ``encoder``,
     ``name_model``, ``mix:<key>`` each. Facts: ``form``, ``rows`` by split, ``dropped`` by reason, ``length_histogram``
-    (characters), ``rows_read``, ``warnings``, ``held`` (why a person must review it first). Raises BadData (file, row,
-    field).
+    (characters), ``rows_read``, ``warnings``, ``held`` (why a person must review it first), and ``labels`` where the
+    answers are some. Raises BadData (file, row, field).
     """
     policy = policy_of(context.params["policy"])
     raw = context.input("raw")
@@ -91,6 +91,7 @@ def curate(context: WorkContext) -> WorkResult:
             "rows_read": report.rows_read,
             "warnings": report.warnings,
             "held": report.held,
+            **({"labels": report.labels.model_dump(mode="json")} if report.labels else {}),
         },
     )
 

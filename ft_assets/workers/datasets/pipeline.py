@@ -142,6 +142,7 @@ def curate_upload(inputs: Inputs, output: Path, means: Means) -> tuple[DatasetRe
             "steps": decisions.steps,
             "splits": written.splits,
             "length_histogram": written.lengths,
+            "labels": written.labels,
             "languages": languages.result(),
             "mixed": written.mixed,
             "warnings": [*decisions.warnings, *lost, *written.warnings],

@@ -16,9 +16,11 @@ import pyarrow.parquet as pq
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.workers.datasets.columns import TURN, WEIGHT, with_weight
 from ft_assets.workers.datasets.decisions import Decisions
+from ft_assets.workers.datasets.labels import LabelCounts
 from ft_assets.workers.datasets.quality.mix import sample_mix
 from ft_assets.workers.datasets.reporting.report import (
     LISTED_KINDS,
+    Labels,
     LengthHistogram,
     Mixed,
     SplitNumbers,
@@ -67,6 +69,7 @@ class Written:
 
     splits: dict[str, SplitNumbers]
     lengths: LengthHistogram
+    labels: Labels | None
     mixed: list[Mixed]
     warnings: list[str]
     largest_group_rows: int
@@ -92,6 +95,7 @@ def write_sides(
     return Written(
         splits={side.value: counts.numbers(side) for side in SIDES},
         lengths=LengthHistogram.from_bit_lengths(counts.lengths),
+        labels=counts.labels.numbers(),
         mixed=mixed,
         warnings=warnings,
         largest_group_rows=largest,
@@ -156,6 +160,7 @@ class _Counts:
         self.kinds: dict[Split, Counter[str]] = {side: Counter() for side in SIDES}
         self.groups: dict[Split, Counter[str]] = {side: Counter() for side in SIDES}
         self.lengths: Counter[int] = Counter()
+        self.labels = LabelCounts()
         self.weights: dict[Split, list[float]] = {side: [] for side in SIDES}
 
     def add(self, side: Split, rows: pa.RecordBatch) -> None:
@@ -165,6 +170,7 @@ class _Counts:
         # frexp's exponent of an integer is its bit length.
         bits, counts = np.unique(np.frexp(characters)[1], return_counts=True)
         self.lengths.update(dict(zip(bits.tolist(), counts.tolist(), strict=True)))
+        self.labels.add(rows)
         self.kinds[side].update(_counted(rows.column("kind")))
         self.groups[side].update(_counted(rows.column("group")))
         self._weigh(side, rows)

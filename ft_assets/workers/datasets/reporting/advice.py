@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from ft_assets.records.model_families import judge_family_warning
 from ft_assets.workers.datasets.forms.reasons import Reason
+from ft_assets.workers.datasets.reporting.label_advice import label_warnings
 from ft_assets.workers.datasets.reporting.report import Action, DatasetReport, Place, Step
 
 # Below this many rows, a single row changes a score by over ten points.
@@ -37,6 +38,7 @@ def all_warnings(report: DatasetReport, judges: Iterable[str] = ()) -> list[str]
         *_flagged(report),
         *_languages(report),
         *_balance(report),
+        *label_warnings(report),
         *pictures(report),
         *_shape(report),
     ]

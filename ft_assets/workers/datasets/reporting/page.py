@@ -8,7 +8,7 @@ import yaml
 from ft_assets.settings.dataset.policy import DatasetPolicy, PersonalDataSettings
 from ft_assets.workers.datasets.reporting.findings import PERSONAL, SHOWN_EXHIBITS, findings_of, place_of, short
 from ft_assets.workers.datasets.reporting.flow import flow_of, histogram_bars, shares
-from ft_assets.workers.datasets.reporting.report import DatasetReport, Exhibit
+from ft_assets.workers.datasets.reporting.report import DatasetReport, Exhibit, Labels
 from ft_assets.workers.datasets.reporting.template import template
 
 _SHOWN_KINDS = 20
@@ -98,6 +98,7 @@ def render_page(report: DatasetReport, exhibits: Sequence[Exhibit], title: str =
         kinds=kinds[:_SHOWN_KINDS],
         kinds_left=max(0, len(kinds) - _SHOWN_KINDS),
         most_kind=max((sum(counts) for _, counts in kinds), default=0),
+        labels=_labels(report.labels),
         left_out=findings_of(report, others, ("removed",), exhibits),
         noticed=findings_of(report, others, ("warned", "held"), exhibits),
         suites=_suites(report),
@@ -143,6 +144,13 @@ def _suites(report: DatasetReport) -> list[tuple[str, int]]:
         if finding.subject:
             counts[finding.subject] = counts.get(finding.subject, 0) + finding.count
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _labels(labels: Labels | None) -> list[tuple[str, int, float]]:
+    """The labels that have a bar: name, rows and share of all rows."""
+    if labels is None:
+        return []
+    return [(name, count, count / labels.rows) for name, count in list(labels.counts.items())[:_SHOWN_KINDS]]
 
 
 def _kinds(report: DatasetReport) -> list[tuple[str, list[int]]]:

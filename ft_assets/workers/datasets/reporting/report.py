@@ -1,4 +1,5 @@
-"""The report of a dataset version as data (``report/report.json``): places, counts and names, never a row's text."""
+"""The report of a dataset version as data (``report/report.json``): places, counts and names. Of rows' texts it has
+only kinds, and answers that are labels."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from ft_resources.strict_model import StrictModel, added_field
 LISTED_NOTES = 200
 # A kind that differs in every row has no use, and would put the rows' text into the report.
 LISTED_KINDS = 100
+LISTED_LABELS = 50
 # Pairs of near-duplicates on the page, more than of other reasons: a person may find that some are none.
 NEAR_SHOWN = 10
 
@@ -126,6 +128,27 @@ class SplitNumbers(StrictModel):
     weights: Weights | None = added_field(None, description="None if the policy names none.")
 
 
+class Labels(StrictModel):
+    """Answers that are labels, of the upload's kept rows on all sides; lists have at most LISTED_LABELS entries.
+
+    Args:
+        rows: how many there are, also the few with another answer than a label.
+        different: number of labels.
+        counts: rows of each label, the most frequent first.
+        single: number of labels of one row; ``once`` are the first of them.
+        alike: number of groups of labels that differ only in case, spaces or punctuation; ``variants`` are the largest,
+            with the rows of each spelling.
+    """
+
+    rows: int = Field(ge=0)
+    different: int = Field(ge=0)
+    counts: dict[str, int]
+    single: int = Field(ge=0)
+    once: list[str]
+    alike: int = Field(ge=0)
+    variants: list[dict[str, int]]
+
+
 class LengthHistogram(StrictModel):
     """Kept rows by characters: ``counts[i]`` of them have ``edges[i] <= characters < edges[i + 1]``."""
 
@@ -172,6 +195,7 @@ class DatasetReport(StrictModel):
     steps: list[StepReport] = Field(default=[])
     splits: dict[str, SplitNumbers]
     length_histogram: LengthHistogram = LengthHistogram()
+    labels: Labels | None = added_field(None, description="None if the answers are no labels.")
     languages: dict[str, int] = Field(default={}, description="Rows by ISO 639-1 language, of a sample.")
     personal_data: dict[str, int] = Field(default={}, description="Pieces of personal data found, by type.")
     suites: list[str] = Field(default=[], description="Suites whose test items the examples were compared with.")
