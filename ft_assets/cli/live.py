@@ -220,8 +220,9 @@ def print_outcome(store: Store | None, submission: Submission, outcome: Submissi
     reason, *more = reasons(api.status(submission.id, store=store))
     if outcome.status is SubmissionStatus.REJECTED:
         # The table above has the reasons.
-        reason = "the candidate stays stored and is not served"
-    console.print(Text.assemble((f"{outcome.status}  ", styles.get(outcome.status, "bold")), reason))
+        first = f"{reason.splitlines()[0].partition(': ')[2]}; " if outcome.told != outcome.status else ""
+        reason = f"{first}the candidate stays stored and is not served"
+    console.print(Text.assemble((f"{outcome.told}  ", styles.get(outcome.status, "bold")), reason))
     for line in more:
         console.print(Text(line))
     print_suggestions(outcome.suggestions)

@@ -4,6 +4,7 @@ import dagster as dg
 
 from ft_assets.control.rejections.record import RejectionRecord
 from ft_assets.graph.report_links import report_link
+from ft_assets.records.submissions import NOT_PROVED
 from ft_assets.settings import tags
 from ft_assets.workers.evals.verdict import Verdict
 from ft_assets.workers.evals.verdicts import verdict_table
@@ -14,7 +15,9 @@ def show_rejection(
     context: dg.AssetExecutionContext, verdicts: list[Verdict], record: RejectionRecord | None, report: Artifact
 ) -> None:
     """Show on the adapter's partition why there is none: a rejection is a result, so no step fails for it."""
-    reason = f"rejected by {', '.join(verdict.gate for verdict in verdicts if not verdict.lets_through)}"
+    blocking = [verdict for verdict in verdicts if not verdict.lets_through]
+    failed = any(verdict.outcome == "fail" for verdict in blocking)
+    reason = f"{'rejected' if failed else NOT_PROVED} by {', '.join(verdict.gate for verdict in blocking)}"
     first = f" Try first: {record.suggestions[0]}" if record and record.suggestions else ""
     context.log.warning(f"{context.partition_key} was {reason}: no adapter is made; the candidate stays stored.{first}")
     if "dagster/backfill" in context.run.tags:

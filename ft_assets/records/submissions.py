@@ -24,6 +24,8 @@ Driver = Literal["sensor", "caller", "run"]
 Mode = Literal["train", "carry"]
 # Key of a pair's first manual submission; sensors use it too, so they never repeat a manual request.
 FIRST_WISH = "ask-1"
+NOT_PROVED = "not proved"
+"""What a candidate is called that no gate failed and an inconclusive one stopped; its reason begins with it."""
 
 
 # Each record is read once per process; sensors scan the open submissions every few seconds.
@@ -97,6 +99,12 @@ class SubmissionOutcome(Record):
     )
     failure: Failure | None = added_field(None, description="Of a failed submission: why, where, and what to do.")
     at: str
+
+    @property
+    def told(self) -> str:
+        """How it ended, in words for people: a candidate that no gate failed was not proved rather than rejected."""
+        unproved = self.status is SubmissionStatus.REJECTED and self.reason.startswith(f"{NOT_PROVED}:")
+        return NOT_PROVED if unproved else str(self.status)
 
 
 def submission_id(

@@ -61,7 +61,7 @@ def _submission(store: Store, due: Due) -> Event | None:
     facts = {"submission": submission.id, "dataset": submission.dataset, "recipe": submission.recipe}
     facts |= {"asked by": submission.actor, "mode": submission.mode}
     details = [clean(outcome.reason)] if outcome.reason else []
-    ended = f"was {outcome.status}"
+    ended = f"was {outcome.told}"
     if outcome.status is SubmissionStatus.UNGATED:
         ended = "ended ungated"
         facts["result"] = outcome.adapter

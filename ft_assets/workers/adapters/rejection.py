@@ -1,5 +1,6 @@
 """Why a candidate does not become an adapter."""
 
+from ft_assets.records.submissions import NOT_PROVED
 from ft_assets.settings.catalogue.gates import GATES, WAIVABLE
 from ft_assets.workers.evals.gates import passed
 from ft_assets.workers.evals.verdict import Verdict
@@ -34,6 +35,11 @@ def require_pass(verdicts: list[Verdict], label: str) -> None:
 
 
 def reasons(verdicts: list[Verdict]) -> str:
-    """The reasons why verdicts block an adapter, one line each."""
+    """The reasons why verdicts block an adapter, one line each; first a line of its own where none of them is a fail,
+    as nothing then speaks against the candidate but the number of samples."""
     wanted = [verdict for verdict in verdicts if not verdict.lets_through]
-    return "\n".join(f"{verdict.gate}: {verdict.outcome}, {in_words(verdict)}" for verdict in wanted) or "no verdict"
+    lines = [f"{verdict.gate}: {verdict.outcome}, {in_words(verdict)}" for verdict in wanted]
+    if wanted and all(verdict.outcome == "inconclusive" for verdict in wanted):
+        gates = ", ".join(verdict.gate for verdict in wanted)
+        lines.insert(0, f"{NOT_PROVED}: no gate failed, but the samples are too few to decide {gates}")
+    return "\n".join(lines) or "no verdict"

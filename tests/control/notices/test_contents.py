@@ -138,6 +138,16 @@ def test_a_mail_says_it_in_words(store: Store, tmp_path: Path) -> None:
     assert "\x1b" not in data.decode()
 
 
+def test_a_candidate_that_no_gate_failed_was_not_proved_rather_than_rejected(
+    store: Store, hooks: dict[str, Hook], tick: Tell
+) -> None:
+    ended(store, status=SubmissionStatus.REJECTED, reason="not proved: no gate failed\ntask_gain: inconclusive")
+    tick()
+    (body,) = bodies(hooks["acme"])
+    assert body["title"] == "acme.things.v1 with tiny.v1 was not proved"
+    assert body["kind"] == "rejected", "who asked for rejections is told"
+
+
 @pytest.mark.parametrize(
     ("section", "words"),
     [
