@@ -45,6 +45,7 @@ class Form:
         plain: whether an example is a text without turns, so without a chat template or a prompt.
         weighed: whether its rows may have a weight (``settings.dataset.forms.WEIGHT``).
         report_params: params of an ``eval_report`` on such data, beyond those of every report.
+        task_gain: the gate ``task_gain`` of recipes that name no metric; empty for the usual one.
         refusals: settings that are invalid with such data.
     """
 
@@ -57,6 +58,7 @@ class Form:
     plain: bool = False
     weighed: bool = True
     report_params: Mapping[str, Any] = field(default_factory=dict)
+    task_gain: Mapping[str, Any] = field(default_factory=dict)
     refusals: tuple[Refusal, ...] = ()
 
     @property

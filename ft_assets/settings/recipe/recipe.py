@@ -118,7 +118,20 @@ class Recipe(Settings):
         evaluation = data.get("evaluation", {})
         return {**data, "evaluation": {"suites": [], **evaluation}} if isinstance(evaluation, dict) else data
 
-    # Of these validators the last one comes first: the one above sees what this one gives.
+    @model_validator(mode="before")
+    @classmethod
+    def _is_judged_by_what_its_data_have(cls, data: Any) -> Any:
+        """The gate ``task_gain`` of the data's form, where the recipe has gates and names neither a metric nor a
+        profile."""
+        named = data.get("method") if isinstance(data, dict) else None
+        method = METHODS.get(named) if isinstance(named, str) else None
+        gates = data.get("gates", {}) if method else None
+        gain = gates.get("task_gain", {}) if isinstance(gates, dict) and "profile" not in gates else None
+        if method is None or not method.form.task_gain or not isinstance(gain, dict) or "metric" in gain:
+            return data
+        return {**data, "gates": {**gates, "task_gain": {**method.form.task_gain, **gain}}}
+
+    # Of these validators the last one comes first: the ones above see what this one gives.
     @model_validator(mode="before")
     @classmethod
     def _has_what_its_profile_judges(cls, data: Any) -> Any:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from ft_assets.control.auto.combinations import require_possible
 from ft_assets.control.recipes.stored import next_version
 from ft_assets.settings.catalogue.gates import profiles
 from ft_assets.settings.catalogue.gates.profiles import PROFILES
@@ -43,6 +44,22 @@ def test_what_a_profile_judges_is_measured_unless_the_recipe_says_what_is() -> N
     assert recipe(asked).evaluation.holdout.metrics == ("rougeL",)
     with pytest.raises(BadRecipe, match="'macro_f1' is not measured"):
         recipe({"profile": "classification"}, evaluation={"holdout": {"metrics": ["accuracy"]}})
+
+
+def test_texts_are_judged_by_perplexity_unless_the_recipe_says_by_what() -> None:
+    def judged(gates: Any) -> tuple[str, float]:
+        found = recipe(gates, method="cpt").gates
+        assert found != NO_GATES
+        return found.task_gain.metric, found.task_gain.min_relative
+
+    usual = PROFILES["chat"]["task_gain"]
+    assert judged({}) == (usual["metric"], usual["min_relative"])
+    assert judged({"task_gain": {"min_relative": 0.1}}) == ("perplexity", 0.1)
+    assert judged({"task_gain": {"metric": "perplexity"}}) == ("perplexity", 0.05), "as recipes from before say it"
+    assert judged({"profile": "extraction"}) == ("exact_match", 0.05), "which registration refuses"
+    assert recipe("none", method="cpt").gates == NO_GATES
+    bare = parse_strict(Recipe, {"key": "some.v1", "base": "folder:./base", "method": "cpt"}, "recipe.yaml")
+    require_possible(bare, None)
 
 
 def test_a_later_change_of_a_profile_changes_no_recipe_that_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:

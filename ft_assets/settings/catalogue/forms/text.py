@@ -2,6 +2,7 @@
 
 from ft_assets.settings.catalogue.form import Form, RowForm
 from ft_assets.settings.catalogue.forms.refusals import NO_PAIRS
+from ft_assets.settings.catalogue.gates.profiles import PROFILES
 from ft_assets.settings.catalogue.refusal import Refusal
 
 TEXT = Form(
@@ -10,6 +11,8 @@ TEXT = Form(
     plain=True,
     # Last in the order: never guessed if fields of other forms are present.
     rows={"text": RowForm(needs=("text",), reader="ft_assets.workers.datasets.forms.convert:read_text", rank=5)},
+    # A text has no answer to match. How it goes on stays open, as in a conversation: a small fall is a gain.
+    task_gain=PROFILES["chat"]["task_gain"],
     refusals=(
         Refusal(
             where="packing.overlong",

@@ -15,6 +15,7 @@ from tests.workers.packs.estimate.made import LLAMA_3_8B
 from tests.workers.training.configuration.made import known, on_gpus, recipe
 
 TEXT: dict[str, Any] = {"gates": {"task_gain": {"metric": "perplexity"}}}
+MATCHES: dict[str, Any] = {"task_gain": {"metric": "exact_match"}}
 ZERO_3 = {"hardware": {"sharding": "zero3"}}
 START = {"warm_start": f"artifact:acme/adapter/{'0' * 64}"}
 REFUSED: list[tuple[str, Recipe, str, str]] = [
@@ -91,7 +92,7 @@ REFUSED: list[tuple[str, Recipe, str, str]] = [
     ("packing.learn", recipe(method="cpt", packing={"learn": "last_assistant"}), "no assistant turns", "out"),
     ("packing.end_of_turn", recipe(method="cpt", packing={"end_of_turn": ["<|user|>"]}), "no turns", "out"),
     ("packing.overlong", recipe(method="cpt", packing={"overlong": "truncate"}), "would drop it", "overlong split"),
-    ("gates.task_gain.metric", recipe(method="cpt"), "text has no answers", "perplexity"),
+    ("gates.task_gain.metric", recipe(method="cpt", gates=MATCHES), "text has no answers", "perplexity"),
     (
         "gates.task_gain.metric",
         recipe(gates={"task_gain": {"metric": "preference_accuracy"}}),
