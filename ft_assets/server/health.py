@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from fastapi import FastAPI, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -35,32 +36,36 @@ class Readiness:
         self._checks, self._limit_s, self._keep_s = checks, limit_s, keep_s
         # Of its own: where all other threads are busy with requests, the server is ready all the same.
         self._pool = ThreadPoolExecutor(len(checks), thread_name_prefix="readiness")
-        self._looks: dict[str, asyncio.Future[float]] = {}
+        self._looks: dict[str, asyncio.Future[_Look]] = {}
 
     async def missing(self) -> list[str]:
         """The names of the checks that failed or did not return in time."""
         looks = {name: self._look(name) for name in self._checks}
         await asyncio.wait(looks.values(), timeout=self._limit_s)
-        return [name for name, look in looks.items() if not look.done() or look.exception() is not None]
+        return [name for name, look in looks.items() if not look.done() or not look.result().well]
 
-    def _look(self, name: str) -> "asyncio.Future[float]":
+    def _look(self, name: str) -> "asyncio.Future[_Look]":
         """The latest look at ``name``, or a new one where that is too old."""
         latest = self._looks.get(name)
-        # One that failed is tried again at once: who is ready again should be asked again.
-        if latest is None or (
-            latest.done() and (latest.exception() is not None or time.monotonic() - latest.result() > self._keep_s)
-        ):
+        if latest is None or (latest.done() and time.monotonic() - latest.result().at > self._keep_s):
             latest = self._looks[name] = asyncio.get_running_loop().run_in_executor(self._pool, self._check, name)
         return latest
 
-    def _check(self, name: str) -> float:
-        """Check, and return when it was found well, in seconds of the monotonic clock."""
+    def _check(self, name: str) -> "_Look":
         try:
             self._checks[name]()
         except Exception as error:
             _LOG.warning("not ready: %s: %s", name, error)
-            raise
-        return time.monotonic()
+            return _Look(at=time.monotonic(), well=False)
+        return _Look(at=time.monotonic(), well=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Look:
+    """What a check said; ``at`` in seconds of the monotonic clock."""
+
+    at: float
+    well: bool
 
 
 def add_health(app: FastAPI, store: Store, access: Access) -> None:

@@ -95,27 +95,16 @@ def test_what_hangs_is_missing_in_time_and_is_asked_once_however_often_somebody_
     assert sorted(asked) == ["quick", "slow"]
 
 
-def test_what_failed_is_asked_again_at_once() -> None:
-    answers = iter([StoreUnavailable("away"), None])
+@pytest.mark.parametrize(("keep_s", "said"), [(3600.0, [["store"]] * 3), (-1.0, [["store"], [], []])])
+def test_what_a_look_said_counts_for_its_time_and_not_longer(keep_s: float, said: list[list[str]]) -> None:
+    answers = iter([StoreUnavailable("away"), None, None])
 
     def check() -> None:
         if error := next(answers):
             raise error
 
     async def look() -> list[list[str]]:
-        readiness = Readiness({"store": check}, keep_s=3600)
+        readiness = Readiness({"store": check}, keep_s=keep_s)
         return [await readiness.missing() for _ in range(3)]
 
-    assert asyncio.run(look()) == [["store"], [], []]
-
-
-def test_what_was_ready_for_long_is_asked_again() -> None:
-    asked: list[int] = []
-
-    async def look() -> None:
-        readiness = Readiness({"store": lambda: asked.append(1)}, keep_s=-1)
-        for _ in range(3):
-            await readiness.missing()
-
-    asyncio.run(look())
-    assert len(asked) == 3
+    assert asyncio.run(look()) == said
