@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ft_assets import api as api
     from ft_assets.remote.client import Remote
     from ft_assets.remote.login import Login
+    from ft_resources.artifacts import Artifact
 
 
 class _Door:
@@ -50,6 +51,14 @@ def connect(login: "Login") -> "Remote":
 def actor() -> str:
     """Who asks, as records will name them."""
     return _door.remote.me["actor"] if _door.remote else user()
+
+
+def page_of(artifact: "Artifact", name: str) -> str:
+    """Where people open the page ``name`` of an artifact."""
+    if _door.remote:
+        return _door.remote.page_of(artifact, name)
+    location = artifact.location(name)
+    return str(artifact.store.local_path(location) or f"{artifact.store.url}/{location}")
 
 
 def require_store(command: str) -> None:

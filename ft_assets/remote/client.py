@@ -16,6 +16,7 @@ from ft_assets.remote.connection import Connection
 from ft_assets.remote.files import RemoteFiles
 from ft_assets.remote.logs import remote_logs
 from ft_assets.remote.sending import Sending
+from ft_assets.settings.environment import REPORTS
 from ft_resources.artifacts import Artifact
 from ft_resources.errors import HeldForReview, UserError
 
@@ -84,6 +85,10 @@ class Remote:
             self.cancel(submission.id)
         found: SubmissionOutcome = self.outcome(submission.id)
         return found
+
+    def page_of(self, artifact: Artifact, name: str) -> str:
+        """The console's address of a page, for people who sign in there."""
+        return f"{self._connection.server}{REPORTS}/{artifact.address}/{name}"
 
     def logs(self, target: str) -> Any:
         return remote_logs(self, target)
@@ -154,8 +159,8 @@ class Remote:
             if "waits" in body:
                 raise WaitsForSecondPerson(api.Proposal.model_validate(body["waits"]))
             if "running" not in body:
-                store = RemoteFiles(self._connection, "", base=False)
-                return answer_of(function).validate_json(json.dumps(body["answer"]), context={"store": store})
+                # Files of artifacts are asked for where a command copies them.
+                return answer_of(function).validate_json(json.dumps(body["answer"]), context={"store": None})
 
 
 def _plain(value: Any) -> Any:

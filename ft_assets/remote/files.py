@@ -15,8 +15,6 @@ class RemoteFiles:
 
     def __init__(self, connection: Connection, adapter: str, *, base: bool) -> None:
         self._connection, self._adapter, self._base = connection, adapter, base
-        # Report pages are shown to people who signed in.
-        self.url = f"{connection.server}/console/reports"
 
     def local_path(self, path: str) -> None:
         """No file is on this machine."""

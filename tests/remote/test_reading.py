@@ -2,8 +2,11 @@
 
 import pytest
 
+from ft_assets import api
 from ft_resources.artifacts import Artifact
 from tests.cli.conftest import DATASET, LINE, RECIPE, Ft
+from tests.cli.test_review import held as held
+from tests.e2e.project import Project
 from tests.remote.conftest import Far
 
 READS = [
@@ -43,3 +46,9 @@ def test_what_is_read_looks_as_beside_the_store(
 ) -> None:
     here, there = ft(*command), far(*command)
     assert (there.exit_code, there.stdout, there.stderr) == (here.exit_code, here.stdout, here.stderr), there.exception
+
+
+def test_the_page_of_a_report_is_the_consoles(held: tuple[str, str], far: Far, url: str, project: Project) -> None:
+    address = api.dataset_report(DATASET, store=project.store).artifact.address
+    shown = far("dataset", "report", DATASET).stdout
+    assert f"  page: {url.removesuffix('/v1')}/console/reports/{address}/report/report.html\n" in shown

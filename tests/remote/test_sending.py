@@ -11,6 +11,8 @@ from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.records.submissions import SubmissionStatus, find_outcome, finish, open_submissions
 from ft_assets.remote import client
 from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.errors import BadBase
+from ft_resources.hub import HuggingFaceHub
 from tests.cli.conftest import DATASET, RECIPE
 from tests.e2e.project import Project
 from tests.remote.conftest import Far
@@ -112,6 +114,24 @@ def test_a_folder_of_the_server_is_no_base_of_a_first_try(far: Far, project: Pro
         refused = far("submit", project.dataset(), "--base", base)
         assert (refused.exit_code, "a folder cannot be sent to the server" in refused.stderr) == (2, True)
     assert list(open_submissions(project.store)) == []
+
+
+def test_the_hub_is_read_as_nobody(far: Far, project: Project, own: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = []
+
+    def snapshot(hub: HuggingFaceHub, *_: object) -> None:
+        tokens.append(hub.token)
+        raise BadBase("there is no such model")
+
+    monkeypatch.setattr(HuggingFaceHub, "snapshot", snapshot)
+    file = own(base="hub:platform/private@main")
+    for command in (
+        ("recipe", "add", file),
+        ("submit", DATASET, file),
+        ("submit", project.dataset(), "--base", "hub:platform/private@main"),
+    ):
+        assert "there is no such model" in far(*command).stderr
+    assert tokens == [False] * 3
 
 
 def test_a_file_and_a_recipes_file_become_a_submission_of_the_tenant(far: Far, project: Project, own: Callable) -> None:
