@@ -148,6 +148,25 @@ def test_a_link_is_not_made_for_what_is_no_page_and_no_folder_is_listed(
         assert anybody.get(path).status_code in (403, 404)
 
 
+@pytest.mark.parametrize(
+    ("body", "param", "code"),
+    [
+        ({}, "artifact", "missing_required_parameter"),
+        ({"artifact": ""}, "artifact", "invalid_value"),
+        ({"artifact": 1}, "artifact", "invalid_value"),
+        ({"artifact": "a" * 301}, "artifact", "invalid_value"),
+        ({"artifact": "acme/x/y", "file": ""}, "file", "invalid_value"),
+        ({"artifact": "acme/x/y", "expires": 9**9}, "expires", "unknown_parameter"),
+    ],
+)
+def test_a_wrong_wish_for_a_link_is_refused_by_its_parameter(
+    served: FastAPI, access: api.Access, body: dict[str, object], param: str, code: str
+) -> None:
+    answer = asking(served, access).post("/v1/ft/links", json=body)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"], error["code"]) == (400, param, code)
+
+
 def test_a_tenant_gets_links_to_its_own_pages_and_the_platform_to_all(
     served: FastAPI, access: api.Access, made: Artifact, anybody: TestClient
 ) -> None:

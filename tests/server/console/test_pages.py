@@ -288,6 +288,27 @@ def test_a_report_runs_and_loads_nothing(world: World) -> None:
     assert training.submission.tenant == "reader"
 
 
+def test_the_api_lists_the_pages_of_a_job_and_makes_links_to_them(world: World) -> None:
+    person = world.person("lister")
+    job, _, _ = finished(world, person, "lister", 185)
+    by_key = {"authorization": f"Bearer {person.key}"}
+    listed = httpx.get(f"{world.url}/v1/ft/jobs/{job}/pages", headers=by_key)
+    pages = listed.json()["data"]
+    assert [(page["asset"], page["file"]) for page in pages] == [
+        ("dataset", "report/report.html"),
+        ("token_pack", "report/samples.html"),
+        ("checkpoint", "report/loss.png"),
+        ("eval_report", "report/report.html"),
+    ]
+    for page in pages:
+        wanted = {"artifact": page["artifact"], "file": page["file"]}
+        link = httpx.post(f"{world.url}/v1/ft/links", json=wanted, headers=by_key).json()
+        assert link["url"].startswith(f"{world.url}/links/{page['artifact']}/")
+        assert httpx.get(link["url"]).status_code == 200
+    other = {"authorization": f"Bearer {world.key('stranger', 'admin')}"}
+    assert httpx.get(f"{world.url}/v1/ft/jobs/{job}/pages", headers=other).status_code == 404
+
+
 def test_an_error_is_a_page_with_its_status_and_what_to_do(world: World) -> None:
     person = world.person()
     for path, code in {

@@ -46,7 +46,7 @@ class Person:
         """The id of the proposal that waits then."""
         sent = {"adapter": str(adapter.address), "stage": "production", "reason": "a good week"}
         assert self.send("promote", **sent).status_code == 303
-        return str(re.findall(r"/proposals/([^/]+)/approve", self.page)[0])
+        return str(re.findall(r"/proposals/([^/]+)/decline", self.page)[0])
 
 
 @pytest.fixture
@@ -69,7 +69,8 @@ def test_a_second_person_approves_a_move_and_both_are_in_the_history(
     assert in_production(project) == ""
     assert "Waits for a second person" in bea.page
     assert "a good week" in bea.page
-    # Who proposed it cannot approve it.
+    # Who proposed it is offered to withdraw it, and cannot approve it.
+    assert ("Withdraw</button>" in ann.page, "/approve" in ann.page, "/approve" in bea.page) == (True, False, True)
     refused = ann.send(f"proposals/{proposal}/approve", reason="I like it")
     assert (refused.status_code, "somebody else has to approve it" in refused.text) == (403, True)
     assert bea.send(f"proposals/{proposal}/approve", reason="").status_code == 400
