@@ -95,7 +95,8 @@ def _details(report: DatasetReport, step: Step, finding: Finding) -> list[tuple[
     told = [note for note in finding.notes if note.detail or note.other][:_SHOWN_DETAILS]
     if step == "read":
         told = [_as_uploaded(note, report) for note in told]
-    return [(place_of(report, note.place), _about(note), _percent(note.similarity)) for note in told]
+    stayed = ", which stayed" if step == "duplicates" and finding.action == "removed" else ""
+    return [(place_of(report, note.place), _about(note, stayed), _percent(note.similarity)) for note in told]
 
 
 def _as_uploaded(note: Note, report: DatasetReport) -> Note:
@@ -112,11 +113,11 @@ def place_of(report: DatasetReport, place: Place) -> str:
     return str(Place(file=short(place.file), row=place.row)) if named else f"row {place.row:,}"
 
 
-def _about(note: Note) -> str:
+def _about(note: Note, stayed: str) -> str:
     if note.other is None:
         return note.detail
     other = f"row {note.other.row:,}" if note.other.file == note.place.file else str(note.other)
-    return f"{note.detail}; like {other}" if note.detail else f"like {other}, which stayed"
+    return f"{note.detail}; like {other}" if note.detail else f"like {other}{stayed}"
 
 
 def _percent(similarity: float | None) -> str:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 
+from ft_assets.settings.dataset.policy import PersonalDataSettings
 from ft_assets.settings.dataset.recogniser import ENTITY_TYPES
 from ft_assets.workers.datasets.forms.reasons import Reason
 from ft_assets.workers.datasets.reporting.report import DatasetReport, Finding, Step
@@ -38,15 +39,9 @@ def undo_of(step: Step, finding: Finding, report: DatasetReport) -> str:
         return _NONE[finding.reason]
     if step == "read":
         return _CORRECT
-    if step == "personal_data" and finding.subject in ENTITY_TYPES.values() and policy.personal_data.names:
-        names = policy.personal_data.names
-        rest = [entity for entity in names.entities if ENTITY_TYPES[entity] != finding.subject]
-        left = f"`personal_data: {{names: {{model: {names.model}, entities: {_listed(rest)}}}}}`"
-        return f"{_PERSONAL[finding.action]} {left if rest else 'A policy without `names`'} does not look for these."
     if step == "personal_data":
-        types = [name for name in policy.personal_data.types if name != finding.subject]
-        ignored = f" `personal_data: {{types: {_listed(types)}}}` does not look for these." if types else ""
-        return _PERSONAL[finding.action] + (ignored if finding.subject in policy.personal_data.types else "")
+        without = _without(finding.subject, policy.personal_data)
+        return _PERSONAL[finding.action] + (f" {without} does not look for these." if without else "")
     if step == "duplicates":
         if finding.action == "warned":
             return "`duplicates: {near: remove}` keeps only the first of such rows."
@@ -73,6 +68,19 @@ def undo_of(step: Step, finding: Finding, report: DatasetReport) -> str:
     if step == "balance" and policy.balance:
         return f"`balance: {{max_ratio: {2 * policy.balance.max_ratio:g}}}` allows more; without `balance`, all stay."
     return ""
+
+
+def _without(kind: str, settings: PersonalDataSettings) -> str:
+    """The setting that looks for all but one type of findings; empty where there is none."""
+    if kind in settings.types:
+        types = [name for name in settings.types if name != kind]
+        return f"`personal_data: {{types: {_listed(types)}}}`" if types else ""
+    if kind == "id" or settings.names is None:
+        return "A policy without `recogniser`"
+    rest = [entity for entity in settings.names.entities if ENTITY_TYPES[entity] != kind]
+    if not rest:
+        return "A policy without `names`"
+    return f"`personal_data: {{names: {{model: {settings.names.model}, entities: {_listed(rest)}}}}}`"
 
 
 def _listed(names: Sequence[str]) -> str:

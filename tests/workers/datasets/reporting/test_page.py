@@ -1,7 +1,9 @@
 """The page as text: everything is there, everything is escaped."""
 
+import json
 import re
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 
 import pytest
@@ -90,6 +92,43 @@ def test_ten_near_duplicates_are_shown_three_of_them_open_each_with_what_keeps_i
     assert after.count("<mark>cat</mark>") == 7
     kept = DatasetPolicy.model_validate(yaml.safe_load('duplicates: {keep: ["000000000002"]}'), strict=False)
     assert kept.duplicates.keep == ("000000000002",)
+
+
+def test_of_near_duplicates_that_are_kept_none_is_said_to_have_stayed() -> None:
+    note = Note(place=place(8), other=place(2), similarity=0.95)
+    made = report(step("duplicates", Finding(reason="near_duplicate", action="warned", count=1, notes=[note])))
+    text = text_of(render_page(made, []))
+    assert "like row 2" in text
+    assert "which stayed" not in text
+
+
+@pytest.mark.parametrize(("near", "said"), [("remove", True), ("keep", True), ("off", False)])
+def test_the_split_says_that_near_copies_stay_together_where_they_are_searched_for(near: str, said: bool) -> None:
+    policy = DatasetPolicy.model_validate({"duplicates": {"near": near}})
+    text = text_of(render_page(report(policy=policy), []))
+    assert ("as do rows that are nearly the same, whatever their answers" in text) == said
+
+
+@pytest.mark.parametrize(
+    ("subject", "entities", "said"),
+    [
+        ("email", ["PERSON"], 'personal_data: {types: ["card", "ip"]} does not look for these.'),
+        ("id", ["PERSON"], "A policy without recogniser does not look for these."),
+        ("name", ["PERSON"], "A policy without names does not look for these."),
+        ("place", ["PERSON", "LOCATION"], 'personal_data: {names: {model: n.v1, entities: ["PERSON"]}} does not look'),
+    ],
+)
+def test_each_type_of_personal_data_has_the_setting_that_does_not_look_for_it(
+    subject: str, entities: list[str], said: str
+) -> None:
+    personal = {
+        "types": ["card", "email", "ip"],
+        "recogniser": {"library": "presidio", "entities": ["US_SSN"]},
+        "names": {"model": "n.v1", "entities": entities},
+    }
+    policy = DatasetPolicy.model_validate_json(json.dumps({"personal_data": personal}))
+    found = Finding(reason="personal_data", action="warned", count=1, subject=subject, notes=[Note(place=place(3))])
+    assert said in unescape(text_of(render_page(report(step("personal_data", found), policy=policy), [])))
 
 
 def test_of_a_leak_the_shared_words_are_marked() -> None:
