@@ -242,17 +242,25 @@ class Measured(StrictModel):
     """What the gates judge: the report's figures as recomputed from its per-sample results, and figures that only those
     results give.
 
-    ``scores`` are the candidate's own, by metric and suite key. What was not measured is None or absent.
+    ``scores`` are the candidate's own, by metric and suite key. ``short_answers`` says that most of the holdout's right
+    answers have few words. What was not measured is None or absent.
     """
 
     fingerprint: str
     suites: dict[str, SuiteEvidence]
     holdout: dict[str, MetricEvidence]
     loss: MetricEvidence | None = None
+    short_answers: bool = False
     scores: dict[str, ScoreEvidence] = Field(default={})
     refusals: RateEvidence | None = None
     over_refusals: RateEvidence | None = None
     judge: JudgeEvidence | None = None
+
+    @property
+    def graded(self) -> dict[str, MetricEvidence]:
+        """The measures that grade short answers; of long ones, which may be worded in many ways, there are none."""
+        likelihoods = (PERPLEXITY, PREFERENCE_ACCURACY)
+        return {k: v for k, v in self.holdout.items() if k not in likelihoods} if self.short_answers else {}
 
 
 def read_evidence(data: bytes, where: str) -> Evidence:

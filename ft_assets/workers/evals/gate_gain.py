@@ -1,10 +1,12 @@
 """The gate that requires a reason to serve the candidate: it is better than its base at the tenant's task."""
 
+from collections.abc import Mapping
+
 from ft_assets.settings.catalogue.gates.task_gain import TASK_GAIN, TaskGainGate
-from ft_assets.workers.evals.evidence import LOSS, MetricEvidence
+from ft_assets.workers.evals.evidence import LOSS, PERPLEXITY, PREFERENCE_ACCURACY, MetricEvidence
 from ft_assets.workers.evals.verdict import EPSILON, MIN_ROWS, Finding, Numbers, Verdict, interval_numbers, more
 
-# Gain required of a share whose base is 0, where a relative gain is undefined.
+# Gain required of a share whose base is 0, where a relative gain is undefined; a fall by as much is clear.
 ABSOLUTE_FLOOR = 0.05
 # A gain of this size (or of the required one, if larger) may not fail by bad luck: if the sample does not exclude it, a
 # shortfall is inconclusive.
@@ -13,11 +15,18 @@ CLEAR_GAIN = 0.20
 SMALL_HOLDOUT = 200
 
 
-def judge_gain(measured: MetricEvidence | None, gate: TaskGainGate, loss: MetricEvidence | None = None) -> Verdict:
+def judge_gain(
+    measured: MetricEvidence | None,
+    gate: TaskGainGate,
+    loss: MetricEvidence | None = None,
+    graded: Mapping[str, MetricEvidence] | None = None,
+) -> Verdict:
     """``task_gain``: the observed gain reaches the minimum and its interval excludes zero.
 
     Args:
         loss: mean loss of the rows, which decides on a small holdout if the metric itself is inconclusive.
+        graded: measures that grade the answers themselves. Where a likelihood decides, a clear fall of one of them
+            fails: what the candidate answers got worse.
     """
     if measured is None:
         return Verdict(gate=TASK_GAIN.name, outcome="fail", reason=f"{gate.metric} was not measured on the holdout")
@@ -29,7 +38,19 @@ def judge_gain(measured: MetricEvidence | None, gate: TaskGainGate, loss: Metric
         numbers[LOSS] = _numbers(loss, gate)
         outcome, words = _judge(loss, gate)
         text += f"; on so small a holdout the loss of each row decides: {loss.base:.3g} → {loss.candidate:.3g}, {words}"
+    by_likelihood = LOSS in numbers or gate.metric in (PERPLEXITY, PREFERENCE_ACCURACY)
+    for name, each in (graded or {}).items() if outcome == "pass" and by_likelihood else ():
+        if _clearly_fell(each):
+            numbers[name] = _numbers(each, gate)
+            fell = f"{each.base:.3g} → {each.candidate:.3g}, a change between {each.interval[0]:.3g} and "
+            text = f"the answers got worse: {name} {fell}{each.interval[1]:.3g} (95 %); {text}"
+            outcome = "fail"
     return Verdict(gate=TASK_GAIN.name, outcome=outcome, reason=text, numbers=numbers)
+
+
+def _clearly_fell(graded: MetricEvidence) -> bool:
+    """Whether a share fell by what a gain from 0 must reach, and its interval excludes that it did not fall."""
+    return graded.n >= MIN_ROWS and graded.improvement <= EPSILON - ABSOLUTE_FLOOR and graded.interval[1] < 0
 
 
 def _numbers(measured: MetricEvidence, gate: TaskGainGate) -> Numbers:

@@ -6,6 +6,7 @@ for ``samples/judge.parquet`` see ``preferences/remeasured.py``.
 """
 
 import math
+import statistics
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,6 +48,8 @@ from ft_resources.artifacts import Artifact
 Columns = Mapping[str, tuple[Any, ...]]
 Floats = NDArray[np.float64]
 _TOLERANCE = 1e-6
+# A right answer of at most so many words leaves little open but the words themselves.
+_SHORT_WORDS = 10
 
 
 def remeasure(report: Artifact, evidence: Evidence) -> Measured:
@@ -83,11 +86,17 @@ def remeasure(report: Artifact, evidence: Evidence) -> Measured:
         suites=suites,
         holdout={name: metrics[name] for name in evidence.holdout},
         loss=loss,
+        short_answers=_are_short(holdout.get("target", ())),
         scores=scores,
         refusals=_rate(report, "refusals"),
         over_refusals=_rate(report, "over_refusals"),
         judge=_judge(report, evidence, seed),
     )
+
+
+def _are_short(targets: tuple[Any, ...]) -> bool:
+    """Whether most right answers have few words."""
+    return bool(targets) and statistics.median(len(str(target).split()) for target in targets) <= _SHORT_WORDS
 
 
 def _holdout(columns: Columns, seed: int) -> tuple[dict[str, MetricEvidence], MetricEvidence]:

@@ -71,12 +71,14 @@ def make_evidence(**changes: Any) -> Evidence:
 class Results:
     """Per-sample results of base and candidate: 0/1 on suites and holdout, mean losses of holdout rows of 5 tokens.
 
-    ``others`` are further files of samples, by name.
+    ``target`` is the right answer of every row, "" for a report without them; ``others`` are further files of samples,
+    by name.
     """
 
     suites: dict[str, Pair]
     correct: Pair
     losses: Pair
+    target: str = ""
     others: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
     def columns(self) -> dict[str, dict[str, list[Any]]]:
@@ -85,6 +87,7 @@ class Results:
             "tokens": [5] * len(self.losses[0]),
             **{f"{who}_nll": losses for who, losses in zip(("base", "candidate"), self.losses, strict=True)},
             **{f"{who}_correct": right for who, right in zip(("base", "candidate"), self.correct, strict=True)},
+            **({"target": [self.target] * len(self.losses[0])} if self.target else {}),
         }
         suites = {key: {"base": pair[0], "candidate": pair[1]} for key, pair in self.suites.items()}
         return {**suites, "holdout": holdout, **self.others}

@@ -29,7 +29,12 @@ TASK_GAIN = Gate(
     claim="On the dataset's holdout the candidate is clearly better than its base.",
     setting="task_gain",
     settings=TaskGainGate,
-    measure=lambda evidence, settings, suites: (evidence.holdout.get(settings.metric), settings, evidence.loss),
+    measure=lambda evidence, settings, suites: (
+        evidence.holdout.get(settings.metric),
+        settings,
+        evidence.loss,
+        evidence.graded,
+    ),
     verdict="ft_assets.workers.evals.gate_gain:judge_gain",
     remedy="train longer or with a higher rank, give the dataset more examples, or choose the metric that the task is "
     "about",
