@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ft_assets.cli.addresses import short
-from ft_assets.cli.door import api
+from ft_assets.cli.door import api, waits_for
 
 if TYPE_CHECKING:
     from ft_assets.api import Stopped
@@ -40,7 +40,7 @@ def resume(submission: Submission) -> None:
     resumed = api.resume(submission)
     print(f"resumed {submission}" if resumed.created else "it is not paused")
     if resumed.created:
-        note(f"go on with it: {resumed.command}" if resumed.command else "its work waits for a running Dagster: ft ui")
+        note(f"go on with it: {resumed.command}" if resumed.command else waits_for())
 
 
 def _tell(stopped: "Stopped") -> None:

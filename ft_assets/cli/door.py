@@ -53,6 +53,13 @@ def actor() -> str:
     return _door.remote.me["actor"] if _door.remote else user()
 
 
+def waits_for() -> str:
+    """What the work of a submission waits for that no command carries out."""
+    if _door.remote:
+        return "its work waits for a running Dagster of the server"
+    return "its work waits for a running Dagster: ft ui"
+
+
 def page_of(artifact: "Artifact", name: str) -> str:
     """Where people open the page ``name`` of an artifact."""
     if _door.remote:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ft_assets.cli.datasets import NAME_HELP, POLICY_HELP
-from ft_assets.cli.door import api
+from ft_assets.cli.door import api, waits_for
 from ft_assets.cli.estimate import note_estimate
 from ft_resources.errors import HeldForReview, SubmissionPaused
 
@@ -134,7 +134,7 @@ def submit(
     print(submission.id)
     note(f"{submission.dataset} with {submission.recipe}; watch it: ft status {submission.id}")
     if asked.created:
-        note("its work waits for a running Dagster: ft ui")
+        note(waits_for())
     try:
         api.require_not_paused(submission)
     except SubmissionPaused as error:

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from ft_assets import api
 from ft_assets.api import Asked
@@ -23,6 +25,7 @@ from ft_resources.errors import BadRecipe, UserError
 from ft_resources.strict import parse_yaml, read_text
 
 _HUB = "hub:"
+Model = TypeVar("Model", bound=BaseModel)
 _YAML = (".yaml", ".yml")
 
 
@@ -43,12 +46,12 @@ class Sending:
     ) -> Any:
         with self._uploaded() as uploads:
             rows, warnings = uploads.rows(source, policy, validation, holdout)
-            sent = AddDataset(name=name, rows=rows)
+            sent = _sent(AddDataset, name=name, rows=rows)
             added = self._call("add_dataset", sent.model_dump(mode="json"), api.add_dataset)
         return replace(added, warnings=(*warnings, *added.warnings))
 
     def watch_dataset(self, name: str, policy: Path) -> Any:
-        sent = WatchDataset(name=name, policy=_document(policy))
+        sent = _sent(WatchDataset, name=name, policy=_document(policy))
         return self._call("watch_dataset", sent.model_dump(mode="json"), api.watch_dataset)
 
     def register_recipe(self, file: Path) -> Any:
@@ -58,7 +61,7 @@ class Sending:
     def estimate(self, dataset: str, recipe: str) -> Any:
         if not recipe.endswith(_YAML):
             return self._call("estimate", {"dataset": dataset, "recipe": recipe}, api.estimate)
-        sent = EstimateFile(dataset=dataset, file=_recipe(Path(recipe)))
+        sent = _sent(EstimateFile, dataset=dataset, file=_recipe(Path(recipe)))
         return self._call("estimate_file", sent.model_dump(mode="json"), api.estimate)
 
     def submit(
@@ -75,7 +78,8 @@ class Sending:
         key: str = "",
     ) -> Asked:
         file = _recipe(Path(recipe)) if recipe.endswith(_YAML) else None
-        wish = Submit(
+        wish = _sent(
+            Submit,
             recipe="" if file else recipe,
             file=file,
             base=base,
@@ -137,8 +141,18 @@ class _Uploads:
         return tuple(found)
 
 
+def _sent(kind: type[Model], **values: Any) -> Model:
+    """``kind`` of these values. Raises UserError for one that the server would refuse."""
+    try:
+        return kind(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UserError(first["msg"], where=where, remedy="Correct it, and try again.") from error
+
+
 def _document(path: Path, name: str = "") -> Document:
-    return Document(name=name or path.name, text=read_text(path, str(path)))
+    return _sent(Document, name=name or path.name, text=read_text(path, str(path)))
 
 
 def _recipe(path: Path) -> RecipeFile:

@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 from ft_assets import api
-from ft_assets.remote.calls import CALLS, PLATFORM_TOO, Call
+from ft_assets.remote.calls import CALLS, PLATFORM_TOO, Call, answer_of
 from ft_assets.server.long_calls import LongCalls, StillRunning
 from ft_resources.errors import TooManyRequests, UserError
 
@@ -128,6 +128,8 @@ def test_every_call_is_described(served: FastAPI) -> None:
     for name, call in CALLS.items():
         (described,) = paths[f"/v1/ft/calls/{name}"].values()
         assert described["description"], name
+        # What it answers with can be written and read.
+        assert answer_of(call.function).json_schema(mode="serialization") is not None
         if call.takes and not call.changes:
             assert {each["name"] for each in described["parameters"]} == {*call.takes, "authorization"}, name
 
