@@ -240,7 +240,8 @@ def fine_tune(
     orchestrator: Orchestrator | None = None,
     on_asked: Callable[[Asked], None] | None = None,
 ) -> FineTuned:
-    """Turn a dataset and a recipe into a gated adapter, and wait for it: the jobs run in this process.
+    """Turn a dataset and a recipe into a gated adapter, and wait for it: the jobs run in this process. Ctrl-C cancels
+    the submission, which is its outcome then. Dagster's log goes to ``foreground.log`` in the folder ``FT_STATE``.
 
     Args:
         orchestrator: who runs the jobs; Dagster, with the instance of ``DAGSTER_HOME``, where not given.

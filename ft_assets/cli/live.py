@@ -8,9 +8,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext, redirect_stderr, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from datetime import datetime
-from pathlib import Path
 from types import TracebackType
 from typing import TextIO
 
@@ -27,7 +26,6 @@ from ft_assets.cli.door import api
 from ft_assets.cli.output import print_suggestions, print_table, seconds
 from ft_assets.cli.status import reasons
 from ft_assets.graph.orchestrator import Dagster
-from ft_assets.graph.run import drive
 from ft_assets.records.submissions import Submission, SubmissionOutcome, SubmissionStatus
 from ft_resources.errors import UserError
 from ft_resources.store import Store
@@ -50,8 +48,6 @@ LABELS = {
 class LiveView:
     """Shows a submission while the block runs; if stdout is not a terminal, one line for each change of phase.
 
-    Dagster's own log, if it works in this process, goes to a file meanwhile, and to the run's page in the UI as always.
-
     Args:
         store: where the submission is; None for that of all commands.
     """
@@ -69,9 +65,6 @@ class LiveView:
     def __enter__(self) -> None:
         self._console = Console(file=self._stack.enter_context(_own_stdout()), highlight=False)
         self._live = self._console.is_terminal
-        if state := os.environ.get("FT_STATE"):
-            log = self._stack.enter_context((Path(state) / "foreground.log").open("a", encoding="utf-8"))
-            self._stack.enter_context(redirect_stderr(log))
         if self._live:
             live = Live(
                 get_renderable=self._render,
@@ -128,7 +121,7 @@ class WatchedRun(Dagster):
     submission: Submission | None = None
 
     def run(self, store: Store, submission: Submission) -> SubmissionOutcome:
-        return self.watch(submission, lambda: drive(store, self.instance, submission), store)
+        return self.watch(submission, lambda: super(WatchedRun, self).run(store, submission), store)
 
     def watch(
         self, submission: Submission, end: Callable[[], SubmissionOutcome], store: Store | None = None
@@ -139,7 +132,6 @@ class WatchedRun(Dagster):
             with LiveView(store, submission):
                 return end()
         except KeyboardInterrupt:
-            # Here the interrupted op has stopped its worker.
             return api.end_interrupted(submission, store=store)
 
 

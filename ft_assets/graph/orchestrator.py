@@ -1,12 +1,15 @@
 """Dagster as the API knows it (``api/defaults.py``): runs the jobs of submissions, and shows keys and reviews."""
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stderr
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import dagster as dg
 
-from ft_assets.api import Known, Launch
+from ft_assets.api import Known, Launch, end_interrupted
 from ft_assets.graph.checks.datasets import report_review
 from ft_assets.graph.listed_keys import add_keys, list_keys
 from ft_assets.graph.run import drive
@@ -44,7 +47,14 @@ class Dagster:
         return self.given or dg.DagsterInstance.get()
 
     def run(self, store: Store, submission: Submission) -> SubmissionOutcome:
-        return drive(store, self.instance, submission, on_launch=self.on_launch)
+        """As the protocol says; a Ctrl-C cancels the submission, and is its outcome."""
+        instance = self.instance
+        try:
+            with _log_to_a_file():
+                return drive(store, instance, submission, on_launch=self.on_launch)
+        except KeyboardInterrupt:
+            # Here the interrupted op has stopped its worker.
+            return end_interrupted(submission, store=store)
 
     def end_runs(self, submission: Submission) -> int:
         filters = [dg.RunsFilter(tags={tags.SUBMISSION: submission.id}, statuses=_ACTIVE)]
@@ -71,6 +81,17 @@ class Dagster:
 
     def show_review(self, artifacts: Artifacts, dataset: str) -> bool:
         return report_review(self.instance, artifacts, dataset)
+
+
+@contextmanager
+def _log_to_a_file() -> Iterator[None]:
+    """Dagster's own log of runs in this process goes to ``foreground.log`` beside its state, and to the run's page in
+    the UI as always: it is for who looks into a run, and too much for who waits for it."""
+    with ExitStack() as stack:
+        if state := os.environ.get("FT_STATE"):
+            log = stack.enter_context((Path(state) / "foreground.log").open("a", encoding="utf-8"))
+            stack.enter_context(redirect_stderr(log))
+        yield
 
 
 def _foreground(run: dg.DagsterRun) -> bool:
