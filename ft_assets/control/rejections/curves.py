@@ -16,7 +16,7 @@ _FALL_SHARE = 0.02
 _FEWEST = 10
 """Shorter training curves are not judged."""
 FEW_STEPS = 50
-"""A training of fewer steps has hardly begun, if its loss falls."""
+"""A training of fewer steps has hardly begun, unless its loss rises."""
 # A spike exceeds the median of the preceding steps by this factor and by this many nats.
 _SPIKE_TIMES, _SPIKE_NATS, _SPIKE_BEHIND = 1.5, 0.5, 20
 
@@ -78,14 +78,14 @@ class Curves:
 
     def too_short(self) -> float | None:
         """The share by which the loss of the later half of a training of fewer than ``FEW_STEPS`` steps is below the
-        earlier half, if it fell and validation loss (if any) is still at its lowest."""
+        earlier half, if it did not rise and validation loss (if any) did not either."""
         losses = [loss for _, loss in self.training]
         half = len(losses) // 2
         if not half or self.steps >= FEW_STEPS or self.overfit() or self.memorised():
             return None
         before, last = statistics.fmean(losses[:half]), statistics.fmean(losses[-half:])
         share = (before - last) / before if before > 0 else 0.0
-        return share if share >= _FALL_SHARE and self._validates_at_its_lowest() else None
+        return share if share > -_FALL_SHARE and self._validates_at_its_lowest() else None
 
     def _validates_at_its_lowest(self) -> bool:
         return not self.validation or self.validation[-1][1] <= min(loss for _, loss in self.validation)

@@ -157,7 +157,8 @@ def _of_curves(curves: Curves, recipe: Recipe, failed: set[str]) -> Iterator[Sug
 def _unfinished(curves: Curves) -> str:
     """Why the training ended too early; "" if nothing says so."""
     if (short := curves.too_short()) is not None:
-        return f"it took only {curves.steps} steps, in which training loss fell by {short:.1%}"
+        fell = f"fell by {short:.1%}" if short > 0 else "did not fall"
+        return f"it took only {curves.steps} steps, in which training loss {fell}"
     if (falling := curves.still_falling()) is not None:
         return f"training loss was still falling: by {falling:.1%} in the last tenth of its {curves.steps} steps"
     return ""

@@ -130,8 +130,10 @@ def test_a_training_of_few_steps_whose_loss_falls_is_told_to_go_on_and_not_to_sl
     assert found[0].change == {"training.epochs": 7}, "to fifty steps, as twice eight are few too"
     assert found[0].why == "it took only 8 steps, in which training loss fell by 8.7%"
     assert not any("training.learning_rate" in each.change for each in found)
-    flat = Curves(training=tuple((step, 2.5) for step in range(1, 9)), gradients=cut)
-    assert suggest(flat, settled(), [no_gain()])[0].what == "lower the learning rate"
+    flat = Curves(training=tuple((step, 0.5) for step in range(1, 9)), gradients=cut)
+    assert suggest(flat, settled(), [no_gain()])[0].why == "it took only 8 steps, in which training loss did not fall"
+    rising = Curves(training=tuple((step, 2.0 + step / 10) for step in range(1, 9)), gradients=cut)
+    assert suggest(rising, settled(), [no_gain()])[0].what == "lower the learning rate"
 
 
 def test_cut_gradients_of_a_loss_that_still_falls_ask_for_no_lower_rate() -> None:
