@@ -125,7 +125,8 @@ class Remote:
             standing = self.status(submission.id)
             if standing.state == "held":
                 raise HeldForReview(submission.dataset, self._reasons(submission.dataset) or [standing.detail])
-            self.require_not_paused(submission)
+            if standing.state == "paused":
+                self.require_not_paused(submission)
             sleep(POLL_S)
 
     def _reasons(self, dataset: str) -> list[str]:

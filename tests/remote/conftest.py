@@ -13,7 +13,7 @@ from ft_assets.cli.main import app
 from ft_assets.graph.orchestrator import Dagster
 from ft_assets.server.app import api_app
 from ft_resources import store_marker
-from tests.cli.conftest import ft as ft
+from tests.cli.conftest import Ft
 from tests.cli.conftest import instance as instance
 from tests.cli.conftest import made as made
 from tests.cli.conftest import made_later as made_later
@@ -24,6 +24,16 @@ from tests.server.conftest import access as access
 from tests.server.conftest import url as url
 
 Far = Callable[..., Result]
+
+
+@pytest.fixture
+def beside(project: Project, instance: dg.DagsterInstance) -> Ft:
+    """Calls ``ft`` beside the store."""
+
+    def call(*arguments: object) -> Result:
+        return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+    return call
 
 
 @pytest.fixture

@@ -42,9 +42,9 @@ READS = [
 
 @pytest.mark.parametrize("command", READS, ids=" ".join)
 def test_what_is_read_looks_as_beside_the_store(
-    command: tuple[str, ...], made: dict[str, Artifact], ft: Ft, far: Far
+    command: tuple[str, ...], made: dict[str, Artifact], beside: Ft, far: Far
 ) -> None:
-    here, there = ft(*command), far(*command)
+    here, there = beside(*command), far(*command)
     assert (there.exit_code, there.stdout, there.stderr) == (here.exit_code, here.stdout, here.stderr), there.exception
 
 
