@@ -177,28 +177,28 @@ def _texts(columns: _Columns) -> Iterable[_Fields]:
     text = columns.find(_TEXTS, among=columns.texts)
     if text and not (asked or answer):
         yield "text", {"text": text}
-    rest = _unlabelled(columns)
+    rest = _unlabelled(columns.texts)
     others = [name for name in rest if name not in (asked, answer)]
     if asked and not answer and others:
         yield "prompt/completion", {"prompt": asked, "completion": max(others, key=columns.length)}
     if answer and not asked and others:
         yield "prompt/completion", {"prompt": _whole(others[0], answer, columns), "completion": answer}
     if len(rest) == 2:
-        yield "prompt/completion", {"prompt": rest[0], "completion": rest[1]}
+        yield "prompt/completion", {"prompt": _whole(rest[0], rest[1], columns), "completion": rest[1]}
     if rest:
         yield "text", {"text": max(rest, key=columns.length)}
 
 
-def _unlabelled(columns: _Columns) -> list[str]:
-    """The columns of texts that are no labels by their names."""
-    return [name for name in columns.texts if not {_joined(name), *_words(name)} & {*_LABELS}]
+def _unlabelled(columns: Sequence[str]) -> list[str]:
+    """Those of ``columns`` that are no labels by their names."""
+    return [name for name in columns if not {_joined(name), *_words(name)} & {*_LABELS}]
 
 
 def _whole(asked: str, answer: str, columns: _Columns) -> str | tuple[str, ...]:
     """The column that asks, with the longest other one before the answer if that is longer: a subject and its mail.
-    What follows the answer may give it away."""
-    there = list(columns.strings)
-    before = [name for name in _unlabelled(columns) if name != asked and there.index(name) < there.index(answer)]
+    What follows the answer may give it away. Some mails may be blank."""
+    there = columns.strings
+    before = [name for name in _unlabelled(there) if name != asked and there.index(name) < there.index(answer)]
     longest = max(before, key=columns.length, default="")
     if not longest or columns.length(longest) <= columns.length(asked):
         return asked

@@ -62,10 +62,19 @@ def test_lines_are_guessed_from_the_names(names: str, lines: str) -> None:
         ({"text": "a", "instruction": "b"}, "fields: {prompt: instruction, completion: text}"),
         ({"instruction": "a", "input": "", "response": "b"}, "fields: {output: response}"),
         ({"x": 1, "y": "a"}, "fields: {text: y}"),
+        ({"Frage": "a", "Notiz": "", "Antwort": "b"}, "fields: {prompt: Frage, completion: Antwort}"),
     ],
 )
 def test_lines_are_guessed_from_the_values(row: Row, lines: str) -> None:
     assert_pasted([row, row], lines)
+
+
+def test_a_long_column_that_is_often_blank_is_joined_to_the_short_one_before_it() -> None:
+    mail = "Guten Tag, das Dach ist undicht."
+    rows: list[Row] = [{"Betreff": "Dach", "Mail": "", "Amt": "Bau"}] * 3 + [
+        {"Betreff": "Dach", "Mail": mail, "Amt": "x"}
+    ]
+    assert_pasted(rows, "fields: {prompt: [Betreff, Mail], completion: Amt}")
 
 
 EXPORTED: Row = {
