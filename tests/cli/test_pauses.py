@@ -181,10 +181,10 @@ def test_an_interrupt_of_a_run_that_is_paused_loses_nothing(
 def test_a_run_that_is_paused_ends_with_an_exit_code_of_its_own(
     ft: Ft, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def drive(_store: Store, _instance: object, submission: Submission) -> SubmissionOutcome:
+    def drive(_store: Store, _instance: object, submission: Submission, **_: object) -> SubmissionOutcome:
         raise SubmissionPaused("paused by bob: lunch", where=submission.id, remedy="ft resume it")
 
-    monkeypatch.setattr("ft_assets.cli.live.drive", drive)
+    monkeypatch.setattr("ft_assets.graph.orchestrator.drive", drive)
     result = ft("run", *pair)
     assert (result.exit_code, result.stdout) == (5, "paused by bob: lunch\n")
     assert "ft resume it" in result.stderr

@@ -222,12 +222,12 @@ def test_what_has_ended_cannot_be_cancelled(project: Project, ft: Ft, asked: Sub
 def test_run_ends_with_the_exit_code_of_its_outcome(
     ft: Ft, pair: Pair, monkeypatch: pytest.MonkeyPatch, status: SubmissionStatus, code: int, words: str
 ) -> None:
-    def drive(store: Store, _instance: object, submission: Submission) -> SubmissionOutcome:
+    def drive(store: Store, _instance: object, submission: Submission, **_: object) -> SubmissionOutcome:
         failure = Failure(asset="dataset", cause=words, blame="user", where="row 7", remedy="fix it")
         failed = status is SubmissionStatus.FAILED
         return finish(store, submission, status, reason=words, failure=failure if failed else None)
 
-    monkeypatch.setattr("ft_assets.cli.live.drive", drive)
+    monkeypatch.setattr("ft_assets.graph.orchestrator.drive", drive)
     result = ft("run", *pair)
     assert result.exit_code == code
     assert words in result.stdout
@@ -235,10 +235,10 @@ def test_run_ends_with_the_exit_code_of_its_outcome(
 
 
 def test_ctrl_c_of_a_run_is_a_cancel(project: Project, ft: Ft, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> SubmissionOutcome:
+    def interrupted(*_: object, **__: object) -> SubmissionOutcome:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ft_assets.cli.live.drive", interrupted)
+    monkeypatch.setattr("ft_assets.graph.orchestrator.drive", interrupted)
     assert ft("run", *pair).exit_code == 130
     assert list(open_submissions(project.store)) == []
 
@@ -261,12 +261,12 @@ def test_submitting_what_a_foreground_run_is_at_says_so(project: Project, ft: Ft
 def test_a_run_whose_process_was_killed_is_stopped_and_can_be_gone_on_with(
     project: Project, ft: Ft, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(*_: object) -> None:
+    def killed(*_: object, **__: object) -> None:
         raise SystemExit(137)
 
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     tag = process_tag(child.pid)
-    monkeypatch.setattr("ft_assets.cli.live.drive", killed)
+    monkeypatch.setattr("ft_assets.graph.orchestrator.drive", killed)
     monkeypatch.setattr("ft_assets.api.finetunes.process_tag", lambda: tag)
     ft("run", *pair)
     (asked,) = open_submissions(project.store)
