@@ -52,7 +52,8 @@ class LabelCounts:
         for label, count in _largest_first(counts):
             alike[_folded(label)][label] = count
         variants = [group for group in alike.values() if len(group) > 1]
-        once = [label for label, count in _largest_first(counts) if count == 1]
+        # A second spelling is no label that rows are missing of.
+        once = [label for group in alike.values() if sum(group.values()) == 1 for label in group]
         return Labels(
             rows=self._rows,
             different=different,

@@ -74,7 +74,7 @@ def test_signs_that_make_another_label_are_no_spellings_of_it() -> None:
 
 
 def test_a_label_of_one_row_is_named() -> None:
-    (warning,) = warnings_of(*["libs"] * 48, *["net"] * 48, *["doc"] * 9, "math")
+    _, warning = warnings_of(*["libs"] * 47, "Libs", *["net"] * 48, *["doc"] * 9, "math")
     assert warning.startswith("1 label has a single row ('math'), which is too few to learn it and to measure.")
 
 

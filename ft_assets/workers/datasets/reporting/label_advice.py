@@ -34,8 +34,9 @@ def label_warnings(report: DatasetReport) -> Iterator[str]:
 
 def _balance(labels: Labels) -> Iterator[str]:
     (most, many), *others = labels.counts.items()
-    # Labels of a single row have been told.
-    rarest, few = next(((label, count) for label, count in reversed(others) if count > 1), (most, many))
+    # Labels of a single row, and second spellings, have been told.
+    told = {*labels.once, *(label for group in labels.variants for label in list(group)[1:])}
+    rarest, few = next(((label, count) for label, count in reversed(others) if label not in told), (most, many))
     if many > _IMBALANCE * few:
         yield (
             f"The labels are uneven: {most!r} has {many:,} rows, and {rarest!r} {few:,}, which the model will hardly "

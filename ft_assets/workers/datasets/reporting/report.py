@@ -15,7 +15,7 @@ from ft_resources.strict_model import StrictModel, added_field
 LISTED_NOTES = 200
 # A kind that differs in every row has no use, and would put the rows' text into the report.
 LISTED_KINDS = 100
-LISTED_LABELS = 50
+LISTED_LABELS = 100
 # Pairs of near-duplicates on the page, more than of other reasons: a person may find that some are none.
 NEAR_SHOWN = 10
 
@@ -135,7 +135,7 @@ class Labels(StrictModel):
         rows: how many there are, also the few with another answer than a label.
         different: number of labels.
         counts: rows of each label, the most frequent first.
-        single: number of labels of one row; ``once`` are the first of them.
+        single: number of labels of one row, whatever the spelling; ``once`` are the first of them.
         alike: number of groups of labels that differ only in case, spaces or punctuation; ``variants`` are the largest,
             with the rows of each spelling.
     """
