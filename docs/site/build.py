@@ -6,6 +6,7 @@ with warnings as errors: it finds links to pages and headings that are not there
 
 import importlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -56,6 +57,13 @@ def reference_pages() -> dict[str, str]:
     return {f"reference/{name}.md": text for name, text in pages.items()}
 
 
+def as_on_the_site(text: str) -> str:
+    """A page whose links lead where the site has what they mean: links to ``reference/made.md#NAME``, where readers of
+    the repository land, to the made page NAME, and those to the guide for contributors to its copy."""
+    text = text.replace("](../CONTRIBUTING.md)", "](contributing.md)")
+    return re.sub(r"(\]\((?:\.\./)?(?:reference/)?)made\.md#([\w-]+)\)", r"\1\2.md)", text)
+
+
 def main() -> int:
     """Build the site; the exit code is 1 where a page is wrong."""
     os.environ.setdefault("FT_STORE", str(BUILD / "store"))
@@ -69,6 +77,8 @@ def main() -> int:
     shutil.copytree(DOCS, pages, ignore=shutil.ignore_patterns("*.py", "__pycache__", "mkdocs.yml"))
     guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     (pages / "contributing.md").write_text(guide.replace("](docs/", "]("), encoding="utf-8")
+    for page in pages.rglob("*.md"):
+        page.write_text(as_on_the_site(page.read_text(encoding="utf-8")), encoding="utf-8")
     for name, text in reference_pages().items():
         (pages / name).parent.mkdir(exist_ok=True)
         (pages / name).write_text(text, encoding="utf-8")

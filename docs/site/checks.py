@@ -38,11 +38,10 @@ def _page_problems(page: Path, root: Path) -> Iterator[str]:
     for target in _PICTURE.findall(text):
         if "://" not in target and not (page.parent / target).exists():
             yield f"{where}: there is no picture {target}"
-    if page.parent == root:
-        for target in _LINK.findall(text):
-            path = target.split("#")[0]
-            if path and "://" not in path and not (root / path).exists():
-                yield f"{where}: there is no {path}"
+    for target in _LINK.findall(text):
+        path = target.split("#")[0]
+        if path and "://" not in path and not (page.parent / path).exists():
+            yield f"{where}: there is no {path}"
 
 
 def _lonely(root: Path) -> Iterator[str]:

@@ -11,7 +11,7 @@ import pytest
 import typer
 from pydantic import BaseModel, ValidationError
 
-from docs.site.build import ROOT
+from docs.site.build import ROOT, as_on_the_site
 from docs.site.checks import pages, problems
 from docs.site.settings_reference import settings_page
 from ft_assets.cli.main import app
@@ -48,16 +48,37 @@ def test_nothing_is_wrong_with_the_pages() -> None:
     assert problems(ROOT) == []
 
 
+def test_a_link_to_a_page_that_is_made_leads_to_its_entry_in_the_repository_and_to_it_on_the_site() -> None:
+    named = set(re.findall(r"reference/([\w-]+)\.md", (ROOT / "docs/mkdocs.yml").read_text()))
+    made = {name for name in named if not (ROOT / f"docs/reference/{name}.md").exists()}
+    entries = set(re.findall(r"^## (.+)$", (ROOT / "docs/reference/made.md").read_text(), re.M))
+    assert entries == made
+    linked = {name for page in pages(ROOT) for name in re.findall(r"made\.md#([\w-]+)", page.read_text())}
+    assert linked <= made
+    assert (
+        as_on_the_site("[a](../reference/made.md#recipe), [b](made.md#cli)")
+        == "[a](../reference/recipe.md), [b](cli.md)"
+    )
+
+
 def test_a_long_line_a_lost_picture_and_a_lost_file_are_told(tmp_path: Path) -> None:
     (tmp_path / "docs/decisions").mkdir(parents=True)
     (tmp_path / "docs/mkdocs.yml").write_text("nav: [a.md]")
     (tmp_path / "docs/decisions/index.md").write_text("")
-    (tmp_path / "docs/a.md").write_text(f"{'x' * 101}\n\n![lost](lost.png)\n\n`ft_assets/lost.py`\n")
+    page = f"{'x' * 101}\n\n![lost](lost.png)\n\n`ft_assets/lost.py` [unmade](unmade.md#a)\n"
+    (tmp_path / "docs/a.md").write_text(page)
     (tmp_path / "docs/alone.md").write_text("# Alone\n")
     for name in ("README.md", "CONTRIBUTING.md"):
         (tmp_path / name).write_text("[lost](docs/lost.md)\n")
     found = problems(tmp_path)
-    for words in ("101 characters", "lost.png", "ft_assets/lost.py", "no docs/lost.md", "alone.md: no menu"):
+    for words in (
+        "101 characters",
+        "lost.png",
+        "ft_assets/lost.py",
+        "no docs/lost.md",
+        "no unmade.md",
+        "alone.md: no menu",
+    ):
         assert any(words in problem for problem in found), words
 
 
