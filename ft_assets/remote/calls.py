@@ -73,7 +73,7 @@ class Call:
         name: its name in the API.
         role: who may ask, at least.
         takes: the type of each argument; its default is the function's own.
-        changes: whether it is asked for by POST, and noted in the audit log. Others are asked for by GET.
+        changes: whether it is noted in the audit log.
         slow: whether it may take longer than a proxy waits, so that the server answers in between.
     """
 
@@ -82,6 +82,11 @@ class Call:
     takes: dict[str, Any] = field(default_factory=dict)
     changes: bool = False
     slow: bool = False
+
+    @property
+    def posted(self) -> bool:
+        """Whether it is asked for by POST: no address has room for a long text, and no cache keeps the answer."""
+        return self.changes or self.slow
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -97,21 +102,24 @@ def change(name: str, role: Role, /, **takes: Any) -> Call:
     return Call(name, role, takes, changes=True)
 
 
-def slow(name: str, role: Role, /, **takes: Any) -> Call:
-    """One that takes a while, or a text that no address has room for."""
+def slow_read(name: str, role: Role = "viewer", /, **takes: Any) -> Call:
+    return Call(name, role, takes, slow=True)
+
+
+def slow_change(name: str, role: Role, /, **takes: Any) -> Call:
     return Call(name, role, takes, changes=True, slow=True)
 
 
 _TABLE = (
     read("list_datasets", name=NAME, tenant=TENANT),
     read("dataset_report", key=DATASET),
-    slow("curate_dataset", "member", key=DATASET),
-    slow("diff_datasets", "viewer", older=DATASET, newer=DATASET),
-    slow("near_rows", "viewer", key=DATASET, text=TEXT, threshold=float, top=NUMBER),
+    slow_change("curate_dataset", "member", key=DATASET),
+    slow_read("diff_datasets", older=DATASET, newer=DATASET),
+    slow_read("near_rows", key=DATASET, text=TEXT, threshold=float, top=NUMBER),
     change("approve_dataset", "promoter", key=DATASET, note=REASON),
     read("watched_datasets", tenant=TENANT),
     change("unwatch_dataset", "member", name=NAME),
-    slow("pull_dataset", "member", name=NAME),
+    slow_change("pull_dataset", "member", name=NAME),
     read("list_classifiers"),
     read("list_encoders"),
     read("list_suites"),
@@ -127,7 +135,7 @@ _TABLE = (
     read("show_gates", dataset=DATASET, recipe=RECIPE, gates=GATES),
     read("evaluation", dataset=DATASET, recipe=RECIPE),
     change("waive_gate", "promoter", dataset=DATASET, recipe=RECIPE, gate=SHORT, note=REASON, gates=GATES),
-    slow("estimate", "viewer", dataset=DATASET, recipe=RECIPE),
+    slow_read("estimate", dataset=DATASET, recipe=RECIPE),
     read("status", submission=SUBMISSION),
     read("outcome", submission=SUBMISSION),
     read("list_submissions", tenant=TENANT),
@@ -140,9 +148,9 @@ _TABLE = (
     change("pause", "member", submission=SUBMISSION, reason=REASON),
     change("resume", "member", submission=SUBMISSION),
     read("lineage", target=TARGET),
-    slow("names_of", "viewer", addresses=ADDRESSES, tenant=TENANT),
-    slow("verify", "member", target=TARGET),
-    slow("prove_ledger", "viewer", dataset=DATASET, recipe=RECIPE),
+    slow_read("names_of", addresses=ADDRESSES, tenant=TENANT),
+    slow_read("verify", "member", target=TARGET),
+    slow_read("prove_ledger", dataset=DATASET, recipe=RECIPE),
     read("list_lines", tenant=TENANT),
     read("show_line", line=LINE),
     read("list_proposals", line=LINE),

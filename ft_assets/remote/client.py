@@ -147,15 +147,15 @@ class Remote:
                 remedy="Call it beside the store.",
             )
         sent = {each: _plain(value) for each, value in given.items() if each in call.takes}
-        return self._call(name, sent, call.function, changes=call.changes, slow=call.slow)
+        return self._call(name, sent, call.function, posted=call.posted, slow=call.slow)
 
     def _call(
-        self, name: str, sent: dict[str, Any], function: Callable[..., Any], *, changes: bool = True, slow: bool = True
+        self, name: str, sent: dict[str, Any], function: Callable[..., Any], *, posted: bool = True, slow: bool = True
     ) -> Any:
         """What ``function`` returns at the other end; a slow call is asked for until it has ended."""
         path = f"{PREFIX}/{name}"
         while True:
-            asked = self._connection.post(path, sent, again=slow) if changes else self._connection.get(path, sent)
+            asked = self._connection.post(path, sent, again=slow) if posted else self._connection.get(path, sent)
             body = asked.json()
             if "waits" in body:
                 raise WaitsForSecondPerson(api.Proposal.model_validate(body["waits"]))

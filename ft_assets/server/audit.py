@@ -32,7 +32,8 @@ def add_audit(app: FastAPI) -> None:
         tell(request, response)
         status = response.status_code
         # A sign-in elsewhere ends by a GET.
-        changed = request.method not in _READS or getattr(request.state, "noted", False)
+        reads = request.method in _READS or getattr(request.state, "reads", False)
+        changed = not reads or getattr(request.state, "noted", False)
         if status in _REFUSED or (changed and status != _TOO_MUCH):
             await run_in_threadpool(_note, request, status, number)
         return response

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Query, Response
+from fastapi import APIRouter, Body, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
@@ -14,7 +14,7 @@ from ft_assets import api
 from ft_assets.api import Identity, WaitsForSecondPerson
 from ft_assets.remote.calls import CALLS, PLATFORM_TOO, PREFIX, Call, Of, answer_of, arguments_of
 from ft_assets.server.confined import confined
-from ft_assets.server.context import Administrator, Context, Ctx, at_least
+from ft_assets.server.context import Administrator, Context, Ctx, at_least, context_of
 from ft_assets.server.long_calls import StillRunning
 from ft_resources.canonical import digest
 
@@ -26,13 +26,17 @@ def answer(function: Callable[..., Any], value: Any) -> Response:
     return Response(b'{"answer":' + answer_of(function).dump_json(value) + b"}", media_type="application/json")
 
 
-def slowly(context: Context, caller: Identity, function: Callable[..., Any], asked: BaseModel, call: Any) -> Response:
+def slowly(
+    request: Request, caller: Identity, function: Callable[..., Any], asked: BaseModel, call: Callable[[], Any]
+) -> Response:
     """The answer of ``call``, a call of ``function``; 202 and ``{"running": true}`` where it takes longer, and the same
     has to be asked again."""
     key = digest([caller.tenant, caller.actor, function.__name__, asked.model_dump(mode="json")])
     try:
-        return answer(function, context.long_calls.run(caller.tenant, key, call))
+        return answer(function, context_of(request).long_calls.run(caller.tenant, key, call))
     except StillRunning:
+        # The request that gets the answer is the one to note.
+        request.state.reads = True
         return JSONResponse({"running": True}, 202)
 
 
@@ -58,20 +62,21 @@ def _endpoint(call: Call) -> Callable[..., Response]:
         if (of := next((each for each in field.metadata if isinstance(each, Of)), None))
     }
 
-    def endpoint(asked: BaseModel, context: Context, caller: Identity) -> Response:
+    def endpoint(asked: BaseModel, request: Request, context: Context, caller: Identity) -> Response:
+        request.state.reads = not call.changes
         given = {name: getattr(asked, name) for name in takes.model_fields}
         given.update({name: confined(context, caller, of, given[name]) for name, of in kinds.items()})
         carried_out = partial(function, **given, **own_arguments(function, context, caller))
         if call.slow:
-            return slowly(context, caller, function, asked, carried_out)
+            return slowly(request, caller, function, asked, carried_out)
         try:
             return answer(function, carried_out())
         except WaitsForSecondPerson as waits:
             return JSONResponse({"waits": waits.proposal.model_dump(mode="json")}, 202)
 
-    place = Body() if call.changes else Query()
+    place = Body() if call.posted else Query()
     who = Administrator if call.name in PLATFORM_TOO else Annotated[Identity, at_least(call.role)]
-    parameters = {"asked": Annotated[takes, place], "context": Ctx, "caller": who}
+    parameters = {"asked": Annotated[takes, place], "request": Request, "context": Ctx, "caller": who}
     endpoint.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
@@ -88,4 +93,4 @@ def _first_paragraph(function: Callable[..., Any]) -> str:
 
 
 for each in CALLS.values():
-    router.add_api_route(f"/{each.name}", _endpoint(each), methods=["POST" if each.changes else "GET"], name=each.name)
+    router.add_api_route(f"/{each.name}", _endpoint(each), methods=["POST" if each.posted else "GET"], name=each.name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from ft_assets import api
 from ft_assets.api import Identity
@@ -16,7 +16,7 @@ from ft_assets.remote.calls import PREFIX
 from ft_assets.remote.sent import AddDataset, AddRecipe, Document, EstimateFile, RecipeFile, Rows, Submit, WatchDataset
 from ft_assets.server.calls import own_arguments, slowly
 from ft_assets.server.confined import dataset_key, dataset_name, recipe_key
-from ft_assets.server.context import Context, Ctx, Member, Viewer
+from ft_assets.server.context import Context, Member, Viewer, context_of
 from ft_assets.server.files import PREFIX as FILE
 from ft_assets.settings.keys import RecipeKey
 from ft_resources.errors import BadRecipe, UserError
@@ -106,39 +106,40 @@ def _nobodys_hub() -> HuggingFaceHub:
 
 
 def _call(
-    function: Callable[..., Any], context: Context, caller: Identity, asked: Any, arguments: Callable[[_Laid], Any]
+    function: Callable[..., Any], request: Request, caller: Identity, asked: Any, arguments: Callable[[_Laid], Any]
 ) -> Response:
     """Call ``function`` with what ``arguments`` makes of the files."""
+    context = context_of(request)
 
     def carried_out() -> Any:
         with laid_out(context, caller) as laid:
             return function(**arguments(laid), **own_arguments(function, context, caller))
 
-    return slowly(context, caller, function, asked, carried_out)
+    return slowly(request, caller, function, asked, carried_out)
 
 
 @router.post("/add_dataset")
-def add_dataset(asked: AddDataset, context: Ctx, caller: Member) -> Response:
+def add_dataset(asked: AddDataset, request: Request, caller: Member) -> Response:
     """Add uploaded files as the next version of a dataset."""
     name = dataset_name(caller, asked.name)
-    return _call(api.add_dataset, context, caller, asked, lambda laid: {"name": name, **laid.rows(asked.rows)})
+    return _call(api.add_dataset, request, caller, asked, lambda laid: {"name": name, **laid.rows(asked.rows)})
 
 
 @router.post("/watch_dataset")
-def watch_dataset(asked: WatchDataset, context: Ctx, caller: Member) -> Response:
+def watch_dataset(asked: WatchDataset, request: Request, caller: Member) -> Response:
     """Take new versions of a dataset from the source in its dataset.yaml."""
     name = dataset_name(caller, asked.name)
     return _call(
-        api.watch_dataset, context, caller, asked, lambda laid: {"name": name, "policy": laid.document(asked.policy)}
+        api.watch_dataset, request, caller, asked, lambda laid: {"name": name, "policy": laid.document(asked.policy)}
     )
 
 
 @router.post("/register_recipe")
-def register_recipe(asked: AddRecipe, context: Ctx, caller: Member) -> Response:
+def register_recipe(asked: AddRecipe, request: Request, caller: Member) -> Response:
     """Register a recipe of the tenant, and lock its base."""
     return _call(
         api.register_recipe,
-        context,
+        request,
         caller,
         asked,
         lambda laid: {"file": laid.recipe(asked.file), "hub": _nobodys_hub()},
@@ -146,14 +147,15 @@ def register_recipe(asked: AddRecipe, context: Ctx, caller: Member) -> Response:
 
 
 @router.post("/estimate_file")
-def estimate_file(asked: EstimateFile, context: Ctx, caller: Viewer) -> Response:
+def estimate_file(asked: EstimateFile, request: Request, caller: Viewer) -> Response:
     """What a training with a recipe that nobody registered would take."""
+    request.state.reads = True
     key = dataset_key(caller, asked.dataset)
-    return _call(api.estimate, context, caller, asked, lambda laid: {"dataset": key, "recipe": laid.recipe(asked.file)})
+    return _call(api.estimate, request, caller, asked, lambda laid: {"dataset": key, "recipe": laid.recipe(asked.file)})
 
 
 @router.post("/submit")
-def submit(asked: Submit, context: Ctx, caller: Member) -> Response:
+def submit(asked: Submit, request: Request, caller: Member) -> Response:
     """Record that an adapter is wanted of a dataset version or of uploaded files."""
 
     def arguments(laid: _Laid) -> dict[str, Any]:
@@ -168,7 +170,7 @@ def submit(asked: Submit, context: Ctx, caller: Member) -> Response:
         }
         wish["recipe"] = laid.recipe(asked.file) if asked.file else asked.recipe
         if asked.recipe:
-            wish["recipe"] = recipe_key(context, caller, asked.recipe)
+            wish["recipe"] = recipe_key(laid.context, caller, asked.recipe)
         rows = laid.rows(asked.rows)
         files, policy, holdout = rows["source"], rows["policy"], rows["holdout"]
         if not files:
@@ -180,4 +182,4 @@ def submit(asked: Submit, context: Ctx, caller: Member) -> Response:
             name = api.name_of_first_try(files[0].name, caller.tenant)
         return {**wish, "dataset": source, "name": name, "policy": policy, "holdout": holdout}
 
-    return _call(api.submit, context, caller, asked, arguments)
+    return _call(api.submit, request, caller, asked, arguments)

@@ -75,7 +75,11 @@ def test_keys_are_made_listed_and_revoked_and_requests_are_told(far: Far) -> Non
     assert f"ft key revoke {prefix}" in made.stderr
     assert "ci" in far("key", "list").stdout
     assert f"{prefix} of acme is revoked, by bea (key " in far("key", "revoke", prefix).stderr
+    far("lineage", "acme.things.v1")
+    far("estimate", "acme.things.v1", RECIPE)
     told = far("audit").stdout
+    assert "lineage" not in told
+    assert "estimate" not in told
     assert "POST /v1/ft/calls/create_key" in told
     assert made.stdout.strip() not in told
     assert json.loads(far("audit", "--json").stdout.splitlines()[0])["status"] == 200

@@ -1,15 +1,20 @@
 """Files of this machine are sent to the server, which keeps no copy of its own but what becomes of them."""
 
+import threading
 from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 
 import pytest
 import yaml
+from fastapi import FastAPI
 
 from ft_assets import api
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.records.submissions import SubmissionStatus, find_outcome, finish, open_submissions
 from ft_assets.remote import client
+from ft_assets.server.long_calls import LongCalls
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import BadBase
 from ft_resources.hub import HuggingFaceHub
@@ -51,6 +56,34 @@ def test_a_folder_is_added_as_one_version_and_its_uploads_are_removed(
     assert raw.facts["rows"] == 160
     assert raw.manifest.actor.startswith("bea (key ")
     assert list(api.file_ids("acme", store=project.store)) == []
+
+
+def test_a_call_that_takes_long_is_asked_for_until_it_has_ended_and_noted_once(
+    far: Far, served: FastAPI, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = LongCalls(wait_s=0.02)
+    served.state.context = replace(served.state.context, long_calls=calls)
+    asked, goes_on = [], threading.Event()
+
+    def add(*_: object, **given: object) -> object:
+        asked.append(given["name"])
+        assert goes_on.wait(30)
+        return added(*_, **given)
+
+    added, run = api.add_dataset, calls.run
+
+    def count(*given: object) -> object:
+        asked.append("asked")
+        if len(asked) > 4:
+            goes_on.set()
+        return run(*given)
+
+    monkeypatch.setattr("ft_assets.api.datasets.add_dataset", wraps(added)(add))
+    monkeypatch.setattr(calls, "run", count)
+    assert far("dataset", "add", project.dataset(), "--name", "colours").stdout == "acme.colours.v1\n"
+    assert asked.count("acme.colours") == 1
+    assert asked.count("asked") > 3
+    assert far("audit").stdout.count("/v1/ft/calls/add_dataset") == 1
 
 
 def test_what_is_wrong_with_a_file_is_told_by_its_own_name(far: Far, project: Project, tmp_path: Path) -> None:

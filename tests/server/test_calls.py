@@ -51,7 +51,7 @@ def ask(client: httpx.Client, call: Call, **changes: Any) -> httpx.Response:
     }
     given = {name: plain.get(name, 1 if name in ("top", "limit", "after") else "x") for name in call.takes}
     given = {name: False if kind is bool else given[name] for name, kind in call.takes.items()} | changes
-    if call.changes:
+    if call.posted:
         return client.post(f"/{call.name}", json=given)
     return client.get(f"/{call.name}", params=given)
 
@@ -114,8 +114,8 @@ WRONG: list[tuple[str, dict[str, Any], int, str]] = [
 def test_a_wrong_call_has_its_error_as_the_function_raised_it(
     name: str, given: dict[str, Any], status: int, said: str, http: Http
 ) -> None:
-    changes = name in SENT or CALLS[name].changes
-    answer = http().post(f"/{name}", json=given) if changes else http().get(f"/{name}", params=given)
+    posted = name in SENT or CALLS[name].posted
+    answer = http().post(f"/{name}", json=given) if posted else http().get(f"/{name}", params=given)
     error = answer.json()["error"]
     assert (answer.status_code, said in error["message"]) == (status, True), answer.text
     if "ft" in error:
@@ -130,7 +130,7 @@ def test_every_call_is_described(served: FastAPI) -> None:
         assert described["description"], name
         # What it answers with can be written and read.
         assert answer_of(call.function).json_schema(mode="serialization") is not None
-        if call.takes and not call.changes:
+        if call.takes and not call.posted:
             assert {each["name"] for each in described["parameters"]} == {*call.takes, "authorization"}, name
 
 
