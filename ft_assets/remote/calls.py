@@ -122,6 +122,7 @@ _TABLE = (
     slow_change("pull_dataset", "member", name=NAME),
     read("list_classifiers"),
     read("list_encoders"),
+    read("list_name_models"),
     read("list_suites"),
     read("list_recipes", tenant=TENANT, trials=bool, retired=bool),
     read("get_recipe", key=RECIPE),

@@ -22,7 +22,7 @@ from ft_resources.errors import HeldForReview, UserError
 
 POLL_S = 2.0
 # They look at the machine that they are called on, or at the project's own files.
-_HERE = frozenset({"kernels", "suite_catalogue"})
+HERE = frozenset({"kernels", "suite_catalogue"})
 # What this end knows itself, and the server does not have to be given.
 _OWN = ("store", "tenants", "actor", "access", "orchestrator", "launcher", "log", "made_by", "origin", "driver")
 
@@ -38,7 +38,7 @@ class Remote:
         if name in CALLS:
             return partial(self._of_table, name)
         found = getattr(api, name)
-        if inspect.isfunction(found) and name not in _HERE:
+        if inspect.isfunction(found) and name not in HERE:
             raise UserError(
                 f"this works beside the store only, and commands go to {self._connection.server}",
                 where=name.replace("_", " "),

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ WAIT_S = 15.0
 # Of whoever does not come back, the answer is forgotten.
 _KEPT_S = 600.0
 _AT_ONCE, _OF_A_TENANT = 8, 3
+# Each request that waits holds one of the threads in which all requests are answered.
+_WAITING_OF_A_TENANT = 6
 
 
 class StillRunning(Exception):
@@ -27,13 +30,14 @@ class _Running:
 
 
 class LongCalls:
-    """At most 8 calls at once, of one tenant at most 3."""
+    """At most 8 calls at once, of one tenant at most 3, and at most 6 requests that wait for them."""
 
     def __init__(self, wait_s: float = WAIT_S) -> None:
         self._wait_s = wait_s
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="call")
         self._lock = threading.Lock()
         self._known: dict[str, _Running] = {}
+        self._waiting: Counter[str] = Counter()
 
     def run(self, tenant: str, key: str, call: Callable[[], Any]) -> Any:
         """What ``call`` gives or raises, once: asking with the same ``key`` meanwhile waits for the same call.
@@ -43,6 +47,13 @@ class LongCalls:
         with self._lock:
             running = self._found(tenant, key) or self._started(tenant, key, call)
             running.asked_at = time.monotonic()
+            if self._waiting[tenant] >= _WAITING_OF_A_TENANT:
+                raise TooManyRequests(
+                    f"{_WAITING_OF_A_TENANT} requests of this tenant wait for long calls",
+                    where="call",
+                    remedy="Try again when one of them has its answer.",
+                )
+            self._waiting[tenant] += 1
         try:
             answer = running.answer.result(self._wait_s)
         except TimeoutError:
@@ -50,8 +61,9 @@ class LongCalls:
                 raise StillRunning from None
             answer = running.answer.result()
         finally:
-            if running.answer.done():
-                with self._lock:
+            with self._lock:
+                self._waiting[tenant] -= 1
+                if running.answer.done():
                     self._known.pop(key, None)
         return answer
 

@@ -1,10 +1,14 @@
 """Commands on the store itself say so where commands go to a server; another tenant's things are not there."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from ft_assets import cli
+from ft_assets.remote.calls import CALLS
+from ft_assets.remote.client import HERE, Remote
 from tests.cli.conftest import DATASET
 from tests.remote.conftest import Far
 
@@ -25,7 +29,39 @@ COMMANDS = [
     ("suite", "install", "general"),
     ("dataset", "classifier", "add", ".", "own.v1"),
     ("dataset", "encoder", "add", ".", "own.v1"),
+    ("dataset", "name-model", "add", ".", "own.v1"),
 ]
+# What they call: it is about the store of all tenants, or about a machine that is no tenant's.
+BESIDE = {
+    *("add_classifier", "add_encoder", "add_name_model", "add_suite", "install_suites", "suites_left"),
+    *("bucket_policy", "cluster_manifests", "doctor", "open_access", "rebuild", "refund"),
+    *("collect_deleted", "collect_leftovers", "collect_unreferenced", "erase_tenant"),
+}
+# The demo has files of its own, and a server's door is not behind another.
+APART = {"door.py", "demo.py"}
+
+
+def _called() -> dict[str, str]:
+    """Functions of the API that commands call, each with a file that does."""
+    found = {}
+    for file in (Path(cli.__file__).parent).glob("*.py"):
+        if file.name not in APART:
+            found.update(dict.fromkeys(re.findall(r"\bapi\.([a-z_]+)\(", file.read_text()), file.name))
+    return found
+
+
+def test_every_function_that_a_command_calls_is_asked_for_or_told_to_be_beside_the_store() -> None:
+    known = {*CALLS, *HERE, *(name for name in vars(Remote) if not name.startswith("_"))}
+    called = _called()
+    assert {name: file for name, file in called.items() if name not in known | BESIDE} == {}
+    assert called.keys() >= BESIDE
+    assert not BESIDE & known
+
+
+def test_every_command_goes_through_the_door() -> None:
+    for file in (Path(cli.__file__).parent).glob("*.py"):
+        if file.name not in APART:
+            assert "from ft_assets import api" not in file.read_text(), file.name
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

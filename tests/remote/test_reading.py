@@ -17,6 +17,7 @@ READS = [
     ("dataset", "watched"),
     ("dataset", "classifier", "list"),
     ("dataset", "encoder", "list"),
+    ("dataset", "name-model", "list"),
     ("suite", "list"),
     ("suite", "catalogue"),
     ("recipe", "list"),

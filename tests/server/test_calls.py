@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import httpx
@@ -12,6 +13,7 @@ from ft_assets import api
 from ft_assets.remote.calls import CALLS, PLATFORM_TOO, Call, answer_of
 from ft_assets.server.long_calls import LongCalls, StillRunning
 from ft_resources.errors import TooManyRequests, UserError
+from tests.server.conftest import until
 
 Http = Callable[..., httpx.Client]
 ROLES: tuple[api.Role, ...] = ("viewer", "member", "promoter", "admin")
@@ -175,4 +177,27 @@ def test_an_error_of_a_long_call_is_raised_once_and_a_tenant_has_few_at_once() -
     with pytest.raises(StillRunning):
         calls.run("globex", "its first", lambda: done.wait(30))
     done.set()
+    calls.stop()
+
+
+def test_requests_that_wait_leave_threads_to_other_tenants() -> None:
+    calls, done, began = LongCalls(wait_s=30), threading.Event(), threading.Semaphore(0)
+    run = partial(calls.run, "acme", "one", lambda: done.wait(30))
+
+    def waits() -> None:
+        began.release()
+        run()
+
+    waiting = [threading.Thread(target=waits) for _ in range(6)]
+    for each in waiting:
+        each.start()
+        began.acquire()
+    until(lambda: calls._waiting["acme"] == 6)
+    with pytest.raises(TooManyRequests):
+        run()
+    assert calls.run("globex", "own", lambda: "made") == "made"
+    done.set()
+    for each in waiting:
+        each.join()
+    assert run() is True
     calls.stop()
