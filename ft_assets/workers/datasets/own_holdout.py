@@ -58,7 +58,9 @@ def remove_holdout_overlap(
         parts.append((start + rows, share, start + likely, holdout[of], limits))
     over, shares, at, of, limits = (np.concatenate(each) for each in zip(*parts, strict=True))
     alike = 1 - np.concatenate([np.zeros(0), *map_chunks(_distances, _pairs(decisions, at, of, limits))])
-    at, of, alike = (each[alike > 0] for each in (at, of, alike))
+    copies = alike > 0
+    copies[copies] = _typed(decisions, at[copies], of[copies])
+    at, of, alike = (each[copies] for each in (at, of, alike))
     positions, order = np.unique(np.concatenate([over, at]), return_index=True)
     finding: Finding = decisions.find(
         "own_holdout",
@@ -89,6 +91,24 @@ def _distances(task: tuple[pa.Array, pa.Array, np.ndarray]) -> np.ndarray:
     return distances(*task)
 
 
+def _typed(decisions: Decisions, at: np.ndarray, of: np.ndarray) -> np.ndarray:
+    """Which rows (bool) are mistyped copies of those ``of`` the holdout, and not short rows that say something else."""
+    from ft_assets.workers.datasets.similarity.mistyped_words import are_short, known_words, typed
+
+    copies, known = np.ones(len(at), np.bool_), None
+    for number, (texts, others, _) in enumerate(_pairs(decisions, at, of, np.zeros(len(at)))):
+        short = np.flatnonzero(are_short(texts) | are_short(others))
+        if len(short):
+            known = known_words(_sample(decisions, np.flatnonzero(decisions.kept))) if known is None else known
+            copies[number * _PAIRS + short] = typed(texts.take(pa.array(short)), others.take(pa.array(short)), known)
+    return copies
+
+
+def _sample(decisions: Decisions, positions: np.ndarray) -> pa.Array:
+    """The texts of some of the rows, chosen by their contents."""
+    return decisions.rows.texts_at(positions[lowest(decisions.rows.content_at(positions), _COMMON_SAMPLE)])
+
+
 def _index_holdout(decisions: Decisions, sides: np.ndarray, grams: Path, pieces: Path, map_chunks: Mapper) -> None:
     from ft_assets.workers.datasets.similarity.mistyped import PieceIndex, common_pieces
     from ft_assets.workers.datasets.similarity.ngrams import GramIndex, common_grams
@@ -96,17 +116,14 @@ def _index_holdout(decisions: Decisions, sides: np.ndarray, grams: Path, pieces:
     rows = decisions.rows
     holdout, others = (np.flatnonzero(decisions.kept & which) for which in (sides == HOLDOUT, sides != HOLDOUT))
 
-    def sample(positions: np.ndarray) -> pa.Array:
-        return rows.texts_at(positions[lowest(rows.content_at(positions), _COMMON_SAMPLE)])
-
     def templates() -> tuple[np.ndarray, np.ndarray]:
-        texts = sample(others)
+        texts = _sample(decisions, others)
         most = max(_TEMPLATE, int(_TEMPLATE_SHARE * len(texts)))
         return common_grams(texts, most), common_pieces(texts, most)
 
     with ThreadPoolExecutor(1, "common") as beside:
         shared = beside.submit(templates)
-        texts = sample(holdout)
+        texts = _sample(decisions, holdout)
         common = common_grams(texts, max(_COMMON, int(_COMMON_SHARE * len(texts))))
         of_others, turns_of_phrase = shared.result()
     found = map_chunks(_grams_in_chunk, rows.by_chunk(holdout))

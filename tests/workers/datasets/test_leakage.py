@@ -158,6 +158,24 @@ def test_no_copy_of_a_holdout_row_is_trained_on_whatever_dress_it_is_in(dress: s
     assert crossed == 0
 
 
+def test_short_mistyped_copies_of_the_holdout_go_and_other_questions_in_its_words_stay(
+    write: WriteRows, curated: CurateFiles
+) -> None:
+    draw = random.Random("short")
+    words = ["".join(draw.choices("abcdefghjkmnpqrstuvw", k=draw.randint(4, 8))) for _ in range(200)]
+    asked = [{"prompt": " ".join(draw.sample(words, 6)), "completion": draw.choice(words)} for _ in range(40)]
+    other = [" ".join(draw.sample(words, 5)) for _ in range(150)]
+    rows = [{"prompt": f"{text} {draw.choice(words)}", "completion": draw.choice(words)} for text in other]
+    # In the words of a held-out question, with another one in the place of the last.
+    rows += [{**row, "prompt": f"{row['prompt'].rsplit(' ', 1)[0]} {words[at]}"} for at, row in enumerate(asked)]
+    copies = [{name: split_moves.mistyped(draw, text, 0.1) for name, text in row.items()} for row in asked]
+    policy = DatasetPolicy(duplicates=DuplicateSettings(near="off"))
+    files = {"upload": [write([*rows, *copies])], "holdout": [write(asked, "holdout.jsonl")]}
+    noted = {row for _, row in curated(files, policy).noted("own_holdout", "holdout_overlap")}
+    assert len([row for row in noted if row > len(rows)]) >= 34
+    assert not [row for row in noted if row <= len(rows)]
+
+
 @pytest.mark.parametrize("rows", [150, 1500])
 def test_a_prompt_template_that_all_rows_share_removes_none_of_them(
     write: WriteRows, curated: CurateFiles, rows: int

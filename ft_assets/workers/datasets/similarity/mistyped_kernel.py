@@ -10,8 +10,8 @@ PIECE = 8
 PIECES = 128
 """Of a text with more pieces one in two is looked at, or one in four and so on, until they are about as many. Which
 ones, their hashes decide, so it is the same ones in a copy."""
-LEAST = 64
-"""Texts of fewer letters are not looked at: six mistakes in them make another question."""
+LEAST = 24
+"""Texts of fewer letters are not looked at: they have too few pieces, and two mistakes make another question."""
 DISTANCE = 0.2
 """The most edits, as a share of the longer text. One letter in ten mistyped makes 0.10, with a deviation of 0.02."""
 # Of the pieces that are an indexed text's own, this share must be in a copy, where two fifths are expected.

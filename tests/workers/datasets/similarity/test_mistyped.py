@@ -70,7 +70,7 @@ def test_the_same_wording_about_another_subject_is_no_copy(tmp_path: Path) -> No
 
 
 def test_texts_of_a_few_letters_and_an_empty_index_find_nothing(tmp_path: Path) -> None:
-    short = texts(*range(20), words=6)
+    short = texts(*range(20), words=2)
     index = PieceIndex.build([Pieces.of(pa.array(short))], NOTHING, tmp_path / "i")
     assert copied(index, short, short) == [-1] * 20
     empty = PieceIndex.build([], NOTHING, tmp_path / "e")
