@@ -6,6 +6,7 @@ from functools import partial
 
 from ft_assets.api.addresses import find_address
 from ft_assets.api.defaults import store_or_default
+from ft_assets.control.submissions.place import with_place
 from ft_assets.control.submissions.status import FINAL, State, Status, get_submission, status_of, stopped_early
 from ft_assets.control.submissions.sweep_progress import TrialProgress, trial_progress
 from ft_assets.control.submissions.waiting import with_reason
@@ -57,7 +58,9 @@ def standing(one: Submission, *, store: Store, launcher: Launcher | None = None)
             # Records that cannot be read do not hide how it ended.
             return found
     explains = (launcher or make_launcher()).explains
-    return with_reason(store, one, found, explains) if explains and found.state is not State.PAUSED else found
+    if explains and found.state is not State.PAUSED:
+        found = with_reason(store, one, found, explains)
+    return with_place(store, one, found)
 
 
 def works(submission: Submission, *, store: Store | None = None) -> tuple[Work, ...]:

@@ -201,6 +201,15 @@ def open_submissions(store: Store, *, after: str = "", problems: list[str] | Non
             yield submission
 
 
+def open_of_tenant(store: Store, tenant: str) -> list[Submission]:
+    """The tenant's submissions that have not ended, in no order. Raises UserError for a record that cannot be read."""
+    found = []
+    for name in store.names(f"open_submissions/{tenant}"):
+        find = partial(find_submission, store, tenant, name.removesuffix(".json"))
+        found.append(_OPEN.get(store, f"open_submissions/{tenant}/{name}", find))
+    return [submission for submission in found if submission is not None]
+
+
 def all_submissions(store: Store, tenant: str) -> list[Submission]:
     """Every submission of a tenant, newest first."""
     records = [

@@ -46,7 +46,7 @@ def test_ctrl_c_of_a_foreground_run_stops_its_worker_and_cancels(tmp_path: Path)
     assert process.wait(timeout=60) == 130, rest
     assert "cancelled" in rest
     assert "Traceback" not in rest
-    (status,) = statuses(project.store)
+    ((_, status),) = statuses(project.store)
     assert status.state is State.CANCELLED
     request = identity.checkpoint_request(Artifacts(project.store), "acme.colours.v1", "tiny.v1")
     (attempt,) = attempts_at(project.store, request.address)
@@ -78,10 +78,10 @@ def test_python_says_nothing_of_dagster_and_its_ctrl_c_is_an_outcome(tmp_path: P
     assert "Traceback" not in said
     assert "DEBUG" not in said
     assert "DEBUG" in (project.folder / "state" / "foreground.log").read_text()
-    (status,) = statuses(project.store)
+    ((_, status),) = statuses(project.store)
     assert status.state is State.CANCELLED
 
 
 def _trains(store: Store) -> bool:
     """Whether a training has taken a step."""
-    return any(each.asset == "checkpoint" and each.step for each in statuses(store))
+    return any(each.asset == "checkpoint" and each.step for _, each in statuses(store))

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -31,6 +32,7 @@ from ft_assets.records.submissions import (
 from ft_assets.settings.tenants import load_tenants
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import Attempt
+from ft_resources.canonical import canonical_json
 from ft_resources.execution import Execution, RunResult
 from ft_resources.outcomes import Outcome
 from ft_resources.run_processes import process_tag
@@ -70,6 +72,26 @@ def test_submitting_twice_is_one_submission_for_the_sensor(project: Project, ft:
     assert (asked.origin, asked.driver, asked.pair) == ("cli", "sensor", f"{DATASET}|{RECIPE}")
     assert ft("submit", DATASET, RECIPE).stdout == f"{asked.id}\n"
     assert len(list(open_submissions(project.store))) == 1
+
+
+def test_what_is_queued_says_what_it_waits_for(
+    project: Project, ft: Ft, asked: Submission, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = "waits: a running Dagster launches it"
+    assert waits in ft("status", asked.id).stdout
+    assert waits in ft("status").stdout
+    later = asked.model_copy(update={"id": "f" * 16, "created_at": "2999-01-01T00:00:00+00:00"})
+    for path in (later.path, later.marker):
+        project.store.put(path, canonical_json(later.model_dump(mode="json")))
+    assert json.loads(ft("status", later.id, "--json").stdout)[0]["detail"] == (
+        "waits: 1 earlier submission is open; a running Dagster launches it"
+    )
+    (tmp_path / "tenants.yaml").write_text("tenants: {acme: {quota: {concurrent: 1}}}\n")
+    monkeypatch.setenv("FT_TENANTS", str(tmp_path / "tenants.yaml"))
+    newest = json.loads(ft("status", "--json").stdout)[0]
+    assert newest["detail"].startswith("waits: 1 earlier submission is open, and 1 may train at once; ")
+    monkeypatch.setenv("FT_TENANTS", str(tmp_path / "lost.yaml"))
+    assert ft("status", asked.id).exit_code == 0
 
 
 def test_status_shows_the_numbers_of_the_running_worker(project: Project, ft: Ft, asked: Submission) -> None:

@@ -26,7 +26,6 @@ from ft_resources.execution import LEASE_S
 from ft_resources.outcomes import POLICIES, Outcome
 from ft_resources.run_processes import gone
 from ft_resources.store import Store
-from ft_resources.store_glance import Glance
 
 if TYPE_CHECKING:
     from ft_assets.control.submissions.works import Work
@@ -253,9 +252,9 @@ def get_submission(store: Store, submission_id: str) -> Submission:
     )
 
 
-def statuses(store: Store, tenant: str = "") -> list[Status]:
-    """All submissions of one tenant, or of all, newest first."""
-    store = Glance(store)
+def statuses(store: Store, tenant: str = "") -> list[tuple[Submission, Status]]:
+    """All submissions of one tenant, or of all, newest first, each with how it stands."""
     names = [tenant] if tenant else tenants(store)
     found = [submission for name in names for submission in all_submissions(store, name)]
-    return [status_of(store, submission) for submission in sorted(found, key=lambda s: s.created_at, reverse=True)]
+    newest = sorted(found, key=lambda submission: submission.created_at, reverse=True)
+    return [(submission, status_of(store, submission)) for submission in newest]
