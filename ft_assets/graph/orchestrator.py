@@ -89,6 +89,8 @@ def _log_to_a_file() -> Iterator[None]:
     the UI as always: it is for who looks into a run, and too much for who waits for it."""
     with ExitStack() as stack:
         if state := os.environ.get("FT_STATE"):
+            # Whoever brings an instance of their own may not have made the folder.
+            Path(state).mkdir(parents=True, exist_ok=True)
             log = stack.enter_context((Path(state) / "foreground.log").open("a", encoding="utf-8"))
             stack.enter_context(redirect_stderr(log))
         yield
