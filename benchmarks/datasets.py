@@ -30,6 +30,7 @@ from benchmarks import (
     personal_data,
     phone_locales,
     secret_kinds,
+    short_copies,
     similarity,
     split_moves,
     suites,
@@ -76,6 +77,7 @@ def measure() -> list[Figure]:
     figures += secret_kinds.figures()
     figures += split_moves.figures()
     figures += near_copies.figures()
+    figures += short_copies.figures()
     figures += suites.figures()
     figures += partition_pages.figures()
     folder = Path(tempfile.mkdtemp(prefix="ft-benchmark-"))
