@@ -50,6 +50,8 @@ class Remote:
     def me(self) -> dict[str, str]:
         """Whose key it is: ``tenant`` (None for one of the platform), ``role`` and ``actor``. Raises NotIdentified."""
         found: dict[str, str] = self._connection.get("/v1/ft/whoami").json()
+        if not isinstance(found, dict) or found.get("object") != "ft.identity":
+            raise UserError("this is no server of the platform", where=self._connection.server, remedy="Check the URL.")
         return found
 
     def add_dataset(self, source: Sequence[str], name: str, **options: Any) -> Any:

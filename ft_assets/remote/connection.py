@@ -27,6 +27,7 @@ _TOO_MUCH, _UNAVAILABLE = 429, (502, 503, 504)
 _TRIES = 5
 _MOST_REST_S = 60.0
 _EXPIRES_S = 86_400
+_JSON = "application/json"
 _KINDS: dict[str, type[UserError]] = {
     kind.__name__: kind for kind in (BadBase, BadData, BadRecipe, NotFound, SubmissionPaused)
 }
@@ -87,10 +88,10 @@ class Connection:
                 time.sleep(1.0)
                 continue
             if left and (answer.status_code == _TOO_MUCH or (again and answer.status_code in _UNAVAILABLE)):
-                time.sleep(min(float(answer.headers.get("retry-after", 1.0)), _MOST_REST_S))
+                time.sleep(_rest(answer))
                 continue
             break
-        if answer.status_code not in (200, 202):
+        if answer.status_code not in (200, 202) or _JSON not in answer.headers.get("content-type", ""):
             raise self._error(answer)
         return answer
 
@@ -122,3 +123,12 @@ class Connection:
                 where=self.server,
                 remedy="Check the address (ft whoami) and the network, and try again.",
             ) from error
+
+
+def _rest(answer: httpx.Response) -> float:
+    """Seconds until it may be asked again."""
+    try:
+        return min(float(answer.headers["retry-after"]), _MOST_REST_S)
+    except (KeyError, ValueError):
+        # A proxy may give a date.
+        return 1.0

@@ -5,8 +5,10 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from ft_assets import api
 from ft_assets.cli.main import app
 from tests.cli.conftest import DATASET
 
+pytestmark = pytest.mark.dagster
 Key = Callable[..., str]
 
 
@@ -109,6 +112,28 @@ def test_a_key_that_was_revoked_is_told(url: str, key: Key, config: Path, access
     refused = ft("dataset", "list")
     assert (refused.exit_code, "Traceback" in refused.output) == (2, False)
     assert text not in refused.output
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"), [("text/html", b"<p>hello</p>"), ("application/json", b"{}"), ("application/json", b"[]")]
+)
+def test_a_server_of_another_kind_is_told_as_one(kind: str, body: bytes, config: Path) -> None:
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", kind)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Other) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        refused = ft("login", f"http://127.0.0.1:{server.server_port}", stdin="ft-x")
+        server.shutdown()
+    assert (refused.exit_code, "of th" in refused.stderr) == (2, True), refused.exception
+    assert not config.exists()
 
 
 @pytest.mark.subprocess

@@ -9,6 +9,7 @@ from tests.cli.test_review import held as held
 from tests.e2e.project import Project
 from tests.remote.conftest import Far
 
+pytestmark = pytest.mark.dagster
 READS = [
     ("dataset", "list"),
     ("dataset", "list", "--json"),

@@ -58,6 +58,7 @@ def ask(client: httpx.Client, call: Call, **changes: Any) -> httpx.Response:
     return client.get(f"/{call.name}", params=given)
 
 
+@pytest.mark.statistics
 def test_every_call_says_who_may_ask(http: Http, url: str) -> None:
     clients = {role: http(role) for role in ROLES}
     platform = http("platform", "shared")
@@ -73,6 +74,7 @@ def test_every_call_says_who_may_ask(http: Http, url: str) -> None:
     nobody.close()
 
 
+@pytest.mark.statistics
 def test_an_argument_that_a_call_does_not_have_is_an_error_by_its_name(http: Http) -> None:
     admin = http()
     for call in CALLS.values():
