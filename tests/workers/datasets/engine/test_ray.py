@@ -10,18 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.settings.dataset.policy import DatasetPolicy, PersonalDataSettings
+from ft_assets.settings.dataset.recogniser import NameSettings
 from ft_assets.workers.datasets.curate import run_chunks_on_ray
 from ft_assets.workers.datasets.engine import ray as engine
 from ft_assets.workers.datasets.engine.cache import ChunkCache
 from ft_assets.workers.datasets.engine.chunks import ChunkResult, ChunkTask
 from ft_assets.workers.datasets.engine.local import CURATION
 from ft_assets.workers.datasets.engine.ray import on_ray
+from ft_assets.workers.datasets.screening.names import NameModel
 from ft_assets.workers.datasets.similarity.items import ItemIndex
 from ft_assets.workers.suites.asked import Asked
 from ft_resources.errors import BadData, UserError, WorkFailed
 from ft_resources.store import Store
 from tests.workers.datasets.conftest import CurateFiles, WriteRows, prose, told
+from tests.workers.datasets.screening.tiny_names import make_name_model
 from tests.workers.ray_nodes import Nodes, two_nodes
 
 pytestmark = pytest.mark.subprocess
@@ -54,6 +57,24 @@ def test_two_nodes_and_this_machine_give_the_same_bytes(
             break
     # Each has the test items on its own disk, once.
     assert [len(nodes.folders(number)) for number in (0, 1)] == [1, 1]
+
+
+def test_a_name_model_of_this_machine_finds_the_same_on_the_nodes(
+    write: WriteRows, curated: CurateFiles, tmp_path: Path
+) -> None:
+    pytest.importorskip("presidio_analyzer")
+    names = NameModel(folder=str(make_name_model(tmp_path / "model")), digest="0" * 64, language="en")
+    rows = [told(number) for number in range(150)]
+    rows[20] = {
+        "prompt": "Please ask Anna Smith about it",
+        "completion": "My name is Olga Petrov and I live in Oxford.",
+    }
+    policy = DatasetPolicy(personal_data=PersonalDataSettings(action="scrub", names=NameSettings(model="tiny.v1")))
+    file = write(rows)
+    here = curated(file, policy, chunk_bytes=16 << 10, names=names)
+    assert here.report.personal_data["name"] >= 2
+    there = curated(file, policy, chunk_bytes=16 << 10, run_chunks=run_chunks_on_ray, names=names)
+    assert (there.bytes, there.report) == (here.bytes, here.report)
 
 
 def test_a_version_that_differs_in_few_rows_prepares_few_chunks_on_the_nodes(
