@@ -69,8 +69,9 @@ def cancel_backfill(instance: dg.DagsterInstance, backfill_id: str) -> None:
 
 def execute_here(
     instance: dg.DagsterInstance, job: dg.JobDefinition, partition: str, run_tags: Mapping[str, str], location: str
-) -> list[dg.DagsterEvent]:
-    """Execute a job in this process, as a run of the code location ``location``; its events.
+) -> tuple[dg.DagsterRun, list[dg.DagsterEvent]]:
+    """Execute a job in this process, as a run of the code location ``location``: the run as it was made, and
+    its events.
 
     The UI's timeline and its lists of a job's runs leave out runs without a code location.
     """
@@ -80,4 +81,4 @@ def execute_here(
         tags={**job.run_tags, **job.get_tags_for_partition_key(partition, None), **run_tags},
         remote_job_origin=RemoteJobOrigin(repository, job.name),
     )
-    return list(execute_run_iterator(InMemoryJob(job), run, instance))
+    return run, list(execute_run_iterator(InMemoryJob(job), run, instance))

@@ -15,7 +15,7 @@ from ft_assets.graph.queueing import tier_tags
 from ft_assets.graph.retire_trials import retire_trials
 from ft_assets.graph.runs import as_dagster_shows
 from ft_assets.records.pauses import read_pauses
-from ft_assets.records.submissions import Submission, SubmissionOutcome, find_outcome
+from ft_assets.records.submissions import Submission, SubmissionOutcome, SubmissionStatus, find_outcome
 from ft_assets.settings import tags
 from ft_assets.settings.environment import LOCATION
 from ft_assets.settings.tenants import TenantsFile, load_tenants
@@ -111,18 +111,30 @@ def launch_tags(action: Launch, tenants: TenantsFile) -> dict[str, str]:
     return found | ({tags.TRIAL: action.trial} if action.trial else {})
 
 
+def _stopped_on_purpose(store: Store, submission: Submission) -> bool:
+    """Whether a person cancelled or paused the submission, which stops its workers."""
+    outcome = find_outcome(store, submission)
+    return read_pauses(store, submission).standing is not None or (
+        outcome is not None and outcome.status is SubmissionStatus.CANCELLED
+    )
+
+
 def _execute(store: Store, instance: dg.DagsterInstance, action: Launch, tenants: TenantsFile) -> RunState:
     if action.trial:
         list_keys(instance, dataset=action.submission.dataset, recipe=action.trial)
     job = declared(store.url).resolve_job_def(action.stage.value)
     # Whoever was killed asks again; a retry by the daemon would go on behind their back.
     own = {tags.FOREGROUND: "true", PROCESS: process_tag(), "dagster/max_retries": "0"}
-    events = execute_here(instance, job, action.partition, {**launch_tags(action, tenants), **own}, LOCATION)
+    run, events = execute_here(instance, job, action.partition, {**launch_tags(action, tenants), **own}, LOCATION)
     if any(event.event_type is dg.DagsterEventType.RUN_SUCCESS for event in events):
         return RunState.SUCCEEDED
     # Dagster does not raise a Ctrl-C again: it ends the step, and so the run, as failed by an interrupt.
     failures = [event.step_failure_data for event in events if event.is_step_failure]
     interrupt = dg.DagsterExecutionInterruptedError.__name__
-    if any(failure.error and failure.error.cls_name == interrupt for failure in failures):
+    interrupted = any(failure.error and failure.error.cls_name == interrupt for failure in failures)
+    if interrupted or _stopped_on_purpose(store, action.submission):
+        # The checks of a failed run that it did not reach would be red.
+        instance.report_run_canceled(run)
+    if interrupted:
         return RunState.CANCELLED
     return RunState.CUT_OFF if all_cut_off(failures) else RunState.FAILED

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
 from ft_assets.control import identity
@@ -77,6 +78,8 @@ def test_python_says_nothing_of_dagster_and_its_ctrl_c_is_an_outcome(tmp_path: P
     assert said.splitlines()[-1] == "outcome cancelled"
     assert "Traceback" not in said
     assert "DEBUG" not in said
+    newest, *_ = project.instance().get_runs()
+    assert newest.status is dg.DagsterRunStatus.CANCELED
     assert "DEBUG" in (project.folder / "state" / "foreground.log").read_text()
     ((_, status),) = statuses(project.store)
     assert status.state is State.CANCELLED

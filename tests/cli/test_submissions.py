@@ -33,6 +33,7 @@ from ft_assets.settings.tenants import load_tenants
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import Attempt
 from ft_resources.canonical import canonical_json
+from ft_resources.errors import UserError
 from ft_resources.execution import Execution, RunResult
 from ft_resources.outcomes import Outcome
 from ft_resources.run_processes import process_tag
@@ -195,13 +196,30 @@ def test_an_interrupted_run_stops_its_work_unless_another_submission_needs_it(
     def interrupted(self: Execution, request: WorkRequest, **_: object) -> RunResult:
         attempts.append(Attempt(project.store, request.address, 1))
         attempts[-1].claim("ann")
-        raise KeyboardInterrupt
+        # What Dagster makes of a Ctrl-C.
+        raise dg.DagsterExecutionInterruptedError
 
     monkeypatch.setattr(Execution, "run", interrupted)
-    with suppress(KeyboardInterrupt):
-        drive(project.store, instance, in_terminal(project))
+    assert drive(project.store, instance, in_terminal(project)).status is SubmissionStatus.CANCELLED
     assert attempts[0].address.asset == "dataset"
     assert attempts[0].stop_requested() is not shared
+    (run,) = instance.get_runs()
+    assert run.status is dg.DagsterRunStatus.CANCELED, "the checks that a failed run did not reach are red"
+
+
+def test_a_run_whose_submission_is_cancelled_from_elsewhere_is_cancelled_and_not_failed(
+    project: Project, pair: Pair, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submission = in_terminal(project)
+
+    def stopped(self: Execution, request: WorkRequest, **_: object) -> RunResult:
+        finish(project.store, submission, SubmissionStatus.CANCELLED, reason="cancelled by bob")
+        raise UserError("its worker was stopped", where="dataset", remedy="Ask again.")
+
+    monkeypatch.setattr(Execution, "run", stopped)
+    assert drive(project.store, instance, submission).status is SubmissionStatus.CANCELLED
+    (run,) = instance.get_runs()
+    assert run.status is dg.DagsterRunStatus.CANCELED
 
 
 def test_a_second_interrupt_does_not_keep_the_worker_from_being_stopped(

@@ -125,9 +125,11 @@ class Recipe(Settings):
         profile."""
         named = data.get("method") if isinstance(data, dict) else None
         method = METHODS.get(named) if isinstance(named, str) else None
-        gates = data.get("gates", {}) if method else None
-        gain = gates.get("task_gain", {}) if isinstance(gates, dict) and "profile" not in gates else None
-        if method is None or not method.form.task_gain or not isinstance(gain, dict) or "metric" in gain:
+        gates: Any = data.get("gates", {}) if method else None
+        if method is None or not method.form.task_gain or not isinstance(gates, dict) or "profile" in gates:
+            return data
+        gain = gates.get("task_gain", {})
+        if not isinstance(gain, dict) or "metric" in gain:
             return data
         return {**data, "gates": {**gates, "task_gain": {**method.form.task_gain, **gain}}}
 
