@@ -1,6 +1,7 @@
 """Held dataset versions from the command line: told, shown, approved, and gone on with."""
 
 import json
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -18,6 +19,7 @@ from ft_resources.outcomes import Outcome
 from tests.cli.conftest import DATASET, RECIPE, Ft
 from tests.curated import LEAK, leave_dataset
 from tests.e2e.project import Project
+from tests.workers.suites.name_folder import write_name_folder
 
 pytestmark = pytest.mark.dagster
 
@@ -173,6 +175,21 @@ def test_a_tenants_tier_limits_what_it_may_add(project: Project, ft: Ft) -> None
     assert result.exit_code == 2
     assert "160 examples are more than the 150 that acme may have in one dataset version" in result.stderr
     assert ft("dataset", "add", project.dataset(160), "--name", "globex.colours").exit_code == 0
+
+
+def test_a_name_model_is_added_once_and_listed_with_what_it_finds(ft: Ft, tmp_path: Path) -> None:
+    assert "No name models yet" in ft("dataset", "name-model", "list").stderr
+    folder = write_name_folder(tmp_path / "model")
+    added, again = (ft("dataset", "name-model", "add", folder, "names-de.v1") for _ in range(2))
+    assert (added.stdout, added.exit_code) == ("names-de.v1\n", 0)
+    assert "added; language de, finds LOCATION, PERSON" in added.stderr
+    assert "already present" in again.stderr
+    assert ft("dataset", "name-model", "list").stdout.splitlines()[-1].split() == [
+        "names-de.v1",
+        "de",
+        "LOCATION,",
+        "PERSON",
+    ]
 
 
 def test_classifiers_are_a_part_of_datasets(ft: Ft, project: Project) -> None:

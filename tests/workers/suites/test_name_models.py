@@ -1,8 +1,8 @@
 """Which folders may become name models: spaCy's own parts, no code, no pickles. Judged without spaCy."""
 
-import json
 import pickle
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,46 +11,7 @@ from ft_assets.workers.suites.name_models import add_name_model
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadBase, BadRecipe
 from ft_resources.store import Store
-
-CONFIG = """
-[paths]
-vectors = null
-
-[nlp]
-lang = "de"
-pipeline = ["tok2vec", "tagger", "ner"]
-disabled = []
-before_creation = null
-tokenizer = {"@tokenizers":"spacy.Tokenizer.v1"}
-
-[training]
-logger = {"@loggers":"weights-and-biases"}
-
-[components.tok2vec]
-factory = "tok2vec"
-
-[components.tok2vec.model]
-@architectures = "spacy.HashEmbedCNN.v2"
-width = 96
-pretrained_vectors = ${paths.vectors}
-
-[components.tagger]
-factory = "tagger"
-label_smoothing = 0.0
-
-[components.ner]
-factory = "ner"
-scorer = {"@scorers":"spacy.ner_scorer.v1"}
-
-[components.ner.model]
-@architectures = "spacy.TransitionBasedParser.v2"
-
-[components.ner.model.tok2vec]
-@architectures = "spacy.Tok2VecListener.v1"
-width = ${components.tok2vec.model.width}
-"""
-KEPT = ("tokenizer", "vocab/lookups.bin", "vocab/strings.json", "ner/cfg", "ner/model", "ner/moves")
-LISTENED = ("tok2vec/cfg", "tok2vec/model")
+from tests.workers.suites.name_folder import CONFIG, KEPT, LISTENED, write_name_folder
 
 
 @pytest.fixture
@@ -60,16 +21,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., Path]:
-    def make(config: str = CONFIG, labels: tuple[str, ...] = ("LOC", "PER", "MISC")) -> Path:
-        folder = tmp_path / "model"
-        for name in (*KEPT, *LISTENED, "tagger/model"):
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(name.encode())
-        (folder / "config.cfg").write_text(config)
-        (folder / "meta.json").write_text(json.dumps({"lang": "de", "labels": {"ner": labels}}))
-        return folder
-
-    return make
+    return partial(write_name_folder, tmp_path / "model")
 
 
 def test_only_what_finds_names_is_kept_with_a_configuration_of_that(store: Store, make: Callable[..., Path]) -> None:
