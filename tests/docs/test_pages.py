@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 import typer
 from pydantic import BaseModel, ValidationError
@@ -15,6 +16,7 @@ from docs.site.build import ROOT, as_on_the_site
 from docs.site.checks import pages, problems
 from docs.site.settings_reference import settings_page
 from ft_assets.cli.main import app
+from ft_assets.graph.jobs.submissions import fine_tune
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.settings.models import ModelsFile
 from ft_assets.settings.recipe.recipe import Recipe
@@ -108,6 +110,13 @@ def test_every_piece_of_settings_on_a_page_is_valid() -> None:
     count = 0
     for page, text in blocks("yaml"):
         value = parse_yaml(text.replace("sha256:…", "sha256:" + "0" * 64), page.name)
+        if isinstance(value, list):
+            # A patch of manifests.
+            assert {"op", "path"} <= set(value[0]), page.name
+            continue
+        if "ops" in value:
+            assert dg.validate_run_config(fine_tune, value), page.name
+            continue
         fitting = [(model, needed) for model, needed in models if set(value) <= set(model.model_fields)]
         if not fitting:
             # A suite's task file; other tests read those.
