@@ -15,6 +15,7 @@ from ft_assets.server import (
     files,
     jobs,
     keys,
+    links,
     models,
     platform,
     sent,
@@ -69,7 +70,7 @@ def api_app(
         orchestrator=orchestrator,
     )
     app.state.context = context
-    for part in (files, uploads, jobs, event_pages, models, platform, keys, calls, sent, adapter_files):
+    for part in (files, uploads, jobs, event_pages, models, platform, keys, links, calls, sent, adapter_files):
         app.include_router(part.router)
     app.mount("/console", console_app(context))
     for path in ("/", "/console"):
