@@ -50,6 +50,7 @@ VARIABLES = frozenset(
         "FT_WORKER_LOG",
         "FT_WORKER_FOLDER",
         "FT_SESSION_POLICY",
+        "FT_SERVING_KEY",
         "FT_COMMIT",
         "FT_REAL_DATA",
         "FT_BENCH_ROWS",

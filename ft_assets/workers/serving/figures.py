@@ -1,0 +1,14 @@
+"""What an engine has under way and has done, in the words of vLLM's metrics."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figures:
+    """Requests now, and tokens and requests since the start."""
+
+    running: int
+    waiting: int
+    prompt_tokens: int
+    generation_tokens: int
+    ended: int

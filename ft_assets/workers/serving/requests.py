@@ -1,0 +1,50 @@
+"""A request to the engine, and what comes back of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ft_resources.serving.server import Reason, Sampling, Token
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The prompt was read. ``scores`` are its tokens with log-probabilities, the first without; empty if not asked."""
+
+    scores: tuple[Token, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A token was written; ``reason`` says why it is the last one."""
+
+    token: Token
+    reason: Reason | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The request ended without an answer."""
+
+    error: Exception
+
+
+Event = Read | Written | Failed
+
+
+@dataclass(eq=False, slots=True)
+class Request:
+    """What is asked, and ``tell``, which gets its events on the engine's thread and must not block.
+
+    Args:
+        model: the name of the base or of an adapter.
+        prompt: token ids.
+        prompt_logprobs: log-probabilities of the prompt's tokens and of this many likeliest ones; None for none.
+    """
+
+    model: str
+    prompt: list[int]
+    sampling: Sampling
+    tell: Callable[[Event], None]
+    prompt_logprobs: int | None = None
+    cancelled: bool = field(default=False, init=False)
+    """Set from any thread: nobody waits for the answer any more."""

@@ -1,0 +1,165 @@
+"""The requests that are being computed, in batches that may share a call of the model."""
+
+# ruff: noqa: TID253 -- imported by the engine only, which needs torch anyway.
+
+import logging
+from collections.abc import Callable, Sequence
+
+import torch
+
+from ft_assets.workers.evals.model import NotFinite
+from ft_assets.workers.serving.adapters import Adapter, Adapters
+from ft_assets.workers.serving.batch import Batch, Row
+from ft_assets.workers.serving.figures import Figures
+from ft_assets.workers.serving.requests import Failed, Read, Written
+from ft_assets.workers.serving.sampling import choose
+from ft_resources.errors import first_line
+from ft_resources.serving.errors import ServerUnavailable
+from ft_resources.serving.server import Reason, Token
+
+_LOG = logging.getLogger(__name__)
+# The batch of all rows while all adapters in memory mix; else each adapter has its own.
+_MIXED = "mixed"
+
+
+class Running:
+    """Rows by batch. Each holds its adapter until it ends."""
+
+    def __init__(self, adapters: Adapters, device: torch.device, ends: frozenset[int]) -> None:
+        self._adapters, self._device, self._ends = adapters, device, ends
+        self._batches: dict[str | None, Batch] = {}
+        self._held: dict[Row, Adapter | None] = {}
+        self._prompt_tokens = self._generation_tokens = self._ended = 0
+
+    @property
+    def rows(self) -> int:
+        """Number of requests."""
+        return len(self._held)
+
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
+    def figures(self, *, waiting: int) -> Figures:
+        """What was done so far."""
+        return Figures(
+            running=self.rows,
+            waiting=waiting,
+            prompt_tokens=self._prompt_tokens,
+            generation_tokens=self._generation_tokens,
+            ended=self._ended,
+        )
+
+    def read(self, new: Sequence[tuple[Row, Adapter | None]]) -> None:
+        """Read the prompts of ``new`` rows, write their first tokens, and let them join."""
+        self._held |= dict(new)
+        self._require_mixable()
+        groups: dict[str | None, list[Row]] = {}
+        for row, _ in new:
+            groups.setdefault(self._key(row), []).append(row)
+        for rows in groups.values():
+            scored = [row for row in rows if row.request.prompt_logprobs is not None]
+            for group in ([row for row in rows if row not in scored], *([row] for row in scored)):
+                if group:
+                    self._begin(group)
+
+    def step(self) -> None:
+        """One more token for each row."""
+        for key, batch in list(self._batches.items()):
+            try:
+                self._write(batch, batch.step(self._adapters.forward))
+            except Exception as error:
+                self._fail(batch.rows, error)
+                batch.rows = []
+            if not batch.rows:
+                del self._batches[key]
+
+    def let_go(self) -> None:
+        """Drop the rows that nobody waits for."""
+        self._keep(lambda row: not row.request.cancelled)
+
+    def fail(self, error: Exception) -> None:
+        """End all rows."""
+        for row in list(self._held):
+            self._end(row)
+            row.request.tell(Failed(error))
+        self._batches.clear()
+
+    def _begin(self, rows: list[Row]) -> None:
+        scores: tuple[Token, ...] = ()
+        top = rows[0].request.prompt_logprobs
+        try:
+            if top is None:
+                batch, logits = Batch.read(rows, self._adapters.forward, self._device)
+            else:
+                batch, logits, found = Batch.score(rows[0], top, self._adapters.forward, self._device)
+                scores = (Token(id=rows[0].request.prompt[0]), *found)
+            for row in rows:
+                self._prompt_tokens += len(row.request.prompt)
+                row.request.tell(Read(scores))
+            self._write(batch, logits)
+        except Exception as error:
+            self._fail(rows, error)
+            return
+        if not batch.rows:
+            return
+        key = self._key(rows[0])
+        if key in self._batches:
+            self._batches[key].join(batch)
+        else:
+            self._batches[key] = batch
+
+    def _write(self, batch: Batch, logits: torch.Tensor) -> None:
+        """Choose each row's next token; rows that it ends leave."""
+        finite = logits.isfinite().all(-1).tolist()
+        tokens = choose(logits, [(row.request.sampling, row.draws) for row in batch.rows])
+        for row, token, is_finite in zip(list(batch.rows), tokens, finite, strict=True):
+            if not is_finite:
+                self._fail([row], NotFinite("the model's logits are not all finite numbers"))
+                continue
+            row.last, row.written = token.id, row.written + 1
+            self._generation_tokens += 1
+            sampling = row.request.sampling
+            reason: Reason | None = None
+            if token.id in self._ends or token.id in sampling.stop_token_ids:
+                reason = "stop"
+            elif row.written == sampling.max_tokens:
+                reason = "length"
+            if reason is not None:
+                self._end(row)
+            row.request.tell(Written(token, reason))
+        batch.keep(lambda row: row in self._held)
+
+    def _require_mixable(self) -> None:
+        """Take the mixed batch apart, if an adapter came that does not mix."""
+        if not self._adapters.mixes and _MIXED in self._batches:
+            for part in self._batches.pop(_MIXED).apart():
+                adapter = part.rows[0].adapter
+                if adapter in self._batches:
+                    self._batches[adapter].join(part)
+                else:
+                    self._batches[adapter] = part
+
+    def _key(self, row: Row) -> str | None:
+        return _MIXED if self._adapters.mixes else row.adapter
+
+    def _keep(self, wanted: Callable[[Row], bool]) -> None:
+        for row in [row for row in self._held if not wanted(row)]:
+            self._end(row)
+        for key, batch in list(self._batches.items()):
+            batch.keep(lambda row: row in self._held)
+            if not batch.rows:
+                del self._batches[key]
+
+    def _fail(self, rows: Sequence[Row], error: Exception) -> None:
+        _LOG.error("Requests failed.", exc_info=error)
+        told = error if isinstance(error, NotFinite) else ServerUnavailable(first_line(error), where="engine")
+        for row in rows:
+            if row in self._held:
+                self._end(row)
+                row.request.tell(Failed(told))
+
+    def _end(self, row: Row) -> None:
+        adapter = self._held.pop(row)
+        self._ended += 1
+        if adapter is not None:
+            self._adapters.give_back(adapter)

@@ -1,0 +1,39 @@
+"""What can go wrong with a server of models."""
+
+from ft_resources.errors import TooManyRequests, UserError
+
+
+class ServerUnavailable(UserError):
+    """The server does not answer, ended in the middle of an answer, or failed."""
+
+
+class ServerBusy(TooManyRequests):
+    """As many requests as the server holds are waiting; another may succeed after ``retry_s`` seconds."""
+
+
+class NameTaken(UserError):
+    """A model's name belongs to other bytes than those that it should be loaded with."""
+
+
+class BadAdapter(UserError):
+    """A folder that holds no adapter to the base that is served."""
+
+
+class BadRequest(UserError):
+    """A request that the server can never answer: ``code`` says why in one word, as OpenAI's errors do."""
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "", code: str = "invalid_value") -> None:
+        self.code = code
+        super().__init__(what, where=where, remedy=remedy)
+
+
+class PromptTooLong(BadRequest):
+    """A prompt and its answer that are longer than the context."""
+
+    def __init__(self, prompt: int, answer: int, context: int) -> None:
+        super().__init__(
+            f"the context holds {context} tokens; the prompt has {prompt} and max_tokens asks for {answer}",
+            where="prompt",
+            remedy="Shorten the prompt, or lower max_tokens.",
+            code="context_length_exceeded",
+        )

@@ -1,0 +1,101 @@
+"""A tiny base with adapters, an engine on it, and what one sequence at a time gives without any of it."""
+
+import queue
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import AutoModelForCausalLM
+
+from ft_assets.workers.evals.model import load_model
+from ft_assets.workers.serving.engine import Engine
+from ft_assets.workers.serving.requests import Event, Failed, Read, Request, Written
+from ft_resources.serving.server import Sampling, Token
+
+BASE = "base"
+ENDS = {2}
+
+
+def make_adapter(folder: Path, base: Path, *, seed: int, **config: Any) -> Path:
+    """An adapter that changes what the base answers."""
+    torch.manual_seed(seed)
+    model = AutoModelForCausalLM.from_pretrained(base)
+    chosen = {"r": 4, "lora_alpha": 16, "target_modules": ["q_proj", "v_proj", "down_proj"], **config}
+    tuned = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", **chosen))
+    with torch.no_grad():
+        for name, weights in tuned.named_parameters():
+            if "lora_" in name:
+                weights.normal_(std=0.3)
+            elif "modules_to_save" in name:
+                weights.add_(torch.randn_like(weights) * 0.1)
+    tuned.save_pretrained(folder)
+    return folder
+
+
+def plain(base: Path, adapter: Path | None = None) -> Any:
+    """The model as Transformers and PEFT load it."""
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+    return (PeftModel.from_pretrained(model, str(adapter)) if adapter else model).eval()
+
+
+@torch.inference_mode()
+def alone(model: Any, prompt: list[int], tokens: int) -> tuple[list[int], list[float]]:
+    """The greedy answer to one prompt and its log-probabilities, each from the whole sequence anew."""
+    ids, logprobs = list(prompt), []
+    for _ in range(tokens):
+        following = model(torch.tensor([ids]), use_cache=False).logits[0, -1].log_softmax(-1)
+        ids.append(int(following.argmax()))
+        logprobs.append(float(following[ids[-1]]))
+        if ids[-1] in ENDS:
+            break
+    return ids[len(prompt) :], logprobs
+
+
+@torch.inference_mode()
+def scored_alone(model: Any, ids: list[int]) -> list[float]:
+    """The log-probability of each token after the first."""
+    logprobs = model(torch.tensor([ids]), use_cache=False).logits[0].log_softmax(-1)
+    return [float(logprobs[place, number]) for place, number in enumerate(ids[1:])]
+
+
+def make_engine(base: Path, **settings: Any) -> Engine:
+    """An engine on the base in a folder."""
+    return Engine(load_model(base), name=BASE, **settings)
+
+
+@dataclass(eq=False)
+class Asked:
+    """A request under way in this process."""
+
+    request: Request
+    events: "queue.Queue[Event]"
+
+    def first(self) -> Event:
+        """The next event."""
+        return self.events.get(timeout=60)
+
+    def answer(self) -> tuple[list[Token], tuple[Token, ...], str]:
+        """The remaining tokens, the prompt's scores, and why it ended. Raises what the request failed with."""
+        tokens: list[Token] = []
+        scores: tuple[Token, ...] = ()
+        while True:
+            match self.events.get(timeout=60):
+                case Failed(error):
+                    raise error
+                case Read(found):
+                    scores = found
+                case Written(token, reason):
+                    tokens.append(token)
+                    if reason:
+                        return tokens, scores, reason
+
+
+def ask(engine: Engine, model: str, prompt: list[int], *, scores: int | None = None, **sampling: Any) -> Asked:
+    """Submit a request."""
+    events: queue.Queue[Event] = queue.Queue()
+    settings = Sampling(**{"max_tokens": 16, "logprobs": 0, **sampling})
+    asked = Asked(Request(model, prompt, settings, events.put, scores), events)
+    engine.submit(asked.request)
+    return asked
