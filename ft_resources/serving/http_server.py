@@ -1,7 +1,7 @@
 """A server of models over HTTP, in the dialect that vLLM and the embedded server share."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ class HttpServer:
         with self._errors():
             return _piece(answer.json()["choices"][0])
 
-    def stream(self, model: str, prompt: Sequence[int], sampling: Sampling) -> Iterator[Piece]:
+    def stream(self, model: str, prompt: Sequence[int], sampling: Sampling) -> Generator[Piece]:
         """As ``Server.stream``. Raises ServerUnavailable if the server ends before the answer does."""
         body = {**_asked(model, prompt, sampling), "stream": True}
         with self._errors(), self._client.stream("POST", _COMPLETIONS, json=body) as answer:

@@ -1,6 +1,6 @@
 """What the platform asks of a server of models: the same of the embedded engine and of vLLM."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
@@ -75,8 +75,8 @@ class Server(Protocol):
         Raises NotFound for an unknown model, ServerBusy if too many wait, and ServerUnavailable.
         """
 
-    def stream(self, model: str, prompt: Sequence[int], sampling: Sampling) -> Iterator[Piece]:
-        """The same in pieces, as they are written. Closing the iterator ends the generation."""
+    def stream(self, model: str, prompt: Sequence[int], sampling: Sampling) -> Generator[Piece]:
+        """The same in pieces, as they are written. Closing it ends the generation."""
 
     def score(self, model: str, prompt: Sequence[int], continuation: Sequence[int], top: int = 0) -> list[Token]:
         """Each token of ``continuation`` after ``prompt`` and what comes before it, with its log-probability and the

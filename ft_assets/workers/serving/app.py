@@ -67,17 +67,10 @@ class _Door:
         return PlainTextResponse(generate_latest(self._registry))
 
     async def models(self, http: Http) -> Response:
-        base = {"id": self._engine.name, "object": "model", "owned_by": "ft", "parent": None}
-        base["max_model_len"] = self._engine.context_length
+        kind, name = {"object": "model", "owned_by": "ft"}, self._engine.name
+        base = {"id": name, **kind, "parent": None, "max_model_len": self._engine.context_length}
         adapters = [
-            {
-                "id": each.name,
-                "object": "model",
-                "owned_by": "ft",
-                "parent": self._engine.name,
-                "root": str(each.folder),
-            }
-            for each in self._engine.adapters()
+            {"id": each.name, **kind, "parent": name, "root": str(each.folder)} for each in self._engine.adapters()
         ]
         return JSONResponse({"object": "list", "data": [base, *adapters]})
 

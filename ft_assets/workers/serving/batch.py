@@ -51,7 +51,8 @@ class Batch:
 
     def __init__(self, rows: Sequence[Row], cache: DynamicCache, mask: torch.Tensor) -> None:
         self.rows = list(rows)
-        self._cache, self._mask = cache, mask
+        self._cache: Any = cache
+        self._mask = mask
 
     @classmethod
     def read(cls, rows: Sequence[Row], forward: Forward, device: torch.device) -> tuple["Batch", torch.Tensor]:

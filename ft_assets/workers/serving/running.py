@@ -66,7 +66,7 @@ class Running:
         """One more token for each row."""
         for key, batch in list(self._batches.items()):
             try:
-                self._write(batch, batch.step(self._adapters.forward))
+                self._write(batch, batch.step(self._adapters.model.forward))
             except Exception as error:
                 self._fail(batch.rows, error)
                 batch.rows = []
@@ -89,9 +89,9 @@ class Running:
         top = rows[0].request.prompt_logprobs
         try:
             if top is None:
-                batch, logits = Batch.read(rows, self._adapters.forward, self._device)
+                batch, logits = Batch.read(rows, self._adapters.model.forward, self._device)
             else:
-                batch, logits, found = Batch.score(rows[0], top, self._adapters.forward, self._device)
+                batch, logits, found = Batch.score(rows[0], top, self._adapters.model.forward, self._device)
                 scores = (Token(id=rows[0].request.prompt[0]), *found)
             for row in rows:
                 self._prompt_tokens += len(row.request.prompt)
@@ -131,7 +131,7 @@ class Running:
 
     def _require_mixable(self) -> None:
         """Take the mixed batch apart, if an adapter came that does not mix."""
-        if not self._adapters.mixes and _MIXED in self._batches:
+        if not self._adapters.model.mixes and _MIXED in self._batches:
             for part in self._batches.pop(_MIXED).apart():
                 adapter = part.rows[0].adapter
                 if adapter in self._batches:
@@ -140,7 +140,7 @@ class Running:
                     self._batches[adapter] = part
 
     def _key(self, row: Row) -> str | None:
-        return _MIXED if self._adapters.mixes else row.adapter
+        return _MIXED if self._adapters.model.mixes else row.adapter
 
     def _keep(self, wanted: Callable[[Row], bool]) -> None:
         for row in [row for row in self._held if not wanted(row)]:

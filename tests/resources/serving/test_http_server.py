@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ft_resources.errors import NotFound
+from ft_resources.errors import NotFound, UserError
 from ft_resources.serving.errors import BadAdapter, BadRequest, NameTaken, ServerBusy, ServerUnavailable
 from ft_resources.serving.http_server import HttpServer
 from ft_resources.serving.server import Sampling, Token
@@ -138,7 +138,7 @@ def test_an_adapter_that_vllm_has_is_loaded(fake: Fake, client: HttpServer) -> N
     ],
 )
 def test_refusals_are_of_the_error_family(
-    fake: Fake, client: HttpServer, status: int, headers: dict[str, str], error: type[Exception]
+    fake: Fake, client: HttpServer, status: int, headers: dict[str, str], error: type[UserError]
 ) -> None:
     fake.refuses(status, "the reason", **headers)
     for act in (lambda: client.complete("name", [1], SAMPLING), lambda: next(client.stream("name", [1], SAMPLING))):
