@@ -10,6 +10,7 @@ from ft_assets.control import identity
 from ft_assets.settings.catalogue.gates.regression import REGRESSION, BenchmarkRegressionGate
 from ft_assets.settings.catalogue.gates.safety import SAFETY, SafetyGate
 from ft_assets.settings.catalogue.gates.task_gain import TASK_GAIN, TaskGainGate
+from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.recipe.acceptance import GateSettings
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.ungated import NO_GATES
@@ -78,7 +79,9 @@ def provable(artifacts: Artifacts, dataset_key: str, recipe: Recipe) -> tuple[Pr
         return ()
     held = holdout_rows(artifacts, dataset_key)
     rows = [] if held is None else [min(held, recipe.evaluation.holdout.max_samples)]
-    return (*(task_gain(each, gates.task_gain) for each in rows), *suites_shown(artifacts, recipe, gates))
+    # Of single answers with a thumb, nobody counted the thumbs.
+    unit = "holdout rows, of which the liked ones count" if METHODS[recipe.method].form.answers == 1 else "holdout rows"
+    return (*(task_gain(each, gates.task_gain, unit) for each in rows), *suites_shown(artifacts, recipe, gates))
 
 
 def holdout_rows(artifacts: Artifacts, dataset_key: str) -> int | None:
@@ -102,8 +105,8 @@ def no_drop(key: str, items: int, gate: BenchmarkRegressionGate) -> Provable:
     )
 
 
-def task_gain(rows: int, gate: TaskGainGate) -> Provable:
-    """``task_gain`` on so many holdout rows: the smallest gain that they show."""
+def task_gain(rows: int, gate: TaskGainGate, unit: str = "holdout rows") -> Provable:
+    """``task_gain`` on so many holdout rows, called ``unit``: the smallest gain that they show."""
     small, asked = rows <= SMALL_HOLDOUT, gate.min_relative
     shown = _shown(rows, gate.metric, small=small)
     # A gate that asks for any gain asks for none that would be too small.
@@ -116,7 +119,7 @@ def task_gain(rows: int, gate: TaskGainGate) -> Provable:
         gate=TASK_GAIN.name,
         on=gate.metric,
         samples=rows,
-        unit="holdout rows",
+        unit=unit,
         needed=needed,
         enough=rows >= MIN_ROWS and shown <= (asked or math.inf),
         hopeless=rows < MIN_ROWS or shown > max(CLEAR_GAIN, asked),

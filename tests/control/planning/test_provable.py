@@ -1,17 +1,22 @@
 """What holdout and suites can show is told before the training, and the gates then do as told."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from ft_assets.control.planning.provable import no_drop, task_gain
+from ft_assets.control.planning.provable import no_drop, provable, task_gain
 from ft_assets.settings.catalogue.gates.regression import BenchmarkRegressionGate
 from ft_assets.settings.catalogue.gates.safety import SafetyGate
 from ft_assets.settings.catalogue.gates.task_gain import TaskGainGate
+from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.workers.evals.evidence import RateEvidence, SuiteEvidence
 from ft_assets.workers.evals.gate_rates import judge_safety
 from ft_assets.workers.evals.gate_regression import judge_suites
 from ft_assets.workers.evals.power import FLIPS, chance_of_few_faults, chance_of_no_drop, fewest, gain_shown
 from ft_assets.workers.evals.statistics import newcombe, wilson
+from ft_resources.artifacts import Artifacts
+from ft_resources.store import Store
 
 TIMES = 1500
 
@@ -72,6 +77,18 @@ def test_a_suite_says_how_many_items_are_needed() -> None:
     assert no_drop("some.v1", few.needed or 0, gate).enough
     # An equal candidate's score falls every other time, so a gate that allows no drop can hardly pass it.
     assert no_drop("some.v1", 10_000, BenchmarkRegressionGate(max_drop_points=0.0)).needed is None
+
+
+@pytest.mark.parametrize(
+    ("method", "unit"), [("sft", "holdout rows"), ("kto", "holdout rows, of which the liked ones count")]
+)
+def test_of_answers_with_thumbs_it_is_said_that_only_the_liked_ones_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, unit: str
+) -> None:
+    monkeypatch.setattr("ft_assets.control.planning.provable.holdout_rows", lambda *_: 26)
+    recipe = Recipe.model_validate({"key": "tiny.v1", "base": "hub:acme/tiny@main", "method": method})
+    (found,) = provable(Artifacts(Store(str(tmp_path))), "acme.thumbs.v1", recipe)
+    assert (found.samples, found.unit) == (26, unit)
 
 
 def test_a_holdout_says_which_gain_it_shows_and_how_many_rows_show_the_one_asked_for() -> None:
