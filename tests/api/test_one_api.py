@@ -149,7 +149,11 @@ def records(store: Store) -> dict[str, Any]:
     for path in Path(store.url.removeprefix("file://")).rglob("*.json"):
         if not _ARTIFACTS & set(path.parts):
             record = json.loads(path.read_text())
-            found[str(path).rpartition("/store/")[2]] = {k: v for k, v in record.items() if k not in _UNLIKE}
+            said = {name: value for name, value in record.items() if name not in _UNLIKE}
+            if "actor" in said:
+                # Of what is launched in Dagster it says so.
+                said["actor"] = said["actor"].removesuffix(" (in Dagster)")
+            found[str(path).rpartition("/store/")[2]] = said
     return found
 
 

@@ -23,8 +23,8 @@ _AFTER_TRIALS = ("checkpoint", "eval_report", "adapter")
 class Work:
     """One artifact of a submission and its last attempt; ``address`` is None while one of its inputs is missing.
 
-    ``trial`` is the recipe key of a sweep's trial, if it is a trial's training. Of what is done, ``facts`` are its facts
-    and ``pages`` what it has for a browser, such as ``report/report.html``.
+    ``trial`` is the recipe key of a sweep's trial, if it is a trial's training. Of what is done, ``facts`` are its
+    facts and ``pages`` what it has for a browser, such as ``report/report.html``.
     """
 
     asset: str

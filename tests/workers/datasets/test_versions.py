@@ -84,7 +84,8 @@ def test_versions_are_listed_in_order_and_by_name(add: Add, write: WriteRows, st
         (
             [*GOOD, {}, b"x", {"prompt": "a"}, *GOOD, b"x", b"y"],
             "data.jsonl, row 151: the row's fields (none that can be shown) fit none of: messages; "
-            "conversations; chosen and rejected; prompt and completion; instruction and output; text (4 more bad rows: 152, 153, 304, …)",
+            "conversations; chosen and rejected; prompt and completion; instruction and output; text "
+            "(4 more bad rows: 152, 153, 304, …)",
             "Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml.",
         ),
         (
