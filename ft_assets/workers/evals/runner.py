@@ -18,12 +18,14 @@ from ft_assets.workers.evals.model import LoadedModel, seeded
 from ft_assets.workers.evals.suite_saves import SuiteSaves
 from ft_assets.workers.libraries import keep_offline
 from ft_assets.workers.suites.kinds.registry import kind_of, require_ready
-from ft_assets.workers.suites.patterns import TimedPatterns, replace
+from ft_assets.workers.suites.patterns import TimedPatterns
 from ft_assets.workers.suites.score import SuiteScore, suite_score
 from ft_assets.workers.suites.suite_items import check_task_items, unreadable
 from ft_assets.workers.suites.suite_rows import csv_as_parquet, read_rows, with_shared
 from ft_assets.workers.suites.suite_task import PERPLEXITIES, SuiteTask
+from ft_assets.workers.suites.suite_templates import SuiteEnvironment
 from ft_assets.workers.suites.suites import TASK_FILE, read_task, suite_files
+from ft_assets.workers.templates.limits import WithoutEnd
 from ft_resources.errors import BadRecipe
 
 Progress = Callable[[str, int, int], None]
@@ -113,7 +115,7 @@ def _score(
     # include_defaults would index lm-eval's own thousands of task files.
     try:
         loaded_tasks = TaskManager(include_defaults=False).load([_task_config(settings, folder, cache)])
-    except (TemplateError, LookupError, TypeError, ValueError) as error:
+    except (TemplateError, WithoutEnd, LookupError, TypeError, ValueError) as error:
         raise unreadable(error, where) from error  # lm-eval tries the settings on the first item.
     task = loaded_tasks["tasks"][settings.task]
     check_task_items(settings, task, islice(task.eval_docs, limit), key)
@@ -122,6 +124,8 @@ def _score(
     # Our intervals are paired; lm-eval's standard errors are not needed.
     try:
         results = evaluate(model, loaded_tasks, limit=limit, bootstrap_iters=0)
+    except WithoutEnd as error:
+        raise unreadable(error, where) from error  # Of an example, which is of another split.
     except TimeoutError as error:
         remedy = "Write simpler patterns in filter_list and regexes_to_ignore."
         raise BadRecipe("a pattern takes too long on an answer", where=where, remedy=remedy) from error
@@ -177,23 +181,11 @@ def _task_config(settings: SuiteTask, folder: Path, cache: Path) -> dict[str, An
 
 
 def _sandbox_templates() -> None:
-    """Render the suites' Jinja in a sandbox, and compile each text once instead of once per item."""
-    from functools import lru_cache
-
+    """Let lm-eval render the suites' Jinja in a sandbox with limits."""
     import lm_eval.utils
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    if isinstance(lm_eval.utils.env, ImmutableSandboxedEnvironment):
-        return
-    stock = lm_eval.utils.env
-    sandbox = ImmutableSandboxedEnvironment(
-        loader=stock.loader, undefined=stock.undefined, keep_trailing_newline=stock.keep_trailing_newline
-    )
-    sandbox.filters.update(stock.filters)
-    # The stock filter never returns if a pattern does not.
-    sandbox.filters["regex_replace"] = replace
-    sandbox.from_string = lru_cache(maxsize=64)(sandbox.from_string)  # type: ignore[assignment,method-assign]
-    lm_eval.utils.env = sandbox
+    if not isinstance(lm_eval.utils.env, SuiteEnvironment):
+        lm_eval.utils.env = SuiteEnvironment()
 
 
 def _time_patterns() -> None:

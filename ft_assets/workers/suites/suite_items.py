@@ -12,13 +12,13 @@ from typing import Any
 
 from ft_assets.workers.suites.patterns import replace
 from ft_assets.workers.suites.suite_task import SuiteTask
+from ft_assets.workers.suites.suite_templates import SuiteEnvironment
+from ft_assets.workers.templates.limits import WithoutEnd
 from ft_resources.errors import BadRecipe
 from ft_resources.strict import nearest
 
 Row = dict[str, Any]
 Read = Callable[[Any], Any]
-# Loops of a Jinja text in sequence; a sandboxed ``range`` gives each at most 100,000 rounds.
-MAX_LOOPS = 4
 # Columns for ``bias``.
 SIDES = ("sided", "biased")
 # Of ``reported_by``.
@@ -26,8 +26,8 @@ MAX_VALUES = 100
 # What reading an item can raise: Jinja's errors, and those of lm-eval's own evaluation of its text.
 _UNREADABLE = (
     *(LookupError, TypeError, ValueError, SyntaxError, ArithmeticError, RecursionError, MemoryError),
-    # A pattern in the task's own Jinja text.
-    TimeoutError,
+    # The task's own Jinja text, and a pattern in it.
+    *(WithoutEnd, TimeoutError),
 )
 
 
@@ -167,6 +167,12 @@ def _compared(task: SuiteTask, text: str) -> str:
 
 def unreadable(error: Exception, where: str) -> BadRecipe:
     """The error for an item that the task's settings do not fit."""
+    if isinstance(error, WithoutEnd):
+        return BadRecipe(
+            f"a Jinja text of the task makes {error} of this item",
+            where=where,
+            remedy="Prepare a column in place of what the text computes.",
+        )
     return BadRecipe(
         f"the task's settings do not fit this item ({type(error).__name__}: {str(error)[:200]})",
         where=where,
@@ -180,46 +186,21 @@ def _is_choice(choices: Sequence[str], answer: Any, *, several: bool) -> bool:
     return isinstance(answer, int) and 0 <= answer < len(choices)
 
 
-def check_template(environment: Any, text: str) -> None:
-    """Raise ValueError, with a reason, for a text that may run forever, TemplateSyntaxError for invalid Jinja.
-
-    Jinja's sandbox keeps a text from reaching anything, but does not limit its run time: a loop in a loop, or a macro
-    that calls itself, takes forever.
-    """
-    from jinja2 import nodes
-
-    tree = environment.parse(text)
-    loops = list(tree.find_all(nodes.For))
-    if len(loops) > MAX_LOOPS or any(loop.recursive or loop.find(nodes.For) for loop in loops):
-        raise ValueError(
-            f"the Jinja text has a loop in a loop, or more than {MAX_LOOPS}, which may take for ever; prepare a column"
-        )
-    kinds = (nodes.Macro, nodes.CallBlock, nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
-    if tree.find(kinds) is not None:
-        raise ValueError("the Jinja text defines or loads macros, which may call themselves for ever; prepare a column")
-
-
 class _Reader:
     """Reads items as lm-eval does (``ConfigurableTask``: ``doc_to_text``, ``_choice``, ``_target``), without it."""
 
     def __init__(self, task: SuiteTask, columns: set[str]) -> None:
-        from jinja2 import StrictUndefined
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-        environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
-        environment.filters["regex_replace"] = replace
+        environment = SuiteEnvironment()
         self._task, self._columns = task, columns
-        for text in (task.doc_to_text, task.doc_to_choice, task.doc_to_target, task.description):
-            if isinstance(text, str):
-                check_template(environment, text)
         self._templates = {
             text: environment.from_string(text)
-            for text in (task.doc_to_text, task.doc_to_choice, task.doc_to_target)
+            for text in (task.doc_to_text, task.doc_to_choice, task.doc_to_target, task.description)
             if isinstance(text, str) and text not in columns
         }
 
     def question(self, row: Row) -> Any:
         """The question, or the index of the right question among the choices."""
+        self._field(self._task.description, row)  # Stands before it.
         rendered = self._task.doc_to_text in self._templates and self._task.doc_to_choice is not None
         return _as_index(self._field(self._task.doc_to_text, row), rendered)
 

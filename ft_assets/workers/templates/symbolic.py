@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jinja2
-from jinja2 import nodes
-from jinja2.compiler import Frame
 from jinja2.nativetypes import NativeCodeGenerator
+from jinja2.runtime import Context
 
+from ft_assets.workers.templates.chat_environment import ChatEnvironment, GenerationMarks
 from ft_assets.workers.templates.rendering import Messages, Span, Tools
-from ft_assets.workers.templates.sandbox import GenerationMarks, LimitedEnvironment, write_concatenation
+from ft_assets.workers.templates.sandbox import CountedCode
 from ft_assets.workers.templates.symbols import Atom, NotProvable, Symbol, Witness, concatenation, parts_of
 from ft_assets.workers.templates.template import ChatTemplate
 from ft_assets.workers.templates.turns import TurnFinder
@@ -115,11 +115,8 @@ class _SymbolicTurns(TurnFinder):
         return super()._common_length(through, text)
 
 
-class _Generator(NativeCodeGenerator):
+class _Generator(CountedCode, NativeCodeGenerator):
     """Compiles output without converting each value to text."""
-
-    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
-        write_concatenation(self, node, frame)
 
 
 class _Marks(GenerationMarks):
@@ -127,13 +124,13 @@ class _Marks(GenerationMarks):
         return concatenation((opening, caller(), closing))
 
 
-class _Environment(LimitedEnvironment):
+class _Environment(ChatEnvironment):
     code_generator_class = _Generator
 
     def __init__(self) -> None:
         super().__init__(_Marks)
-        self.filters["trim"] = _or_else(_trim, self.filters["trim"])
-        self.filters["string"] = _or_else(_same, self.filters["string"])
+        for name, own in (("trim", _trim), ("string", _same)):
+            self.filters[name] = _or_limited(own, self.filters[name])
         for name in ("string", "iterable", "sequence"):
             self.tests[name] = _or_else(_is_text, self.tests[name])
 
@@ -141,7 +138,7 @@ class _Environment(LimitedEnvironment):
     def concat(values: Iterable[Any]) -> Any:
         return concatenation(values)
 
-    def strung(self, values: Iterable[Any]) -> Any:
+    def strung(self, context: Context, values: Iterable[Any]) -> Any:
         return concatenation(values)
 
 
@@ -162,5 +159,15 @@ def _or_else(own: Callable[..., Any], usual: Any) -> Callable[..., Any]:
 
     def chosen(value: Any, *args: Any, **kwargs: Any) -> Any:
         return own(value, *args, **kwargs) if isinstance(value, Symbol) else usual(value, *args, **kwargs)
+
+    return chosen
+
+
+def _or_limited(own: Callable[..., Any], usual: Any) -> Callable[..., Any]:
+    """The same of a filter that counts its work."""
+
+    @jinja2.pass_context
+    def chosen(context: Context, value: Any, *args: Any, **kwargs: Any) -> Any:
+        return own(value, *args, **kwargs) if isinstance(value, Symbol) else usual(context, value, *args, **kwargs)
 
     return chosen

@@ -13,10 +13,11 @@ from typing import Any
 import jinja2
 from jinja2 import nodes
 
+from ft_assets.workers.templates.chat_environment import CLOSE, OPEN, ChatEnvironment
+from ft_assets.workers.templates.limits import WithoutEnd
 from ft_assets.workers.templates.marks import free_marks, located, without_marks
 from ft_assets.workers.templates.probes import Probes, with_ids, with_text_arguments
 from ft_assets.workers.templates.rendering import Messages, Rendering, Span, TemplateFailed, Tools
-from ft_assets.workers.templates.sandbox import CLOSE, LIMITS, OPEN, LimitedEnvironment, Limits, WithoutEnd
 from ft_assets.workers.templates.thoughts import with_thoughts_apart
 from ft_assets.workers.templates.turns import TurnFinder
 from ft_resources.errors import BadBase, BadData
@@ -120,7 +121,7 @@ class ChatTemplate:
         return Probes(render, self.control, self.variables.get("eos_token") or "", self._ends)
 
     def _environment(self) -> jinja2.Environment:
-        return LimitedEnvironment()
+        return ChatEnvironment()
 
     def _finder(self, messages: Messages, tools: Tools, text: str, where: str) -> TurnFinder:
         return TurnFinder(self, messages, tools, text, where)
@@ -130,7 +131,6 @@ class ChatTemplate:
             **self.variables,
             OPEN: marks[0],
             CLOSE: marks[1],
-            LIMITS: Limits(),
             "messages": [dict(message) for message in messages],
             "tools": list(tools) if tools else None,
             "documents": None,

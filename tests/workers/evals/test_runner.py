@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from ft_assets.workers.evals.model import load_model
 from ft_assets.workers.evals.runner import score_loaded
@@ -140,6 +141,18 @@ def test_a_suites_templates_cannot_reach_into_python(base: Path, tmp_path: Path)
     files["task.yaml"] = files["task.yaml"].replace(b"{{question}}", b"{{question.__class__.__mro__}}")
     with pytest.raises(Exception, match="unsafe"):
         score(base, write(tmp_path / "evil", files))
+
+
+def test_a_text_without_end_of_a_stored_suite_ends_at_its_first_item(base: Path, tmp_path: Path) -> None:
+    files = suite_files(4)
+    name = next(each for each in files if each.endswith(".yaml"))
+    task = yaml.safe_load(files[name])
+    loops = "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}"
+    for field in ("doc_to_text", "doc_to_target", "description"):
+        text = loops + str(task.get(field, ""))
+        suite = write(tmp_path / field, {**files, name: yaml.safe_dump({**task, field: text}).encode()})
+        with pytest.raises(BadRecipe, match="rounds without end"):
+            score(base, suite)
 
 
 def test_a_model_whose_weights_are_not_numbers_is_no_score(tmp_path: Path, suite: Path) -> None:

@@ -262,14 +262,24 @@ def test_a_missing_folder_is_refused(store: Store, tmp_path: Path) -> None:
     assert "no such folder" in refused(store, tmp_path / "nowhere")
 
 
+# Forty lists, each of the one before twice: a terabyte as text.
+NESTED = "{% set ns = namespace(x=[0]) %}{% for _ in range(40) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}"
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         # Python's own would not end before the sun does.
         ("{{ question | regex_replace('(a+)+$', '') }}", "may take for ever"),
-        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}x", "a loop in a loop"),
-        ("{% macro m(n) %}{{ m(n) }}{{ m(n) }}{% endmacro %}{{ question }}", "macros"),
-        ("{% for i in [1] %}{% endfor %}" * 5 + "{{ question }}", "more than 4"),
+        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}x", "rounds without end"),
+        ("{% macro m(n) %}{{ m(n) }}{{ m(n) }}{% endmacro %}{{ question }}{{ m(1) }}", "(RecursionError"),
+        (
+            "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(40) }}",
+            "rounds without",
+        ),
+        ("{{ 'a' * 400000000 }}", "a text without end"),
+        ("{{ range(99999) | map('string') | list | length }}" * 20, "rounds without end"),
+        (NESTED + "{{ ns.x }}", "rounds without end"),
     ],
 )
 def test_a_task_whose_texts_may_take_for_ever_to_render_is_refused(
@@ -282,8 +292,11 @@ def test_a_task_whose_texts_may_take_for_ever_to_render_is_refused(
     assert words in refused(store, folder)
 
 
-def test_one_loop_over_an_items_list_and_a_plain_replacement_stay_possible(store: Store, folder: Path) -> None:
-    text = "{{ question | regex_replace('[0-9]', '') }}{% for each in choices %} {{ each }}{% endfor %}"
+def test_loops_over_an_items_lists_and_a_plain_replacement_stay_possible(store: Store, folder: Path) -> None:
+    text = (
+        "{{ question | regex_replace('[0-9]', '') }}"
+        "{% for each in choices %}{% for _ in [1, 2] %} {{ each }}{% endfor %}{% endfor %}"
+    )
     (folder / "parity.yaml").write_text(yaml.safe_dump({**TASK, "doc_to_text": text}))
     assert add_suite(store, folder, "parity.v1", "ann").items == 3
 

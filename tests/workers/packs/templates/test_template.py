@@ -206,6 +206,21 @@ def test_what_a_template_refuses_is_not_told_as_the_rows_fault(base: Path) -> No
     assert raised.value.remedy.startswith("Name a template in the recipe's chat_template")
 
 
+# Forty lists, each of the one before twice: a terabyte as text, and as long to compare or to hash.
+NESTED = (
+    "{% set ns = namespace(x=[0], y=[0], z=(0,)) %}{% for _ in range(40) %}{% set ns.x = [ns.x, ns.x] %}"
+    "{% set ns.y = [ns.y, ns.y] %}{% set ns.z = (ns.z, ns.z) %}{% endfor %}"
+)
+USES_OF_NESTED = (
+    *("{{ ns.x }}", "{{ ns }}", "{{ {'a': ns.x}.values() }}", "{{ ns.x | tojson }}", "{{ ns.x | string | length }}"),
+    *("{{ (ns.x ~ '') | length }}", "{{ ns.x | join }}", "{{ [1] | join(ns.x) }}", "{{ '%s' % (ns.x,) }}"),
+    *("{{ '{}'.format(ns.x) }}", "{{ '{0[0]}'.format(ns.x) }}", "{{ ns.x == ns.y }}", "{{ ns.x is eq ns.y }}"),
+    *("{{ [ns.x] | select('eq', ns.y) | list }}", "{{ ns.x in [ns.y] }}", "{{ [ns.x].index(ns.y) }}"),
+    *("{{ [ns.x, ns.y] | sort | length }}", "{{ [ns.z] | unique | list }}", "{{ {ns.z: 1} | length }}"),
+    *("{{ {}.get(ns.z) }}", "{{ [ns.x] | map('string') | list }}", "{% if ns.z in {} %}{% endif %}"),
+)
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -240,6 +255,17 @@ def test_what_a_template_refuses_is_not_told_as_the_rows_fault(base: Path) -> No
         "{{ ('a ' * 100000000).split() | length }}",
         "{{ ('a,' * 100000000).split(',') | length }}",
         "{% set ns = namespace(l=[])%}{% for _ in range(99) %}{% set ns.l = ns.l + [range(99999)|list] %}{% endfor %}",
+        *(NESTED + use for use in USES_OF_NESTED),
+        "{{ ([[0] * 1000] * 100000) | sum(start=[]) | length }}",
+        "{% set l = [0] * 50000000 %}{% for _ in range(1000) %}{{ 1 in l }}{% endfor %}",
+        "{% set l = [0] * 50000000 %}{% for _ in range(1000) %}{% set m = l[1:] %}{% endfor %}",
+        "{% set t = 'a' * 200000000 %}{% for _ in range(1000) %}{% set u = t ~ 'b' %}{% endfor %}",
+        "{% set t = 'a' * 200000000 %}{% for _ in range(1000) %}{% set u = t | upper %}{% endfor %}",
+        "{% set t = 'a' * 200000000 %}{% for _ in range(1000) %}{{ t.find('b') }}{% endfor %}",
+        "{{ ('a ' * 100000000) | wordcount }}",
+        "{{ ('\\n' * 100000000) | indent(1000000) }}",
+        "{{ ('a ' * 1000) | wordwrap(1, wrapstring='b' * 1000000) }}",
+        pytest.param("{% for _ in range(100000) %}{{ range(100000) | sum }}{% endfor %}", marks=pytest.mark.statistics),
         pytest.param(
             "{% set ns = namespace(l=[])%}{% for _ in range(99)%}{% set ns.l = ns.l+[range(99999)|sort] %}{% endfor %}",
             marks=pytest.mark.statistics,
@@ -258,7 +284,18 @@ def test_limits_change_nothing_of_what_templates_write(base: Path) -> None:
         "{{ 'aXa' | replace('a', 'bb', 1) }}{{ 'aXa'.replace('a', 'bb') }}{{ ','.join(['p', 'q']) }}{{ 3 * 4 }}"
         "{{ 2 ** 10 }}{{ 2 ** -1 }}{{ 'k' | center(3) }}{{ [1, 2, 3] | batch(2) | list }}{{ 'q'.ljust(3) }}"
     )
-    expected = " 1.50|a   |b!   1z21-c3bbXabbXbbp,q1210240.5 k [[1, 2], [3]]q  "
+    source += (
+        "{{ [1, 2][1:] }}{{ 'abc'[:2] }}{{ {1: 2, (1, 2): 3}[1] }}{{ 'b' in 'abc' }}{{ 3 not in [1] }}{{ 1 < 2 < 3 }}"
+        "{{ [[1], [2]] | sum(start=[]) }}{{ [2, 1] | sort }}{{ [1, 1] | unique | list }}{{ 'x' | default('y') }}"
+        "{{ messages | selectattr('role', 'eq', 'user') | map(attribute='content') | list }}{{ [1, 2] == [1, 2] }}"
+        "{{ 'a b' | title }}{{ 'ab' | reverse }}{{ range(3) | list }}{{ {'a': 1} | items | list }}{{ none ~ 1 }}"
+        "{{ {'a': {'b': 'é'}} | tojson }}{{ {}[(1, 2)] }}"
+    )
+    expected = (
+        " 1.50|a   |b!   1z21-c3bbXabbXbbp,q1210240.5 k [[1, 2], [3]]q  "
+        "[2]ab2TrueTrueTrue[1, 2][1, 2][1]x['a']TrueA Bba[0, 1, 2][('a', 1)]None1"
+        '{"a": {"b": "é"}}'
+    )
     assert _compiled(source, ChatTokenizer.load(base)).render(chat("a", "b"), where="row 1") == expected
 
 
