@@ -44,7 +44,7 @@ def serve(
             remedy="Leave --ui out: the running Dagster does the work; or end what listens there.",
         )
     load_models()
-    application = api_app(open_store(create=True), api.open_access())
+    application = api_app(open_store(create=True), api.open_access(), settle_apart=True)
     server = server_of(application, host=host, port=port, proxy=proxy)
     note(f"API: http://{host}:{port}/v1; keys: ft key create TENANT" + ("" if ui else "; the work: ft ui"))
     dagster = subprocess.Popen([sys.executable, "-c", _UI]) if ui else None

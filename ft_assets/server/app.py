@@ -35,12 +35,20 @@ from ft_resources.store import Store
 
 
 def api_app(
-    store: Store, access: Access, *, launcher: Launcher | None = None, orchestrator: Orchestrator | None = None
+    store: Store,
+    access: Access,
+    *,
+    launcher: Launcher | None = None,
+    orchestrator: Orchestrator | None = None,
+    settle_apart: bool = False,
 ) -> FastAPI:
-    """The application. Jobs are launched by the submissions sensor of a running Dagster on the same store."""
+    """The application. Jobs are launched by the submissions sensor of a running Dagster on the same store.
+
+    ``settle_apart``: jobs are settled in processes of their own, which have the default launcher and orchestrator.
+    """
     # One for all requests: it keeps its connection to Dagster's database.
     orchestrator = api.orchestrator_or_default(orchestrator)
-    settling = Settling(store, launcher=launcher, orchestrator=orchestrator)
+    settling = Settling(store, launcher=launcher, orchestrator=orchestrator, apart=settle_apart)
     long_calls = LongCalls()
 
     @asynccontextmanager

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ft_assets import api
 from ft_assets.api import Job, Orchestrator
+from ft_assets.server.settling_apart import SettlingApart
 from ft_resources.errors import UserError
 from ft_resources.launchers.base import Launcher
 from ft_resources.store import Store
@@ -25,12 +26,21 @@ _TRIES = 3
 
 
 class Settling:
-    """A few threads that settle jobs, and one that finds those which other servers left, and removes expired files."""
+    """A few threads that settle jobs, and one that finds those which other servers left, and removes expired files.
+
+    ``apart``: in processes of their own.
+    """
 
     def __init__(
-        self, store: Store, *, launcher: Launcher | None = None, orchestrator: Orchestrator | None = None
+        self,
+        store: Store,
+        *,
+        launcher: Launcher | None = None,
+        orchestrator: Orchestrator | None = None,
+        apart: bool = False,
     ) -> None:
         self._store, self._launcher, self._orchestrator = store, launcher, orchestrator
+        self._apart = SettlingApart(store, _AT_ONCE) if apart else None
         self._failures: Counter[str] = Counter()
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="settle")
         self._lock = threading.Lock()
@@ -40,13 +50,16 @@ class Settling:
         self._looking = threading.Thread(target=self._look, name="unsettled-jobs", daemon=True)
 
     def start(self) -> None:
-        api.load_settling()
+        if self._apart is None:
+            api.load_settling()
         self._looking.start()
 
     def stop(self) -> None:
         """Let those under way end, and begin no other."""
         self._stop.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._apart is not None:
+            self._apart.stop()
 
     def add(self, job: Job) -> None:
         """Settle a job soon, once."""
@@ -69,7 +82,10 @@ class Settling:
 
     def _settle(self, job: Job) -> None:
         try:
-            api.settle_job(job, store=self._store, launcher=self._launcher, orchestrator=self._orchestrator)
+            if self._apart is not None:
+                self._apart.settle(job)
+            else:
+                api.settle_job(job, store=self._store, launcher=self._launcher, orchestrator=self._orchestrator)
         except UserError as error:
             _LOG.warning("job ftjob-%s waits: %s", job.id, error)
         except Exception:
