@@ -11,7 +11,7 @@ import json
 from typing import Any
 from urllib.parse import urlparse
 
-from ft_resources.artifacts import Address
+from ft_resources.artifacts import MANIFEST, Address
 from ft_resources.work import WorkSpec
 
 MAX_CHARACTERS = 2048
@@ -21,9 +21,11 @@ _FINGERPRINT = 20
 SHARED = "shared"
 WORKED = (
     *("dataset", "base_model", "baseline_report", "token_pack", "reference_logps", "checkpoint", "eval_report"),
-    *("adapter", "ungated", "cache"),
+    *("adapter", "ungated"),
 )
-"""Folders of a tenant that its workers write to: their assets (``ft_assets.worker.WORK``) and curation's cache."""
+"""Folders of a tenant with what its workers make (``ft_assets.worker.WORK``)."""
+CACHE = "cache"
+"""Folder of a tenant with chunks that curation prepared, for the dataset's next version."""
 _ORCHESTRATORS = ("claim", "spec", "launch", "stop", "place")
 """Records of an attempt that the control plane writes and bills by."""
 _PERSONS = ("waivers", "erased")
@@ -59,20 +61,31 @@ def role_policy(store_url: str, tenant: str, kms_key: str | None = None) -> dict
 
     Submissions, promotions, usage, quota and refunds are in the same prefix, as are the control plane's records of each
     attempt and people's decisions about an artifact. The role may write none of them, so a compromised worker cannot
-    change what is billed or in production, nor sign for a person.
+    change what is billed or in production, nor sign for a person. It may write a manifest only by a request that S3
+    refuses where an object exists, and not delete one: what is published stays as it is
+    (https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html).
     """
     root = _root(store_url)
     bucket = root.partition("/")[0]
     inside = root.partition("/")[2]
     folders = [f"{inside}/{name}/*".lstrip("/") for name in (tenant, SHARED)]
+    artifacts = [f"{root}/{tenant}/{asset}/*" for asset in WORKED]
     return {
         "Version": _VERSION,
         "Statement": [
             _allow(["s3:GetObject"], [f"{root}/{tenant}/*", f"{root}/{SHARED}/*"]),
             _allow(
                 ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"],
-                [f"{root}/{tenant}/{folder}/*" for folder in WORKED],
+                [
+                    f"{root}/{tenant}/{CACHE}/*",
+                    # Not manifests, which are directly in the artifact's folder.
+                    *(f"{artifact}/{folder}/*" for artifact in artifacts for folder in ("attempts", "w*")),
+                ],
             ),
+            {
+                **_allow(["s3:PutObject"], [f"{artifact}/{MANIFEST}" for artifact in artifacts]),
+                "Condition": {"Null": {"s3:if-none-match": "false"}},
+            },
             {
                 **_allow(
                     ["s3:PutObject", "s3:DeleteObject"],
@@ -116,13 +129,12 @@ def _session(root: str, spec: WorkSpec, readable: list[str], kms_key: str | None
     bucket, _, inside = root.partition("/")
     own = _short(spec.address).removesuffix("/*")
     writer = f"w{spec.attempt:04d}-*"
-    # Curation caches prepared chunks for the dataset's next version.
-    kept = [f"{spec.address.tenant}/cache/*"] if spec.asset == "dataset" else []
+    kept = [f"{spec.address.tenant}/{CACHE}/*"] if spec.asset == "dataset" else []
     tenant = spec.address.tenant
     # Manifests, and erasures' records of them; no rows and no weights.
-    records = [f"{tenant}/*/manifest.json", f"{tenant}/*/erased/*"] if spec.asset in _ANCESTRY else []
+    records = [f"{tenant}/*/{MANIFEST}", f"{tenant}/*/erased/*"] if spec.asset in _ANCESTRY else []
     reads = [*readable, f"{SHARED}/*", f"{own}/*", *kept, *records]
-    writes = [f"{spec.attempt_path}/*", f"{spec.address}/{writer}", f"{spec.address}/manifest.json", *kept]
+    writes = [f"{spec.attempt_path}/*", f"{spec.address}/{writer}", f"{spec.address}/{MANIFEST}", *kept]
     # Once the artifact exists, saves of earlier attempts are useless.
     drops = [f"{spec.address}/{writer}", *(f"{own}/attempts/*/{folder}/*" for folder in _PASSING)]
     # S3 answers 404 for missing objects only to callers that may list.

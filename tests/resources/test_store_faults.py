@@ -4,6 +4,7 @@ import threading
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import boto3
@@ -17,7 +18,7 @@ from ft_resources.launchers.local import LocalLauncher
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest
 from tests.faults import Fault, HttpFaults, first, http_faults, some
-from tests.s3_server import use_bucket
+from tests.s3_server import ENVIRONMENT, use_bucket
 
 
 @pytest.fixture
@@ -49,6 +50,39 @@ def test_who_came_second_is_told_so_even_with_the_same_bytes(bucket: Store, prox
     assert not bucket.create("names/x.json", b"same")
     proxy.plan = first(fault, "HEAD", "names/x.json")
     assert not bucket.create("names/x.json", b"same")
+
+
+@pytest.mark.parametrize("size", [10, 20 << 20])
+def test_a_create_only_write_is_one_request_that_says_so_however_large_it_is(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """Roles may write manifests by such requests only (``s3_policy.role_policy``); parts would carry no header."""
+    asked: list[tuple[str, str | None]] = []
+
+    class Bucket(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            asked.append((f"{self.command} {self.path}", self.headers.get("If-None-Match")))
+            self.send_response(200)
+            self.send_header("ETag", '"x"')
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_PUT = do_POST = answer
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Bucket)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}"}.items():
+        monkeypatch.setenv(name, value)
+    try:
+        assert Store("s3://bucket/ft").create("acme/dataset/f/manifest.json", bytes(size))
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert asked == [("PUT /bucket/ft/acme/dataset/f/manifest.json", "*")]
 
 
 def test_an_object_of_another_tool_is_not_ours(bucket: Store, s3_endpoint: str) -> None:

@@ -6,22 +6,17 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
-from moto.iam.access_control import IAMPolicy, PermissionResult
 
 from ft_assets.worker import WORK, drop_saves
 from ft_assets.workers.adapters.lineage import lineage
 from ft_assets.workers.training.kept_weights import drop_displaced, store_kept
 from ft_resources.artifacts import Address, Artifacts, InputRef
 from ft_resources.canonical import digest
-from ft_resources.kubernetes.s3_policy import MAX_CHARACTERS, WORKED, role_policy, session_policy, trust_policy
+from ft_resources.kubernetes.s3_policy import CACHE, MAX_CHARACTERS, WORKED, role_policy, session_policy, trust_policy
 from ft_resources.store import Entry, Store
 from ft_resources.work import attempt_path
+from tests.resources.kubernetes.iam import may
 from tests.resources.kubernetes.specs import spec_of
-
-
-def may(policy: str, action: str, path: str) -> bool:
-    return IAMPolicy(policy).is_action_permitted(action, f"arn:aws:s3:::bucket/ft/{path}") is PermissionResult.PERMITTED
-
 
 SPEC = spec_of(attempt=2)
 OWN = str(SPEC.address)
@@ -154,8 +149,15 @@ def test_a_session_policy_is_never_longer_than_may_be_and_never_leaves_the_tenan
     [
         (READ, "acme/dataset/x/manifest.json", True),
         (READ, "shared/base_model/x/manifest.json", True),
-        (WRITE, "acme/checkpoint/x/manifest.json", True),
         (WRITE, "acme/checkpoint/x/attempts/0001/outcome.json", True),
+        (DELETE, "acme/checkpoint/x/attempts/0001/kept/000001/kept.json", True),
+        # A file of an artifact may be called as a manifest is.
+        (WRITE, "acme/checkpoint/x/w0001-0123abcd/manifest.json", True),
+        (DELETE, "acme/checkpoint/x/w0001-0123abcd/manifest.json", True),
+        (WRITE, "acme/cache/chunks/0123", True),
+        # Whoever may delete a manifest may put another in its place.
+        (WRITE, "acme/checkpoint/x/manifest.json", False),
+        (DELETE, "acme/checkpoint/x/manifest.json", False),
         # What it pays and what is in production is not its worker's to write, nor when it ran.
         (WRITE, "acme/usage/2026-11/checkpoint.f.0001.json", False),
         (DELETE, "acme/usage/2026-11/checkpoint.f.0001.json", False),
@@ -180,8 +182,37 @@ def test_a_tenants_role_is_a_wall_whatever_a_worker_asks_for(action: str, path: 
     assert may(json.dumps(role_policy("s3://bucket/ft", "acme")), action, path) is allowed
 
 
+class Publishing(Watched):
+    """Notes which writes S3 refuses where an object exists (``If-None-Match``), too."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.created: list[str] = []
+
+    def create(self, path: str, data: bytes) -> bool:
+        self.created.append(path)
+        return super().create(path, data)
+
+
+@pytest.mark.parametrize("asset", WORKED)
+def test_a_role_publishes_what_its_workers_make_and_changes_nothing_that_is_published(
+    tmp_path: Path, asset: str
+) -> None:
+    role, store = json.dumps(role_policy("s3://bucket/ft", "acme")), Publishing(str(tmp_path / "store"))
+    made = publish(store, tmp_path / "files", asset)
+    manifest = f"{made.address}/manifest.json"
+    assert [path for action, path in store.asked if action == WRITE] == [f"{made.address}/w0001-1/rows.txt"]
+    assert store.created == [manifest]
+    assert [each for each in store.asked if not may(role, *each)] == []
+    assert may(role, WRITE, manifest, if_none_match=True)
+    assert not may(role, WRITE, manifest)
+    assert not may(role, DELETE, manifest, if_none_match=True)
+    assert not may(role, WRITE, manifest.replace("acme", "shared"), if_none_match=True)
+
+
 def test_a_role_may_write_what_its_workers_make_and_no_more() -> None:
-    assert set(WORKED) == {*WORK, "cache"}
+    assert set(WORKED) == set(WORK)
+    assert CACHE not in WORKED
 
 
 def test_workers_may_use_the_key_that_the_bucket_is_encrypted_with_and_no_other() -> None:
