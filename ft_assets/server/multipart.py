@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -120,6 +120,15 @@ def _drain(body: Iterator[bytes]) -> None:
             left -= len(chunk)
 
 
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Tell what the parser refuses as the sender's mistake."""
+    try:
+        yield
+    except FormParserError as error:
+        raise BadData(f"the body is not a valid form ({error})", where="body", remedy="Send it again.") from error
+
+
 class _Reading:
     """The parts of a body, one after the other."""
 
@@ -129,19 +138,21 @@ class _Reading:
         self._open: _Part | None = None
         self._header, self._value = bytearray(), bytearray()
         self._ended = False
-        self._parser = MultipartParser(
-            boundary,
-            {
-                "on_part_begin": self._begin,
-                "on_header_field": lambda data, start, end: self._grow(self._header, data[start:end]),
-                "on_header_value": lambda data, start, end: self._grow(self._value, data[start:end]),
-                "on_header_end": self._header_end,
-                "on_part_data": lambda data, start, end: self._current.chunks.append(data[start:end]),
-                "on_headers_finished": lambda: self._parts.append(self._current),
-                "on_part_end": self._part_end,
-                "on_end": self._end,
-            },
-        )
+        # A boundary may be too long.
+        with _explained():
+            self._parser = MultipartParser(
+                boundary,
+                {
+                    "on_part_begin": self._begin,
+                    "on_header_field": lambda data, start, end: self._grow(self._header, data[start:end]),
+                    "on_header_value": lambda data, start, end: self._grow(self._value, data[start:end]),
+                    "on_header_end": self._header_end,
+                    "on_part_data": lambda data, start, end: self._current.chunks.append(data[start:end]),
+                    "on_headers_finished": lambda: self._parts.append(self._current),
+                    "on_part_end": self._part_end,
+                    "on_end": self._end,
+                },
+            )
 
     def parts(self) -> Iterator[_Part]:
         """Each part once its headers are there; its chunks have to be taken before the next."""
@@ -163,12 +174,8 @@ class _Reading:
             chunk = next(self._body, None)
             if chunk is None:
                 return False
-            try:
+            with _explained():
                 self._parser.write(chunk)
-            except FormParserError as error:
-                raise BadData(
-                    f"the body is not a valid form ({error})", where="body", remedy="Send it again."
-                ) from error
         return True
 
     @property

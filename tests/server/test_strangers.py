@@ -48,7 +48,7 @@ def test_a_tenant_learns_nothing_of_another_and_changes_nothing_of_it(
     adapters: list[Artifact], asked: dict[str, TestClient], served: FastAPI, project: Project
 ) -> None:
     acme, globex = asked["acme"], asked["globex"]
-    _live(acme, project, adapters)
+    live(acme, project, adapters)
     own = _upload(globex, "own.jsonl", ROWS.replace(b"z", b"b"))
     before = _all_of(acme)
     page = f"{_report(project, 'acme').address}/report/report.html"
@@ -86,7 +86,7 @@ def _without_own_words(answer: httpx.Response) -> str:
     return _ASKED.sub("", answer.text) if answer.request.url.path.startswith("/v1/ft/audit") else answer.text
 
 
-def _live(acme: TestClient, project: Project, adapters: list[Artifact]) -> None:
+def live(acme: TestClient, project: Project, adapters: list[Artifact]) -> None:
     """Let acme have one of everything."""
     file = _upload(acme, "zanzibar.jsonl")
     upload = {"filename": "zanzibar2.jsonl", "purpose": "fine-tune", "bytes": 10, "mime_type": "text/plain"}
