@@ -15,6 +15,7 @@ import traceback
 import uuid
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from ft_assets.settings.layout import node_rank
 from ft_resources.artifacts import Address
 from ft_resources.errors import BadData, Diverged, OutOfMemory, StoreUnavailable, UserError
 from ft_resources.outcomes import EXIT_CODES, Outcome
+from ft_resources.process_trees import kill_children
 from ft_resources.store import Store
 from ft_resources.work import WorkSpec, attempt_path
 from ft_resources.worker_context import Preempted, WorkContext, WorkResult
@@ -47,7 +49,7 @@ def run_spec(spec: WorkSpec, log: Path) -> Outcome:
     with tempfile.TemporaryDirectory(prefix=f"ft-{spec.asset}-", dir=keep) as scratch:
         context = WorkContext(spec, store, Path(scratch))
         context.install_signal_handler()
-        context.end_overdue(lambda: _end_overdue(store, spec))
+        context.end_overdue(partial(_end_overdue, store, spec, context.scratch))
         context.start_heartbeat(log)
         error: dict[str, str] | None = None
         try:
@@ -107,11 +109,13 @@ def drop_saves(store: Store, address: Address, attempts: Iterable[int]) -> None:
                     store.delete(entry.path)
 
 
-def _end_overdue(store: Store, spec: WorkSpec) -> None:
-    """End the process as stopped, whatever it is doing; nothing half-written is visible to readers."""
-    outcome = _classify(Preempted(), store, spec, stopped=True)
+def _end_overdue(store: Store, spec: WorkSpec, scratch: Path, problem: BaseException) -> None:
+    """End the process with ``problem``, whatever it is doing; nothing half-written is visible to readers."""
+    kill_children()
+    outcome = _classify(problem, store, spec, stopped=False)
     with suppress(StoreUnavailable):
-        store.create_json(f"{spec.attempt_path}/outcome.json", _ending(outcome, _explain(Preempted())))
+        store.create_json(f"{spec.attempt_path}/outcome.json", _ending(outcome, _explain(problem)))
+    shutil.rmtree(scratch, ignore_errors=True)
     os._exit(EXIT_CODES[outcome])
 
 

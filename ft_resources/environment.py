@@ -34,6 +34,7 @@ VARIABLES = frozenset(
         "FT_SUITES_URL",
         "FT_CURATION_PROCESSES",
         "FT_CURATION_MEMORY_MB",
+        "FT_CURATION_SECONDS",
         "FT_CURATION_ENGINE",
         "FT_PACK_PROCESSES",
         "FT_PACK_ENGINE",

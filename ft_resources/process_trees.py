@@ -1,6 +1,7 @@
 """End a process with all of its children, within seconds."""
 
 import os
+from contextlib import suppress
 
 import psutil
 
@@ -24,6 +25,13 @@ def end_tree(pid: int, grace_s: float = GRACE_S) -> None:
         except psutil.NoSuchProcess:
             continue
     psutil.wait_procs(left, timeout=KILL_S)
+
+
+def kill_children() -> None:
+    """Kill the children of this process, but for those in a session of their own."""
+    for child in _tree(os.getpid())[1:]:
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
 
 
 def _tree(pid: int) -> list[psutil.Process]:

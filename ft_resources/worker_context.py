@@ -19,7 +19,7 @@ from typing import Any
 
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.attempts import chunk_path
-from ft_resources.errors import CorruptArtifact, StoreUnavailable
+from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.file_cache import FileCache
 from ft_resources.outcomes import STOP_GRACE_S
 from ft_resources.store import Store
@@ -79,6 +79,7 @@ class WorkContext:
         self._graceful = self._settled = False
         self.grace_s = STOP_GRACE_S
         self._ended = threading.Event()
+        self._end: Callable[[BaseException], None] = lambda _: None
         self._since = time.time()
 
     @property
@@ -184,8 +185,9 @@ class WorkContext:
         signal.signal(signal.SIGTERM, handle)
         signal.signal(signal.SIGINT, handle)
 
-    def end_overdue(self, end: Callable[[], None]) -> None:
-        """Call ``end`` from a thread if the work has not ended shortly before the end of the grace period.
+    def end_overdue(self, end: Callable[[BaseException], None]) -> None:
+        """Call ``end`` from a thread, with ``Preempted``, if the work has not ended shortly before the end of the grace
+        period after a stop; and with the problem that is given where it takes longer than ``at_most`` allows.
 
         Python handles signals between bytecode instructions, so a long call into a library (such as the upload of a
         large file) delays them; only this thread would notice then.
@@ -201,9 +203,24 @@ class WorkContext:
             while time.monotonic() - asked_at < self.grace_s - _LAST_WORDS_S:
                 time.sleep(BEAT_S)
             if not self._settled:
-                end()
+                end(Preempted())
 
+        self._end = end
         threading.Thread(target=wait, name="overdue", daemon=True).start()
+
+    @contextmanager
+    def at_most(self, seconds: float, problem: UserError) -> Iterator[None]:
+        """End the worker with ``problem`` where what is done meanwhile takes longer, whatever it is doing then.
+
+        A call into a library that never lets another thread of Python run is not interrupted.
+        """
+        timer = threading.Timer(seconds, self._end, [problem])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def start_heartbeat(self, log: Path) -> None:
         """Write progress, step chunks and the new text of ``log`` to the store once a second, from a thread."""

@@ -4,6 +4,7 @@ import ctypes
 import errno
 import json
 import os
+import subprocess
 import time
 
 from ft_assets import worker
@@ -78,6 +79,16 @@ def hang(context: WorkContext) -> WorkResult:
     return WorkResult(folder=context.output)
 
 
+def dawdle(context: WorkContext) -> WorkResult:
+    """Take longer than allowed, in a process of its own too, whose number is the progress."""
+    with context.at_most(0.5, BadData("it takes too long", where="rows", remedy="send fewer")):
+        child = subprocess.Popen(["sleep", "600"])
+        context.progress("dawdling", done=child.pid)
+        (context.output / "half.txt").write_text("half of it")
+        child.wait()
+    return WorkResult(folder=context.output)
+
+
 def told(context: WorkContext) -> WorkResult:
     """Leave the SHA-256 of the variables that ``params.names`` names, as far as they are set."""
     found = {name: os.environ.get(name) for name in context.params["names"]}
@@ -90,6 +101,7 @@ def main() -> None:
     worker.WORK.update({"write": "tests.fake_worker:write", "fail": "tests.fake_worker:fail"})
     worker.WORK.update({"save": "tests.fake_worker:save", "hang": "tests.fake_worker:hang"})
     worker.WORK.update({"train": "tests.fake_worker:train", "told": "tests.fake_worker:told"})
+    worker.WORK.update({"dawdle": "tests.fake_worker:dawdle"})
     worker.main()
 
 

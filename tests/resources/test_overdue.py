@@ -7,11 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
 from ft_resources.attempts import Attempt
+from ft_resources.errors import UserError
 from ft_resources.launchers.base import LaunchState
 from ft_resources.launchers.local import LocalLauncher
 from ft_resources.outcomes import EXIT_CODES, Outcome
@@ -35,6 +38,13 @@ def until(found: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended, be it that nobody asked how."""
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    return True
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="a mutex of zeros is glibc's")
 def test_a_worker_that_hangs_in_a_library_is_ended_as_preempted_before_it_would_be_killed(store: Store) -> None:
     spec, launcher = spec_for(store, "hang"), LocalLauncher(module="tests.fake_worker")
@@ -51,6 +61,22 @@ def test_a_worker_that_hangs_in_a_library_is_ended_as_preempted_before_it_would_
     assert ending is not None
     assert ending.outcome is Outcome.PREEMPTED
     assert launcher._children[handle["pid"]].returncode == EXIT_CODES[Outcome.PREEMPTED]
+    launcher.clean_up(attempt)
+
+
+def test_work_that_takes_too_long_fails_with_its_cause_and_leaves_nothing(store: Store) -> None:
+    spec, launcher = spec_for(store, "dawdle"), LocalLauncher(module="tests.fake_worker")
+    attempt = Attempt(store, spec.address, 1)
+    attempt.claim("t")
+    attempt.write_spec(spec)
+    launcher.launch(spec, attempt)
+    until(lambda: launcher.state(attempt) is LaunchState.GONE)
+    ending = attempt.ending()
+    assert ending is not None
+    assert ending.outcome is Outcome.BAD_DATA
+    assert ending.error == {"type": "BadData", "what": "it takes too long", "where": "rows", "remedy": "send fewer"}
+    assert [each.path for each in store.entries(str(spec.address)) if "/attempts/" not in each.path] == []
+    until(partial(is_gone, attempt.progress()["done"]))
     launcher.clean_up(attempt)
 
 
@@ -73,7 +99,7 @@ def overdue() -> threading.Thread:
 
 def test_a_worker_whose_end_is_settled_is_not_ended_by_a_stop(context: WorkContext) -> None:
     ended: list[bool] = []
-    context.end_overdue(lambda: ended.append(True))
+    context.end_overdue(lambda _: ended.append(True))
     watching = overdue()
     context.settle()
     os.kill(os.getpid(), signal.SIGTERM)
@@ -84,7 +110,18 @@ def test_a_worker_whose_end_is_settled_is_not_ended_by_a_stop(context: WorkConte
 
 def test_a_worker_that_is_not_done_when_its_time_is_up_is_ended(context: WorkContext) -> None:
     ended = threading.Event()
-    context.end_overdue(ended.set)
+    context.end_overdue(lambda _: ended.set())
     with suppress(Preempted), context.graceful():
         os.kill(os.getpid(), signal.SIGTERM)
         assert ended.wait(30)
+
+
+def test_work_that_ends_in_time_is_not_ended(context: WorkContext) -> None:
+    ended: list[BaseException] = []
+    context.end_overdue(ended.append)
+    before = set(threading.enumerate())
+    with context.at_most(0.2, UserError("too long")):
+        (timer,) = set(threading.enumerate()) - before
+    timer.join(30)
+    assert not timer.is_alive()
+    assert ended == []

@@ -25,10 +25,13 @@ from ft_assets.workers.suites.suites import asked_items
 from ft_resources.artifacts import Artifact
 from ft_resources.canonical import canonical_json
 from ft_resources.environment import whole_number
+from ft_resources.errors import BadData
 from ft_resources.worker_context import WorkContext, WorkResult
 
 ROLES: tuple[Role, ...] = ("upload", "validation", "holdout")
 _MEMORY_MB = 2048
+# Models that look at every text manage a hundred of 500 characters a second on a core.
+_SECONDS, _SECONDS_PER_GIB = 3600, 86_400
 
 
 def curate(context: WorkContext) -> WorkResult:
@@ -39,7 +42,7 @@ def curate(context: WorkContext) -> WorkResult:
     inputs: ``held_out`` (what earlier versions held out), ``suite:<key>`` each, ``classifier``, ``encoder``,
     ``name_model``, ``mix:<key>`` each. Facts: ``form``, ``rows`` by split, ``dropped`` by reason, ``length_histogram``
     (characters), ``rows_read``, ``warnings``, ``held`` (why a person must review it first), and ``labels`` where the
-    answers are some. Raises BadData (file, row, field).
+    answers are some. Raises BadData (file, row, field); ends the worker with it where it takes too long.
     """
     policy = policy_of(context.params["policy"])
     raw = context.input("raw")
@@ -76,7 +79,10 @@ def curate(context: WorkContext) -> WorkResult:
         run_chunks=run_chunks_on_ray if engine_of(CURATION) == "ray" else None,
         progress=lambda phase, rows: context.progress(phase, done=rows),
     )
-    report, exhibits = curate_upload(inputs, context.output, means)
+    read = [*(each.path for each in inputs.spools), *(each.train for each in inputs.mix)]
+    seconds = seconds_for(sum(path.stat().st_size for path in read))
+    with context.at_most(seconds, _too_slow(context.spec.label, seconds)):
+        report, exhibits = curate_upload(inputs, context.output, means)
     folder = context.output / "report"
     folder.mkdir()
     (folder / "report.json").write_bytes(canonical_json(report.model_dump(mode="json")))
@@ -93,6 +99,20 @@ def curate(context: WorkContext) -> WorkResult:
             "held": report.held,
             **({"labels": report.labels.model_dump(mode="json")} if report.labels else {}),
         },
+    )
+
+
+def seconds_for(size: int) -> int:
+    """The time that curation may take for rows of ``size`` bytes, once they are read from their files."""
+    return whole_number("FT_CURATION_SECONDS", _SECONDS + (_SECONDS_PER_GIB * size >> 30), at_least=1)
+
+
+def _too_slow(label: str, seconds: int) -> BadData:
+    return BadData(
+        f"curating the data takes longer than the {seconds:,} s allowed for its size",
+        where=label,
+        remedy="Split it into several datasets, give it more cores, or leave out the policy's models; whoever runs the "
+        "platform can allow more by FT_CURATION_SECONDS.",
     )
 
 

@@ -3,7 +3,8 @@
 import csv
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +14,7 @@ import pytest
 
 from ft_assets.control.registry.versions import DatasetVersion, add_dataset_version
 from ft_assets.settings.dataset.policy import DatasetPolicy, PersonalDataSettings, SplitSettings, TextSettings
+from ft_assets.workers.datasets import curate
 from ft_assets.workers.datasets.engine import local
 from ft_assets.workers.datasets.engine.local import CURATION, Purpose, engine_of
 from ft_assets.workers.datasets.reporting.report import DatasetReport
@@ -20,8 +22,9 @@ from ft_assets.workers.datasets.writing import COLUMNS
 from ft_assets.workers.packs.build import PACKING
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.environment import whole_number
-from ft_resources.errors import UserError
+from ft_resources.errors import BadData, UserError
 from ft_resources.store import Store
+from ft_resources.worker_context import WorkContext
 from tests.workers.datasets.conftest import SIDES, CurateFiles, Row, WriteRows, chat, pair, prose, run_curation, told
 from tests.workers.datasets.intake.pdfs import make_pdf
 
@@ -275,3 +278,33 @@ def test_a_memory_limit_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("FT_CURATION_MEMORY_MB", "0")
     with pytest.raises(UserError, match="'0' is not a whole number of at least 512"):
         whole_number("FT_CURATION_MEMORY_MB", 2048, at_least=512)
+
+
+def test_curation_that_takes_too_long_ends_the_worker(
+    add: Add, write: WriteRows, artifacts: Artifacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed: list[tuple[float, UserError]] = []
+
+    @contextmanager
+    def at_most(_: WorkContext, seconds: float, problem: UserError) -> Iterator[None]:
+        allowed.append((seconds, problem))
+        yield
+
+    def slow(*_: object) -> None:
+        raise allowed[-1][1]
+
+    monkeypatch.setenv("FT_CURATION_SECONDS", "1")
+    monkeypatch.setattr(WorkContext, "at_most", at_most)
+    monkeypatch.setattr(curate, "curate_upload", slow)
+    version = add(write(mixed_rows()), DROP)
+    with pytest.raises(BadData, match="longer than the 1 s allowed") as caught:
+        run_curation(artifacts, str(version.key), tmp_path)
+    assert "FT_CURATION_SECONDS" in caught.value.remedy
+    assert [seconds for seconds, _ in allowed] == [1]
+
+
+def test_the_time_for_curation_grows_with_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [curate.seconds_for(size) for size in (0, 1 << 30, 10 << 30)] == [3600, 90_000, 867_600]
+    monkeypatch.setenv("FT_CURATION_SECONDS", "0")
+    with pytest.raises(UserError, match="'0' is not a whole number of at least 1"):
+        curate.seconds_for(0)
