@@ -1,6 +1,7 @@
-"""The HTTP API beside PostgreSQL and an S3 server (moto): creating and listing jobs, uploading, listening.
+"""The HTTP API beside PostgreSQL and an S3 server (moto): jobs, uploads, listeners, and requests that are odd.
 
-``python -m benchmarks server [jobs=10000] [mb=2048] [clients=500]``; the server is a process of its own.
+``python -m benchmarks server [jobs=10000] [mb=2048] [clients=500] [requests=20000]``; the server is a process of its
+own.
 """
 
 import os
@@ -10,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from ft_assets.records.sorted_ids import new_id
 from ft_resources.store import Store
 from tests.postgres import postgres_database
 from tests.s3_server import ENVIRONMENT, s3_server
+from tests.server.odd_requests import OddRequests
 
 ROWS = b"".join(
     b'{"messages": [{"role": "user", "content": "What is %d times %d?"}, '
@@ -32,17 +34,20 @@ ROWS = b"".join(
     for number in range(200)
 )
 ROW = b'{"messages": [{"role": "user", "content": "what?"}, {"role": "assistant", "content": "that"}]}\n'
+UNLIMITED = "tiers: {default: {requests_per_minute: null, requests_per_minute_of_one: null}}\n"
 MODELS = Path(__file__).parents[1] / "ft_assets" / "demo" / "models.yaml"
 
 
 def measure(*options: str) -> list[Figure]:
     """Run everything; takes some minutes, most of it moto's."""
-    asked = {"jobs": 10_000, "mb": 2048, "clients": 500}
+    asked = {"jobs": 10_000, "mb": 2048, "clients": 500, "requests": 20_000}
     asked |= {name: int(number) for name, number in (option.split("=") for option in options)}
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     with tempfile.TemporaryDirectory() as folder, s3_server() as endpoint, postgres_database() as database:
         os.environ.update(ENVIRONMENT, AWS_ENDPOINT_URL=endpoint, FT_ACCESS_DB=database, FT_STATE=folder)
         os.environ.update(FT_MODELS=str(MODELS), DAGSTER_HOME=folder, FT_TRACKING="off", FT_STORE="s3://bench/root")
+        os.environ["FT_TENANTS"] = str(Path(folder, "tenants.yaml"))
+        Path(folder, "tenants.yaml").write_text(UNLIMITED)
         boto3.client("s3", endpoint_url=endpoint).create_bucket(Bucket="bench")
         store = Store(os.environ["FT_STORE"])
         _, key = api.create_key("acme", role="admin", actor="bench")
@@ -58,12 +63,14 @@ def measure(*options: str) -> list[Figure]:
             listed = [_timed(lambda: client.get("/fine_tuning/jobs", params=older)) for _ in range(100)]
             ours, peak = _upload(client, process, asked["mb"])
             heard = _listen(client, rows["id"], asked["clients"])
+            # Of the jobs these have ended, so that nobody listens to one for ever.
+            failed = _fail(client, [rows["id"], *(job["id"] for job in newest[-20:])], asked["requests"])
             # Moto's own speed: the same bytes by the same client library, without the API.
             began = time.monotonic()
             store.write("acme/peer", _bytes(asked["mb"]))
             peer = asked["mb"] / (time.monotonic() - began)
     timed = created, listed, waiting
-    failures = sum(status >= 500 for each in timed for _, status in each)
+    failures = failed + sum(status >= 500 for each in timed for _, status in each)
     p99 = [sorted(seconds for seconds, _ in each)[int(0.99 * len(each))] * 1000 for each in timed]
     return [
         _figure("create_job_ms_p99", "creating a job, p99 of 200, ms", p99[0], 150),
@@ -90,6 +97,18 @@ def measure(*options: str) -> list[Figure]:
         ),
         _figure("requests_5xx", "answers 500 and above", failures, 0),
     ]
+
+
+def _fail(client: httpx.Client, known: list[str], requests: int) -> int:
+    """How many of so many odd requests the server fails at."""
+    schema = client.get("/openapi.json").json()
+    failed = 0
+    for request in OddRequests(schema, [*known, "demo-base"], seed=1).requests(requests):
+        url, headers = client.base_url.join(request.target), request.encoded_headers
+        # Some the client itself does not send.
+        with suppress(httpx.LocalProtocolError):
+            failed += client.request(request.method, url, headers=headers, content=request.content).status_code >= 500
+    return failed
 
 
 def _figure(key: str, what: str, ours: float, goal: float) -> Figure:

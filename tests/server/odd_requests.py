@@ -52,8 +52,8 @@ class Sent:
     content: bytes
 
     @property
-    def encoded_headers(self) -> dict[str, bytes]:
-        return {name: value.encode("latin-1") for name, value in self.headers.items()}
+    def encoded_headers(self) -> list[tuple[bytes, bytes]]:
+        return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in self.headers.items()]
 
 
 class OddRequests:
