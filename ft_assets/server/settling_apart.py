@@ -12,7 +12,7 @@ from ft_assets import api
 from ft_assets.api import Job, Orchestrator
 from ft_resources.store import Store
 
-_LESS_URGENT = 10
+_LESS_URGENT = 5
 _LOOK_EVERY_S = 1.0
 
 
