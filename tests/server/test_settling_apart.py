@@ -14,6 +14,9 @@ from ft_assets.server.settling_apart import SettlingApart
 from tests.e2e.project import Project
 from tests.server.conftest import Client, until, upload
 
+# Python starts anew in each process.
+pytestmark = pytest.mark.subprocess
+
 
 @pytest.fixture
 def served_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
