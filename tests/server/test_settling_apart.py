@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from concurrent.futures.process import BrokenProcessPool
 
 import psutil
@@ -67,7 +66,12 @@ def _job(project: Project, job_id: str) -> Job:
 
 
 def _settlers() -> list[psutil.Process]:
-    """Processes of a pool: started anew by Python, and none of its resource trackers."""
-    time.sleep(0.1)
-    found = psutil.Process().children()
-    return [each for each in found if any("spawn_main" in part for part in each.cmdline())]
+    """Processes of a pool that live: started anew by Python, and none of its resource trackers."""
+    return [each for each in psutil.Process().children() if any("spawn_main" in part for part in _command(each))]
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except (psutil.ZombieProcess, psutil.NoSuchProcess):
+        return []
