@@ -25,7 +25,7 @@ from ft_assets.control.submissions.user_keys import find_by_key
 from ft_assets.control.submissions.works import Work
 from ft_assets.records import jobs
 from ft_assets.records.jobs import Job, SettledJob
-from ft_assets.records.submissions import Submission, SubmissionOutcome, find_outcome, find_submission
+from ft_assets.records.submissions import Submission, SubmissionOutcome, find_outcome, known_submission
 from ft_assets.settings.models import ModelsFile, load_models, models_path
 from ft_assets.settings.recipe.base_ref import FolderPath, parse_base
 from ft_assets.settings.tenants import TenantsFile, load_tenants
@@ -40,7 +40,6 @@ _LOG = logging.getLogger(__name__)
 Settings = TypeVar("Settings")
 _JOBS: Remembered[Job] = Remembered(100_000)
 _SETTLED: Remembered[SettledJob] = Remembered(100_000)
-_SUBMISSIONS: Remembered[Submission] = Remembered(100_000)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,10 +336,7 @@ def _wrong(error: UserError, param: str) -> SettledJob:
 
 
 def _submission(store: Store, tenant: str, settled: SettledJob) -> Submission:
-    def find() -> Submission | None:
-        return find_submission(store, tenant, settled.submission)
-
-    found = _SUBMISSIONS.get(store, f"{tenant}/{settled.submission}", find)
+    found = known_submission(store, tenant, settled.submission)
     if found is None:
         raise UserError("the job's submission is gone", where=f"submission {settled.submission}", remedy="Ask again.")
     return found

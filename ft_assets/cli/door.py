@@ -6,10 +6,9 @@ Every command calls ``api`` of this file, and does not know which of them it is.
 from typing import TYPE_CHECKING, Any
 
 from ft_assets import api as here
-from ft_assets.remote.login import find_login
+from ft_assets.remote.login import beside_the_store, find_login
 from ft_assets.settings.environment import actor as user
 from ft_assets.settings.environment import prepare_environment
-from ft_resources.errors import UserError
 
 if TYPE_CHECKING:
     from ft_assets import api as api
@@ -72,8 +71,4 @@ def require_store(command: str) -> None:
     """Raise UserError for ``command``, which works on the store itself, where commands go to a server."""
     login = find_login()
     if login is not None:
-        raise UserError(
-            f"{command} works beside the store only, and commands go to {login.server}",
-            where=login.source,
-            remedy="Call it where FT_STORE is set, or after: ft logout",
-        )
+        raise beside_the_store(command, login.server, login.source)

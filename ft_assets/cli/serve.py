@@ -34,6 +34,8 @@ def serve(
     from ft_assets.cli.output import note
     from ft_assets.server.app import api_app
     from ft_assets.server.serving import server_of
+    from ft_assets.server.settling import AT_ONCE
+    from ft_assets.server.settling_apart import SettlingApart
     from ft_assets.settings.models import load_models
 
     require_store("ft serve")
@@ -44,13 +46,16 @@ def serve(
             remedy="Leave --ui out: the running Dagster does the work; or end what listens there.",
         )
     load_models()
-    application = api_app(open_store(create=True), api.open_access(), settle_apart=True)
+    store = open_store(create=True)
+    settlers = SettlingApart(store, AT_ONCE)
+    application = api_app(store, api.open_access(), settle=settlers.settle)
     server = server_of(application, host=host, port=port, proxy=proxy)
     note(f"API: http://{host}:{port}/v1; keys: ft key create TENANT" + ("" if ui else "; the work: ft ui"))
     dagster = subprocess.Popen([sys.executable, "-c", _UI]) if ui else None
     try:
         server.run()
     finally:
+        settlers.stop()
         if dagster is not None:
             dagster.terminate()
             dagster.wait()

@@ -17,7 +17,7 @@ def acting(context: dg.AssetExecutionContext, store: Store) -> str:
     """Who asked for the work: as the store has it of the submission that the run names, if that is about the run's
     partition, else who launched the run."""
     found = submission_of(context.run.tags, store)
-    # The first key of a pair is enough: a trial's recipe is none that the submission names.
+    # Only the dataset of a pair is compared: the submission of a sweep does not name its trials' recipes.
     if found is not None and context.partition_key.partition("|")[0] in (found.dataset, found.recipe):
         return found.actor
     return launching()

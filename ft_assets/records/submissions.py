@@ -30,6 +30,7 @@ NOT_PROVED = "not proved"
 
 # Each record is read once per process; sensors scan the open submissions every few seconds.
 _OPEN: Remembered["Submission"] = Remembered(10_000)
+_KNOWN: Remembered["Submission"] = Remembered()
 
 
 class SubmissionStatus(StrEnum):
@@ -133,6 +134,12 @@ def resubmit_key(store: Store, dataset: str, recipe: str, gates: Sequence[str] =
 def find_submission(store: Store, tenant: str, submission_id: str) -> Submission | None:
     """The submission with this id, or None. Raises CorruptArtifact for a record that cannot be read."""
     return Submission.find(store, f"{tenant}/submissions/{submission_id}.json")
+
+
+def known_submission(store: Store, tenant: str, submission_id: str) -> Submission | None:
+    """``find_submission``, read once per process: a record never changes."""
+    key = f"{tenant}/{submission_id}"
+    return _KNOWN.get(store, key, lambda: find_submission(store, tenant, submission_id))
 
 
 def find_outcome(store: Store, submission: Submission) -> SubmissionOutcome | None:

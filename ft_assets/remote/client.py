@@ -14,6 +14,7 @@ from ft_assets.records.submissions import Submission, SubmissionOutcome
 from ft_assets.remote.calls import CALLS, PREFIX, answer_of
 from ft_assets.remote.connection import Connection
 from ft_assets.remote.files import RemoteFiles
+from ft_assets.remote.login import beside_the_store
 from ft_assets.remote.logs import remote_logs
 from ft_assets.remote.sending import Sending
 from ft_assets.settings.environment import REPORTS
@@ -39,11 +40,7 @@ class Remote:
             return partial(self._of_table, name)
         found = getattr(api, name)
         if inspect.isfunction(found) and name not in HERE:
-            raise UserError(
-                f"this works beside the store only, and commands go to {self._connection.server}",
-                where=name.replace("_", " "),
-                remedy="Call it where FT_STORE is set, or after: ft logout",
-            )
+            raise beside_the_store("this", self._connection.server, name.replace("_", " "))
         return found
 
     @cached_property
@@ -116,6 +113,7 @@ class Remote:
 
     def _with_files(self, artifact: Artifact, *, base: bool, adapter: str = "") -> Artifact:
         files = RemoteFiles(self._connection, adapter or str(artifact.address), base=base)
+        # It has what copying asks of a store, and nothing else of one.
         return Artifact(files, artifact.manifest)  # type: ignore[arg-type]
 
     def _ended(self, submission: Submission) -> SubmissionOutcome:

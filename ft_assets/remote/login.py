@@ -47,8 +47,8 @@ def find_login() -> Login | None:
 
 
 def check_server(text: str, *, where: str) -> str:
-    """The server's address in ``text``. Raises UserError for what is none, and for one without TLS on another machine:
-    the key would be readable on its way."""
+    """The server's address in ``text``. Raises UserError for text that is not an address, and for an address on
+    another machine without TLS: the key could be read on its way."""
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or "@" in text:
         raise UserError(
@@ -88,6 +88,15 @@ def forget() -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def beside_the_store(what: str, server: str, where: str) -> UserError:
+    """The error for ``what``, which works on the store of all tenants, while commands go to ``server``."""
+    return UserError(
+        f"{what} works beside the store only, and commands go to {server}",
+        where=where,
+        remedy="Call it where FT_STORE is set, or after: ft logout",
+    )
 
 
 def login_path() -> Path:

@@ -1,13 +1,14 @@
 """The HTTP API: OpenAI's fine-tuning dialect over the platform's own functions. It keeps nothing of its own."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI, Request
 from starlette.responses import RedirectResponse
 
 from ft_assets import api
-from ft_assets.api import Access, Orchestrator
+from ft_assets.api import Access, Job, Orchestrator
 from ft_assets.server import (
     adapter_files,
     calls,
@@ -40,15 +41,16 @@ def api_app(
     *,
     launcher: Launcher | None = None,
     orchestrator: Orchestrator | None = None,
-    settle_apart: bool = False,
+    settle: Callable[[Job], object] | None = None,
 ) -> FastAPI:
     """The application. Jobs are launched by the submissions sensor of a running Dagster on the same store.
 
-    ``settle_apart``: jobs are settled in processes of their own, which have the default launcher and orchestrator.
+    ``settle`` settles a job; by default in a thread of this process.
     """
     # One for all requests: it keeps its connection to Dagster's database.
     orchestrator = api.orchestrator_or_default(orchestrator)
-    settling = Settling(store, launcher=launcher, orchestrator=orchestrator, apart=settle_apart)
+    here = partial(api.settle_job, store=store, launcher=launcher, orchestrator=orchestrator)
+    settling = Settling(store, settle or here)
     long_calls = LongCalls()
 
     @asynccontextmanager

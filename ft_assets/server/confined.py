@@ -37,7 +37,7 @@ def confined(context: Context, caller: Identity, of: Of, given: Any) -> Any:
         Of.RECORD: lambda: _submission(context, caller, given),
         Of.LOGGED: lambda: _address(caller, given) if "/" in given else _submission(context, caller, given).id,
         Of.DELETED: lambda: _deleted(caller, given),
-        Of.TENANT: lambda: caller_s_tenant(caller, given),
+        Of.TENANT: lambda: tenant_asked_for(caller, given),
         Of.KEY: lambda: _key(context, caller, given),
         Of.ROLE: lambda: _role(caller, given),
     }
@@ -124,7 +124,7 @@ def _submission(context: Context, caller: Identity, text: str) -> Submission:
     return found
 
 
-def caller_s_tenant(caller: Identity, text: str) -> str:
+def tenant_asked_for(caller: Identity, text: str) -> str:
     """Whose keys and records the caller means. Raises NotPermitted for another tenant's, unless it is the platform."""
     if caller.role == _PLATFORM:
         return text
@@ -135,7 +135,7 @@ def caller_s_tenant(caller: Identity, text: str) -> str:
 
 def _key(context: Context, caller: Identity, text: str) -> str:
     prefix = text.removeprefix("ft-").partition("-")[0]
-    if prefix not in {each.prefix for each in api.list_keys(caller_s_tenant(caller, ""), access=context.access)}:
+    if prefix not in {each.prefix for each in api.list_keys(tenant_asked_for(caller, ""), access=context.access)}:
         raise NotFound(f"there is no key {prefix!r}", where="key", remedy="List keys to see them.")
     return prefix
 

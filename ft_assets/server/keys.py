@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ft_assets import api
 from ft_assets.api import ApiKey, AuditEntry, Role
-from ft_assets.server.confined import caller_s_tenant
+from ft_assets.server.confined import tenant_asked_for
 from ft_assets.server.context import Administrator, Caller, Ctx
 from ft_assets.settings.keys import SHARED
 from ft_resources.errors import NotFound, UserError
@@ -38,7 +38,7 @@ def whoami(caller: Caller) -> dict[str, Any]:
 @router.post("/keys")
 def create(body: CreateKey, context: Ctx, caller: Administrator) -> dict[str, Any]:
     """Make a key. The answer has its text, which nobody can see again."""
-    tenant = caller_s_tenant(caller, body.tenant)
+    tenant = tenant_asked_for(caller, body.tenant)
     if not tenant:
         raise UserError("no tenant is named", where="tenant", remedy="Say whose key it will be.")
     if caller.role != _PLATFORM:
@@ -54,14 +54,14 @@ def list_keys(
     context: Ctx, caller: Administrator, tenant: Annotated[str, Query(max_length=100)] = ""
 ) -> dict[str, Any]:
     """Keys without their secrets, the newest first: of the caller's tenant; the platform's see all, or one tenant's."""
-    found = api.list_keys(caller_s_tenant(caller, tenant), access=context.access)
+    found = api.list_keys(tenant_asked_for(caller, tenant), access=context.access)
     return {"object": "list", "data": [_key(each) for each in found]}
 
 
 @router.delete("/keys/{prefix}")
 def revoke(prefix: str, context: Ctx, caller: Administrator) -> dict[str, Any]:
     """Refuse a key from now on."""
-    known = api.list_keys(caller_s_tenant(caller, ""), access=context.access)
+    known = api.list_keys(tenant_asked_for(caller, ""), access=context.access)
     if prefix not in {each.prefix for each in known}:
         raise NotFound(f"there is no key {prefix!r}", where="key", remedy="List keys to see them.")
     return _key(api.revoke_key(prefix, access=context.access, actor=caller.actor))
@@ -77,7 +77,7 @@ def audit(
 ) -> dict[str, Any]:
     """Changes that were asked for and refusals, the newest first; ``after`` is the ``seq`` of the last one seen. For
     the platform without ``tenant``: what came without a valid key. 500 where the log was changed."""
-    found = api.audit_page(caller_s_tenant(caller, tenant), before=after, limit=limit + 1, access=context.access)
+    found = api.audit_page(tenant_asked_for(caller, tenant), before=after, limit=limit + 1, access=context.access)
     return {"object": "list", "data": [_entry(each) for each in found[:limit]], "has_more": len(found) > limit}
 
 

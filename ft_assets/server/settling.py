@@ -4,13 +4,12 @@ import logging
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from ft_assets import api
-from ft_assets.api import Job, Orchestrator
-from ft_assets.server.settling_apart import SettlingApart
+from ft_assets.api import Job
 from ft_resources.errors import UserError
-from ft_resources.launchers.base import Launcher
 from ft_resources.store import Store
 
 _LOG = logging.getLogger(__name__)
@@ -20,7 +19,7 @@ _LEFT_S = 120.0
 _LOOK_EVERY_S = 30.0
 _SWEEP_EVERY_S = 3600.0
 # Each copies a file to scratch and reads it whole.
-_AT_ONCE = 2
+AT_ONCE = 2
 # An error of ours may pass, and must not be tried for ever.
 _TRIES = 3
 
@@ -28,21 +27,13 @@ _TRIES = 3
 class Settling:
     """A few threads that settle jobs, and one that finds those which other servers left, and removes expired files.
 
-    ``apart``: in processes of their own.
+    ``settle`` is ``api.settle_job``, or has it done elsewhere.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        launcher: Launcher | None = None,
-        orchestrator: Orchestrator | None = None,
-        apart: bool = False,
-    ) -> None:
-        self._store, self._launcher, self._orchestrator = store, launcher, orchestrator
-        self._apart = SettlingApart(store, _AT_ONCE) if apart else None
+    def __init__(self, store: Store, settle: Callable[[Job], object]) -> None:
+        self._store, self._settle_job = store, settle
         self._failures: Counter[str] = Counter()
-        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="settle")
+        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="settle")
         self._lock = threading.Lock()
         self._under_way: set[str] = set()
         self._waiting: dict[str, deque[Job]] = {}
@@ -50,16 +41,12 @@ class Settling:
         self._looking = threading.Thread(target=self._look, name="unsettled-jobs", daemon=True)
 
     def start(self) -> None:
-        if self._apart is None:
-            api.load_settling()
         self._looking.start()
 
     def stop(self) -> None:
         """Let those under way end, and begin no other."""
         self._stop.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
-        if self._apart is not None:
-            self._apart.stop()
 
     def add(self, job: Job) -> None:
         """Settle a job soon, once."""
@@ -82,10 +69,7 @@ class Settling:
 
     def _settle(self, job: Job) -> None:
         try:
-            if self._apart is not None:
-                self._apart.settle(job)
-            else:
-                api.settle_job(job, store=self._store, launcher=self._launcher, orchestrator=self._orchestrator)
+            self._settle_job(job)
         except UserError as error:
             _LOG.warning("job ftjob-%s waits: %s", job.id, error)
         except Exception:

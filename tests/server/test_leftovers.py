@@ -74,17 +74,16 @@ def test_files_and_uploads_that_are_over_are_removed_and_others_stay(
 def test_a_tenants_job_waits_for_one_job_of_each_other_and_not_for_all(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settling, "_AT_ONCE", 1)
+    monkeypatch.setattr(settling, "AT_ONCE", 1)
     order: list[str] = []
     begun, go_on = threading.Event(), threading.Event()
 
-    def settle(job: Job, **_: Any) -> None:
+    def settle(job: Job) -> None:
         begun.set()
         assert go_on.wait(20)
         order.append(job.tenant)
 
-    monkeypatch.setattr(api, "settle_job", settle, raising=False)
-    server = Settling(project.store)
+    server = Settling(project.store, settle)
     for number in range(5):
         server.add(_job("acme", number))
     assert begun.wait(20)

@@ -14,10 +14,9 @@ from ft_assets.records.retired_datasets import Retired, require_not_retired, ret
 from ft_assets.records.submissions import (
     FIRST_WISH,
     Mode,
-    Submission,
     SubmissionOutcome,
     find_outcome,
-    find_submission,
+    known_submission,
     submission_id,
 )
 from ft_assets.records.tombstones import Subject, require_dataset_alive, require_not_deleted
@@ -32,7 +31,6 @@ from ft_resources.store import Store
 # A bump submits one carry per pair, so one key is enough.
 _KEY = "base-bump"
 _PASSED: Remembered[Standing] = Remembered()
-_SUBMISSIONS: Remembered[Submission] = Remembered()
 _OUTCOMES: Remembered[SubmissionOutcome] = Remembered()
 
 
@@ -155,9 +153,7 @@ def _standing(store: Store, recipe: str, dependent: Dependent, sight: _Sight, *,
 
 
 def _look(store: Store, tenant: str, submission: str, sight: _Sight) -> tuple[Progress, SubmissionOutcome | None]:
-    found = submission and _SUBMISSIONS.get(
-        store, f"{tenant}/{submission}", lambda: find_submission(store, tenant, submission)
-    )
+    found = submission and known_submission(store, tenant, submission)
     if not found:
         return Progress.NONE, None
     if submission in sight.opened:

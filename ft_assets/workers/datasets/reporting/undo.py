@@ -71,7 +71,7 @@ def undo_of(step: Step, finding: Finding, report: DatasetReport) -> str:
 
 
 def _without(kind: str, settings: PersonalDataSettings) -> str:
-    """The setting that looks for all but one type of findings; empty where there is none."""
+    """The setting that keeps looking for every other type of finding; empty if no other type is looked for."""
     if kind in settings.types:
         types = [name for name in settings.types if name != kind]
         return f"`personal_data: {{types: {_listed(types)}}}`" if types else ""

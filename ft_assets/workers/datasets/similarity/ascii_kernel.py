@@ -78,7 +78,7 @@ def fold_ascii(data, start, end, bare, letters, out, at, words, breaks, count): 
         while True:
             eight = load_8(letters, place)
             store_8(out, at, eight)
-            # The lowest set bit marks the first byte that is none; letters and digits are all above 0x20.
+            # The lowest set bit marks the first byte that is not in a word; letters and digits are all above 0x20.
             high = (eight & uint64(0x6060606060606060)) + uint64(0x6060606060606060)
             zeros = ~high & uint64(0x8080808080808080)
             if zeros == 0:

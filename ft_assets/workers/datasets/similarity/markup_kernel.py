@@ -38,7 +38,7 @@ def _lower(byte):  # type: ignore[no-untyped-def]
 def tag(data, at, end):  # type: ignore[no-untyped-def]
     """(end of the tag or comment that starts at ``at``, whether it breaks); the end is 0 for none.
 
-    "a <b and c> d" is none: what follows a name are attributes with a value, or nothing.
+    "a <b and c> d" holds no tag: only attributes with a value may follow a tag's name.
     """
     place = at + 1
     if place + 2 < end and data[place] == 33 and data[place + 1] == 45 and data[place + 2] == 45:
