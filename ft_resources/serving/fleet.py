@@ -1,0 +1,59 @@
+"""Servers of models, and which of them answers for an adapter."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """A running server.
+
+    Args:
+        name: what it is called in messages.
+        base: content digest of the base model that it serves.
+        model: what the base is called in requests to it.
+        url: its address, without a path.
+        key: what it demands of clients.
+    """
+
+    name: str
+    base: str
+    model: str
+    url: str
+    key: str = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedModel:
+    """An adapter as servers know it.
+
+    Args:
+        line: ``tenant.dataset-name.recipe-name``.
+        address: of its artifact.
+        digest: its content digest.
+        base: content digest of its base model.
+    """
+
+    line: str
+    address: str
+    digest: str
+    base: str
+
+    @property
+    def name(self) -> str:
+        """What it is called in requests to a server: other bytes have another name."""
+        return f"{self.line}@{self.digest[:16]}"
+
+
+class Fleet(Protocol):
+    """The servers that there are."""
+
+    def endpoints(self, base: str) -> Sequence[Endpoint]:
+        """Those that answer and have the base with this content digest; empty where none does."""
+
+    def load(self, model: ServedModel, endpoint: Endpoint) -> None:
+        """Return once ``endpoint`` serves ``model`` by its name; quick where it does already.
+
+        Raises NotFound for an adapter that is not in the store, BadAdapter, ServerBusy and ServerUnavailable.
+        """
