@@ -32,6 +32,7 @@ from ft_assets.server.long_calls import LongCalls
 from ft_assets.server.settling import Settling
 from ft_assets.server.upload_slots import UploadSlots
 from ft_resources.launchers.base import Launcher
+from ft_resources.serving.fleet import Fleet
 from ft_resources.store import Store
 
 
@@ -42,10 +43,11 @@ def api_app(
     launcher: Launcher | None = None,
     orchestrator: Orchestrator | None = None,
     settle: Callable[[Job], object] | None = None,
+    fleet: Fleet | None = None,
 ) -> FastAPI:
     """The application. Jobs are launched by the submissions sensor of a running Dagster on the same store.
 
-    ``settle`` settles a job; by default in a thread of this process.
+    ``settle`` settles a job; by default in a thread of this process. ``fleet`` are the servers of models.
     """
     # One for all requests: it keeps its connection to Dagster's database.
     orchestrator = api.orchestrator_or_default(orchestrator)
@@ -78,6 +80,7 @@ def api_app(
         long_calls=long_calls,
         launcher=launcher,
         orchestrator=orchestrator,
+        fleet=fleet,
     )
     app.state.context = context
     for part in (files, uploads, jobs, event_pages, models, platform, keys, links, calls, sent, adapter_files):

@@ -13,6 +13,7 @@ from ft_assets.server.long_calls import LongCalls
 from ft_assets.server.upload_slots import UploadSlots
 from ft_resources.errors import NotIdentified
 from ft_resources.launchers.base import Launcher
+from ft_resources.serving.fleet import Fleet
 from ft_resources.store import Store
 
 
@@ -26,6 +27,7 @@ class Context:
         long_calls: where calls are carried out that may take long.
         launcher: who starts workers; that of ``FT_LAUNCHER`` where None.
         orchestrator: who runs jobs; Dagster where None.
+        fleet: the servers of models; None where there are none.
     """
 
     store: Store
@@ -35,6 +37,7 @@ class Context:
     long_calls: LongCalls
     launcher: Launcher | None = None
     orchestrator: Orchestrator | None = None
+    fleet: Fleet | None = None
 
 
 def context_of(request: Request) -> Context:
