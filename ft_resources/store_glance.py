@@ -16,30 +16,31 @@ class Glance(Store):
 
     def __init__(self, store: Store) -> None:
         self.__dict__.update(store.__dict__)
+        self._store = store
         self._seen: dict[tuple[str, str], Any] = {}
         self._looking: dict[tuple[str, str], Lock] = {}
         self._lock = Lock()
 
     def get(self, path: str) -> bytes:
-        found: bytes | None = self._once("get", path, lambda: _found(super(Glance, self).get, path))
+        found: bytes | None = self._once("get", path, lambda: _found(self._store.get, path))
         if found is None:
             raise FileNotFoundError(path)
         return found
 
     def exists(self, path: str) -> bool:
-        known: bool = self._once("exists", path, lambda: super(Glance, self).exists(path))
+        known: bool = self._once("exists", path, lambda: self._store.exists(path))
         return known
 
     def names(self, folder: str) -> list[str]:
-        known: list[str] = self._once("names", folder, lambda: super(Glance, self).names(folder))
+        known: list[str] = self._once("names", folder, lambda: self._store.names(folder))
         return list(known)
 
     def folders(self, prefix: str = "") -> list[str]:
-        known: list[str] = self._once("folders", prefix, lambda: super(Glance, self).folders(prefix))
+        known: list[str] = self._once("folders", prefix, lambda: self._store.folders(prefix))
         return list(known)
 
     def entries(self, prefix: str) -> Iterator[Entry]:
-        known: list[Entry] = self._once("entries", prefix, lambda: list(super(Glance, self).entries(prefix)))
+        known: list[Entry] = self._once("entries", prefix, lambda: list(self._store.entries(prefix)))
         return iter(known)
 
     def _once(self, what: str, path: str, look: Callable[[], Any]) -> Any:

@@ -50,8 +50,11 @@ class Pauses:
 
 def read_pauses(store: Store, submission: Submission) -> Pauses:
     """Whether the submission is paused. Raises CorruptArtifact for a record that cannot be read."""
+    # Most were never paused, and a bucket answers for one object sooner than it lists a folder.
+    if not store.exists(_path(submission, 1)):
+        return Pauses()
     folder = _folder(submission)
-    names = sorted(store.names(folder))
+    names = store.names(folder)
     return Pauses(changes=len(names), last=PauseChange.get(store, f"{folder}/{names[-1]}") if names else None)
 
 
@@ -73,9 +76,13 @@ def record_resumption(store: Store, submission: Submission, *, actor: str) -> bo
 
 def _append(store: Store, submission: Submission, found: Pauses, change: PauseChange) -> tuple[PauseChange, bool]:
     """Pauses and resumptions alternate, so whoever else wrote this number recorded the same kind of change."""
-    path = f"{_folder(submission)}/{found.changes + 1:06d}.json"
+    path = _path(submission, found.changes + 1)
     created = change.create(store, path)
     return (change, True) if created else (PauseChange.get(store, path), False)
+
+
+def _path(submission: Submission, number: int) -> str:
+    return f"{_folder(submission)}/{number:06d}.json"
 
 
 def _folder(submission: Submission) -> str:

@@ -41,7 +41,14 @@ def record_path(folder: str, sorted_id: str) -> str:
 def ids_in(store: Store, folder: str, after: str = "") -> Iterator[str]:
     """Ids of the records below ``folder``, the newest first; those older than ``after`` where it is given. As many are
     listed as are taken."""
+    first = after[:_SHARED]
+    if first:
+        # Often enough for a page, without a look at which folders there are.
+        yield from _ids_of(store, f"{folder}/{first}", f"{after}.json")
     for part in store.folders(folder):
-        if part >= after[:_SHARED]:
-            last = f"{after}.json" if part == after[:_SHARED] else ""
-            yield from (name.removesuffix(".json") for name in store.names_after(f"{folder}/{part}", last))
+        if part > first:
+            yield from _ids_of(store, f"{folder}/{part}")
+
+
+def _ids_of(store: Store, part: str, after: str = "") -> Iterator[str]:
+    return (name.removesuffix(".json") for name in store.names_after(part, after))

@@ -1,6 +1,6 @@
 """``/v1/fine_tuning/jobs``: OpenAI's dialect, with ours in extra fields. A job is a submission."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -123,23 +123,7 @@ def list_jobs(request: Request, context: Ctx, caller: Viewer, after: After = "",
         for name, value in request.query_params.items()
         if name.startswith("metadata[") and name.endswith("]")
     }
-
-    # The jobs of a page share datasets, recipes and bases.
-    seen = Glance(context.store)
-
-    def read(job_id: str) -> dict[str, Any] | None:
-        try:
-            state = api.job_state(caller.tenant, job_id, store=seen, launcher=context.launcher)
-        except NotFound:
-            return None
-        if any(state.job.metadata.get(key) != value for key, value in wanted.items()):
-            return None
-        return job_object(state, context)
-
-    def ids(last: str) -> Iterator[str]:
-        return api.job_ids(caller.tenant, after=last, store=context.store)
-
-    return page_of(ids, read, prefix=JOB, after=after, limit=limit)
+    return page_of_jobs(context, caller.tenant, after=after, limit=limit, metadata=wanted)
 
 
 @router.get("/{job_id}")
@@ -202,6 +186,28 @@ def list_checkpoints(job_id: str, context: Ctx, caller: Viewer, after: After = "
             "metrics": {name: value for name, value in metrics.items() if value is not None},
         }
     return page_of(beyond(list(found)), found.get, prefix="", after=after, limit=limit)
+
+
+def page_of_jobs(
+    context: Context, tenant: str, *, after: str, limit: int, metadata: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """A page of a tenant's jobs, the newest first, of those that have all of ``metadata``. Raises as ``page_of``."""
+    # The jobs of a page share datasets, recipes and bases.
+    seen = Glance(context.store)
+
+    def read(job_id: str) -> dict[str, Any] | None:
+        try:
+            state = api.job_state(tenant, job_id, store=seen, launcher=context.launcher)
+        except NotFound:
+            return None
+        if any(state.job.metadata.get(key) != value for key, value in (metadata or {}).items()):
+            return None
+        return job_object(state, context)
+
+    def ids(last: str) -> Iterator[str]:
+        return api.job_ids(tenant, after=last, store=context.store)
+
+    return page_of(ids, read, prefix=JOB, after=after, limit=limit)
 
 
 def status_of(state: JobState) -> str:

@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from ft_assets.control.jobs.recipe import offered, recipe_of_job
@@ -28,19 +30,24 @@ def create_job(
     job = Job(id=new_id(now), tenant=tenant, actor=actor, created_at=now, **asked)
     # Without what is as always, so that a key stands for the same request after a job got one more field.
     body = digest(job.model_dump(mode="json", exclude={"id", "created_at", "actor"}, exclude_defaults=True))
-    if sent := _asked_before(store, tenant, key, body) if key else _just_sent(store, tenant, body, now):
-        return sent, False
-    _check(store, job, models)
+    # A client waits for the answer, and a bucket takes as long for one look as for some at a time.
+    with ThreadPoolExecutor(1) as beside:
+        checked = beside.submit(_check, store, job, models)
+        if sent := _asked_before(store, tenant, key, body) if key else _just_sent(store, tenant, body, now):
+            return sent, False
+        checked.result()
     mine = JobKey(job=job.id, body=body)
     owner = mine.create_or_get(store, jobs.key_path(tenant, key or _window(body, now)))
+    # The job of an id that was just made cannot be settled.
+    settled = None if owner == mine else jobs.find_settled(store, job.model_copy(update={"id": owner.job}))
     if key:
         _require_same(owner, body)
-    elif jobs.find_settled(store, job.model_copy(update={"id": owner.job})) is not None:
+    elif settled is not None:
         # The window's first job was cancelled, or failed: this is another one.
-        owner = mine
+        owner, settled = mine, None
     job = job.model_copy(update={"id": owner.job})
     # Marker first: a marker without a record is ignored, but a job without a marker would wait for ever.
-    if jobs.find_settled(store, job) is None:
+    if settled is None:
         store.put_json(job.marker, {"created_at": now})
     created = job.create(store, job.path)
     return (job, True) if created else (jobs.get_job(store, tenant, job.id), False)
@@ -93,8 +100,10 @@ def _require_recipe(store: Store, job: Job) -> None:
 
 def _just_sent(store: Store, tenant: str, body: str, now: float) -> Job | None:
     """The job of the same content that was asked for without a key in the last minutes."""
-    for then in (now, now - _SAME_BODY_S):
-        owner = JobKey.find(store, jobs.key_path(tenant, _window(body, then)))
+    paths = [jobs.key_path(tenant, _window(body, then)) for then in (now, now - _SAME_BODY_S)]
+    with ThreadPoolExecutor(len(paths)) as readers:
+        owners = list(readers.map(partial(JobKey.find, store), paths))
+    for owner in owners:
         job = jobs.find_job(store, tenant, owner.job) if owner else None
         if job is None or now - job.created_at >= _SAME_BODY_S:
             continue

@@ -1,7 +1,6 @@
 """Jobs: the list, a job's page with what changes in it, and the buttons."""
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -15,9 +14,9 @@ from ft_assets.server.console.session import Fields, Member, Person, Viewer
 from ft_assets.server.console.verdicts import GateRow, rows_of
 from ft_assets.server.context import Context, Ctx
 from ft_assets.server.events import WORK, events_of
-from ft_assets.server.jobs import ENDED, job_object, status_of
+from ft_assets.server.jobs import ENDED, job_object, page_of_jobs, status_of
 from ft_assets.server.names import JOB
-from ft_assets.server.pages import After, page_of
+from ft_assets.server.pages import After
 from ft_assets.settings.environment import REPORTS
 from ft_resources.errors import NotFound, UserError
 
@@ -34,15 +33,7 @@ _PAGES = {
 
 @router.get("")
 def list_jobs(request: Request, context: Ctx, person: Viewer, after: After = "") -> Response:
-    def read(job_id: str) -> dict[str, Any] | None:
-        with contextlib.suppress(NotFound):
-            return job_object(_state(context, person, job_id), context)
-        return None
-
-    def ids(last: str) -> Iterator[str]:
-        return api.job_ids(person.identity.tenant, after=last, store=context.store)
-
-    found = page_of(ids, read, prefix=JOB, after=after, limit=_SHOWN)
+    found = page_of_jobs(context, person.identity.tenant, after=after, limit=_SHOWN)
     return page(request, "jobs.html", jobs=found["data"], after=found["last_id"] if found["has_more"] else "")
 
 
