@@ -190,7 +190,17 @@ def arguments_of(name: str) -> type[BaseModel]:
 @cache
 def answer_of(function: Callable[..., Any]) -> TypeAdapter[Any]:
     """What a function returns."""
-    return TypeAdapter(typing.get_type_hints(function, include_extras=True)["return"])
+    return TypeAdapter(_returned(function))
+
+
+@cache
+def body_of(function: Callable[..., Any]) -> type[BaseModel]:
+    """The body of an answer, for its description: ``{"answer": …}`` of what a function returns."""
+    return create_model(f"{_title(function.__name__)}Answer", answer=(_returned(function), ...))
+
+
+def _returned(function: Callable[..., Any]) -> Any:
+    return typing.get_type_hints(function, include_extras=True)["return"]
 
 
 def _title(name: str) -> str:

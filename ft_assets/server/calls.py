@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Query, Request, Response
 from fastapi.responses import JSONResponse
@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from ft_assets import api
 from ft_assets.api import Identity, WaitsForSecondPerson
-from ft_assets.remote.calls import CALLS, PLATFORM_TOO, PREFIX, Call, Of, answer_of, arguments_of
+from ft_assets.remote.calls import CALLS, PLATFORM_TOO, PREFIX, Call, Of, answer_of, arguments_of, body_of
 from ft_assets.server.confined import confined
 from ft_assets.server.context import Administrator, Context, Ctx, at_least, context_of
 from ft_assets.server.long_calls import StillRunning
@@ -24,6 +24,18 @@ router = APIRouter(prefix=PREFIX)
 def answer(function: Callable[..., Any], value: Any) -> Response:
     """``{"answer": …}``: what ``function`` returned."""
     return Response(b'{"answer":' + answer_of(function).dump_json(value) + b"}", media_type="application/json")
+
+
+class Running(BaseModel):
+    """A call that takes longer: ask for the same again."""
+
+    running: Literal[True]
+
+
+def described(function: Callable[..., Any], *, slow: bool) -> dict[int | str, dict[str, Any]]:
+    """What the API's description says of the answers of a call of ``function``."""
+    found: dict[int | str, dict[str, Any]] = {200: {"model": body_of(function)}}
+    return {**found, 202: {"model": Running}} if slow else found
 
 
 def slowly(
@@ -93,4 +105,10 @@ def _first_paragraph(function: Callable[..., Any]) -> str:
 
 
 for each in CALLS.values():
-    router.add_api_route(f"/{each.name}", _endpoint(each), methods=["POST" if each.posted else "GET"], name=each.name)
+    router.add_api_route(
+        f"/{each.name}",
+        _endpoint(each),
+        methods=["POST" if each.posted else "GET"],
+        name=each.name,
+        responses=described(each.function, slow=each.slow),
+    )

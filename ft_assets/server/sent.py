@@ -14,7 +14,7 @@ from ft_assets import api
 from ft_assets.api import Identity
 from ft_assets.remote.calls import PREFIX
 from ft_assets.remote.sent import AddDataset, AddRecipe, Document, EstimateFile, RecipeFile, Rows, Submit, WatchDataset
-from ft_assets.server.calls import own_arguments, slowly
+from ft_assets.server.calls import described, own_arguments, slowly
 from ft_assets.server.confined import dataset_key, dataset_name, recipe_key
 from ft_assets.server.context import Context, Member, Viewer, context_of
 from ft_assets.server.files import PREFIX as FILE
@@ -118,14 +118,14 @@ def _call(
     return slowly(request, caller, function, asked, carried_out)
 
 
-@router.post("/add_dataset")
+@router.post("/add_dataset", responses=described(api.add_dataset, slow=True))
 def add_dataset(asked: AddDataset, request: Request, caller: Member) -> Response:
     """Add uploaded files as the next version of a dataset."""
     name = dataset_name(caller, asked.name)
     return _call(api.add_dataset, request, caller, asked, lambda laid: {"name": name, **laid.rows(asked.rows)})
 
 
-@router.post("/watch_dataset")
+@router.post("/watch_dataset", responses=described(api.watch_dataset, slow=True))
 def watch_dataset(asked: WatchDataset, request: Request, caller: Member) -> Response:
     """Take new versions of a dataset from the source in its dataset.yaml."""
     name = dataset_name(caller, asked.name)
@@ -134,7 +134,7 @@ def watch_dataset(asked: WatchDataset, request: Request, caller: Member) -> Resp
     )
 
 
-@router.post("/register_recipe")
+@router.post("/register_recipe", responses=described(api.register_recipe, slow=True))
 def register_recipe(asked: AddRecipe, request: Request, caller: Member) -> Response:
     """Register a recipe of the tenant, and lock its base."""
     return _call(
@@ -146,7 +146,7 @@ def register_recipe(asked: AddRecipe, request: Request, caller: Member) -> Respo
     )
 
 
-@router.post("/estimate_file")
+@router.post("/estimate_file", responses=described(api.estimate, slow=True))
 def estimate_file(asked: EstimateFile, request: Request, caller: Viewer) -> Response:
     """What a training with a recipe that nobody registered would take."""
     request.state.reads = True
@@ -154,7 +154,7 @@ def estimate_file(asked: EstimateFile, request: Request, caller: Viewer) -> Resp
     return _call(api.estimate, request, caller, asked, lambda laid: {"dataset": key, "recipe": laid.recipe(asked.file)})
 
 
-@router.post("/submit")
+@router.post("/submit", responses=described(api.submit, slow=True))
 def submit(asked: Submit, request: Request, caller: Member) -> Response:
     """Record that an adapter is wanted of a dataset version or of uploaded files."""
 

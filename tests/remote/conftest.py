@@ -1,6 +1,6 @@
 """``ft`` at a server: commands that have the server's address and a key, and neither store nor state of their own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -19,6 +19,7 @@ from tests.cli.conftest import made as made
 from tests.cli.conftest import made_later as made_later
 from tests.cli.conftest import pair as pair
 from tests.cli.conftest import project as project
+from tests.described_answers import answers_as_described
 from tests.e2e.project import Project
 from tests.server.conftest import access as access
 from tests.server.conftest import url as url
@@ -37,8 +38,11 @@ def beside(project: Project, instance: dg.DagsterInstance) -> Ft:
 
 
 @pytest.fixture
-def served(project: Project, access: api.Access, instance: dg.DagsterInstance) -> FastAPI:
-    return api_app(project.store, access, orchestrator=Dagster(instance))
+def served(project: Project, access: api.Access, instance: dg.DagsterInstance) -> Iterator[FastAPI]:
+    """The application; each of its answers has to be as it is described."""
+    app = api_app(project.store, access, orchestrator=Dagster(instance))
+    with answers_as_described(app):
+        yield app
 
 
 @pytest.fixture
