@@ -19,6 +19,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
+from ft_assets.settings.catalogue.exports import EXPORTS
 from ft_assets.settings.layout import node_rank
 from ft_resources.artifacts import Address
 from ft_resources.errors import BadData, Diverged, OutOfMemory, StoreUnavailable, UserError
@@ -39,6 +40,7 @@ WORK: dict[str, str] = {
     "eval_report": "ft_assets.workers.evals.evaluate:evaluate",
     "adapter": "ft_assets.workers.adapters.export:export_adapter",
     "ungated": "ft_assets.workers.adapters.export:export_adapter",
+    **{each.asset: each.work for each in EXPORTS.values()},
 }
 
 

@@ -71,6 +71,8 @@ if TYPE_CHECKING:
     from ft_assets.api.estimates import Estimate as Estimate
     from ft_assets.api.estimates import Provable as Provable
     from ft_assets.api.estimates import estimate as estimate
+    from ft_assets.api.exports import Exported as Exported
+    from ft_assets.api.exports import export as export
     from ft_assets.api.files import IncompleteFile as IncompleteFile
     from ft_assets.api.files import UploadedFile as UploadedFile
     from ft_assets.api.files import add_file as add_file
@@ -241,6 +243,7 @@ _MODULES = {
     "defaults": "Known Orchestrator orchestrator_or_default",
     "deletion": "collect_deleted delete erase_tenant held_beyond_grace is_deleted restore",
     "estimates": "Estimate Provable estimate",
+    "exports": "Exported export",
     "files": "IncompleteFile UploadedFile add_file delete_file fetch_file file_ids find_file read_file "
     "remove_expired_files",
     "finetunes": "Asked FineTuned fine_tune name_of_first_try submit",

@@ -17,6 +17,7 @@ from ft_assets.cli import (
     doctor,
     erasure,
     estimate,
+    exports,
     gates,
     kernels,
     ledger,
@@ -83,6 +84,7 @@ app.command("demo")(demo.demo)
 app.command("run")(run.run)
 app.command("submit")(run.submit)
 app.command("estimate")(estimate.estimate)
+app.command("export")(exports.export)
 app.command("status")(status.status)
 app.command("logs")(logs.logs)
 app.command("cancel")(cancel.cancel)

@@ -1,5 +1,7 @@
 """Versions of the code and tools that make an artifact: part of its identity, besides inputs and settings."""
 
+from ft_assets.settings.catalogue.exports import EXPORTS
+
 # Raise an asset's version if its code now gives other bytes for the same inputs.
 CODE_VERSIONS: dict[str, str] = {
     "raw_dataset": "1",
@@ -12,6 +14,7 @@ CODE_VERSIONS: dict[str, str] = {
     "eval_report": "5",
     "adapter": "4",
     "ungated": "1",
+    **{each.asset: each.code_version for each in EXPORTS.values()},
 }
 # Packages that decide a pack's tokens, as pinned in constraints.txt: an upgrade may encode or render differently.
 # Listed here, since the code location does not have all of them installed; the worker compares.

@@ -21,7 +21,7 @@ _FINGERPRINT = 20
 SHARED = "shared"
 WORKED = (
     *("dataset", "base_model", "baseline_report", "token_pack", "reference_logps", "checkpoint", "eval_report"),
-    *("adapter", "ungated"),
+    *("adapter", "ungated", "merged_model"),
 )
 """Folders of a tenant with what its workers make (``ft_assets.worker.WORK``)."""
 CACHE = "cache"

@@ -1,9 +1,9 @@
 """What may be erased: a pure plan over tombstones, what they cover, and what depends on it.
 
 A dataset version's tombstone covers its upload and everything the tenant derived from it, up to the next base model or
-mixed dataset. An adapter's covers the adapter, its evaluation and its training; a tenant's covers everything. Covered
-artifacts are erased after the grace period unless an uncovered artifact, or an adapter in staging or production,
-depends on them.
+mixed dataset. An adapter's covers the adapter, its evaluation, its training and its exports; a tenant's covers
+everything. Covered artifacts are erased after the grace period unless an uncovered artifact, or an adapter in staging
+or production, depends on them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from ft_assets.records.tombstones import Tombstone
+from ft_assets.settings.catalogue.exports import EXPORTS
 from ft_assets.workers.evals.selection_rule import VALIDATION_INPUT
 from ft_assets.workers.training.earlier import WARM_START_INPUT
 
 # What an adapter's tombstone covers in addition: input names, from the adapter upwards.
 _OF_ADAPTER = ("eval_report", "checkpoint")
+_EXPORTED = frozenset(each.asset for each in EXPORTS.values())
 # What others make from these is their own, not a form of the deleted dataset.
 _BORDERS = ("mix:", "suite:", "safety:", "shown:", VALIDATION_INPUT, WARM_START_INPUT)
 
@@ -95,6 +97,10 @@ def _covered(tombstone: Tombstone, situation: Situation, children: Mapping[str, 
         yield tombstone.name
         adapter = nodes.get(tombstone.name)
         yield from (adapter.inputs[name] for name in _OF_ADAPTER if adapter and name in adapter.inputs)
+        for child in children.get(tombstone.name, ()):
+            if nodes[child].asset in _EXPORTED:
+                # With its own evaluation.
+                yield from (child, *children.get(child, ()))
     elif (upload := situation.uploads.get(tombstone.name)) is not None:
         yield from _made_of(upload, nodes, children)
 

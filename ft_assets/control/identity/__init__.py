@@ -11,6 +11,7 @@ from ft_assets.control.identity.adapters import adapter, adapter_request, export
 from ft_assets.control.identity.bases import base_model, base_model_request
 from ft_assets.control.identity.carried_pairs import carry_problem
 from ft_assets.control.identity.datasets import approved_dataset, dataset, dataset_request, raw_dataset
+from ft_assets.control.identity.exports import export_request
 from ft_assets.control.identity.packs import token_pack, token_pack_request
 from ft_assets.control.identity.pairs import require_fitting
 from ft_assets.control.identity.reports import (
@@ -18,6 +19,7 @@ from ft_assets.control.identity.reports import (
     baseline_report_request,
     eval_report,
     eval_report_request,
+    reevaluation_request,
 )
 from ft_assets.control.identity.training import (
     checkpoint,
@@ -46,10 +48,12 @@ __all__ = [
     "decision_path_of",
     "eval_report",
     "eval_report_request",
+    "export_request",
     "exported",
     "pair_configuration",
     "pair_requests",
     "raw_dataset",
+    "reevaluation_request",
     "reference_logps",
     "reference_logps_request",
     "require_fitting",

@@ -18,7 +18,7 @@ from ft_assets.workers.evals.preferences.prompt import PROMPT
 from ft_assets.workers.evals.refusals import ASKED, CLASSIFIER_INPUT, RULE
 from ft_assets.workers.evals.selection_rule import VALIDATION_INPUT
 from ft_assets.workers.suites.registered import get_classifier, get_suite, role_of
-from ft_resources.artifacts import Artifact, Artifacts, InputRef
+from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
 from ft_resources.work import WorkRequest
 
 
@@ -81,9 +81,29 @@ def eval_report_request(
             **({"judge_prompt": PROMPT} if recipe.evaluation.judge else {}),
             **({"refusal_question": ASKED} if _asked_of(recipe) else {}),
         },
-        runtime={**_judge_hosts(dataset_key, recipe, tenants), "processes": _suite_processes(recipe, suites)},
         label=f"{dataset_key}|{recipe_key}",
-        resources=recipe.hardware.resources(_suite_processes(recipe, suites)),
+        **_evaluated_on(dataset_key, recipe, suites, tenants),
+    )
+
+
+def reevaluation_request(
+    artifacts: Artifacts, adapter: Artifact, exported: Artifact, tenants: TenantsFile = NO_TENANTS
+) -> WorkRequest:
+    """The evaluation of what was ``exported`` of an adapter, a whole model: on the very suites, rows and settings that
+    the adapter was evaluated with, whatever their names lead to today."""
+    report = artifacts.get(Address.parse(adapter.manifest.inputs["eval_report"].address)).manifest
+    params, theirs = report.identity["params"], adapter.manifest.identity["params"]
+    recipe = registered_recipe(artifacts, theirs["recipe"]).recipe
+    # Its weights are one set: there is nothing to choose.
+    inputs = {name: ref for name, ref in report.inputs.items() if not name.startswith(VALIDATION_INPUT)}
+    return WorkRequest(
+        asset="eval_report",
+        tenant=adapter.address.tenant,
+        code_version=CODE_VERSIONS["eval_report"],
+        inputs={**inputs, "checkpoint": exported.ref},
+        params={**params, "variant": "full", "evaluation": {**params["evaluation"], "candidate": "last"}},
+        label=f"{theirs['dataset']}|{theirs['recipe']}",
+        **_evaluated_on(theirs["dataset"], recipe, inputs, tenants),
     )
 
 
@@ -102,6 +122,17 @@ def _validation_suite(artifacts: Artifacts, recipe: Recipe) -> dict[str, InputRe
     """The suite that selects among a training's weights, as an input; the base is not scored on it."""
     wanted = recipe.evaluation.validation_suite
     return {f"{VALIDATION_INPUT}{wanted.suite}": get_suite(artifacts.store, wanted.suite)} if wanted else {}
+
+
+def _evaluated_on(
+    dataset_key: str, recipe: Recipe, suites: dict[str, InputRef], tenants: TenantsFile
+) -> dict[str, Any]:
+    """Where an evaluation runs, and what it may ask; no part of its identity."""
+    processes = _suite_processes(recipe, suites)
+    return {
+        "runtime": {**_judge_hosts(dataset_key, recipe, tenants), "processes": processes},
+        "resources": recipe.hardware.resources(processes),
+    }
 
 
 def _suite_processes(recipe: Recipe, suites: dict[str, InputRef]) -> int:

@@ -39,9 +39,15 @@ def compare_with_incumbent(
     to fall. Refusals of harmful prompts and answers to safe ones count if both were asked the same prompts and judged
     by the same rule; the safety gate's margin of uncertainty applies. With nothing in common, the result is no pass.
     """
-    params = candidate.manifest.identity["params"]
-    gates = GateSettings.model_validate_json(canonical_json(params["gates"]))
-    reports = _report(artifacts, incumbent), _report(artifacts, candidate)
+    gates = GateSettings.model_validate_json(canonical_json(candidate.manifest.identity["params"]["gates"]))
+    return compare_reports(_report(artifacts, incumbent), _report(artifacts, candidate), gates, floor)
+
+
+def compare_reports(
+    incumbent: Artifact, candidate: Artifact, gates: GateSettings, floor: BenchmarkRegressionGate
+) -> Verdict:
+    """The same from the eval reports of the two, by ``gates``."""
+    reports = incumbent, candidate
     limits, gain = _tighter(gates.benchmark_regression, floor), gates.task_gain
     shares, likelihood = pair_task(*reports, gain.metric)
     return judge_incumbent(

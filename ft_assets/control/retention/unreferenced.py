@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ft_assets.control.erasure.plan import Node
+from ft_assets.settings.catalogue.exports import EXPORTS
 
 # Assets that the platform can make again. Uploads, adapters, suites and all others belong to people: only a tombstone
 # removes them.
 REMADE = frozenset(
     {"dataset", "base_model", "baseline_report", "token_pack", "reference_logps", "checkpoint", "eval_report"}
+    | {each.asset for each in EXPORTS.values()}
 )
 
 

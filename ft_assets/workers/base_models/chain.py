@@ -28,24 +28,25 @@ def take_accepted(context: WorkContext, lock: BaseLock) -> None:
     Inputs: ``adapter`` and, if the adapter is not a whole model, ``base``, which it depends on. Raises CorruptArtifact
     if the inputs do not match the lock, BadBase for an adapter that cannot be merged.
     """
-    adapter = _unchanged(context, "adapter")
+    adapter = unchanged_input(context, "adapter")
     if "base" not in context.spec.inputs:
         for done, name in enumerate(names := _model_files(adapter)):
             context.progress("copying", done, len(names))
             place(adapter.path(name, context.scratch / "adapter"), context.output / name)
         return
-    base = _unchanged(context, "base")
+    base = unchanged_input(context, "base")
     if adapter.manifest.inputs["base"].digest != base.digest:
         raise BadBase(
             f"{lock.source} was not trained on {base.address}",
             where=lock.source,
             remedy="Register the recipe again under its next version.",
         )
-    _merge(context, adapter, base)
+    lay_out_merged(context, adapter, base)
 
 
-def _merge(context: WorkContext, adapter: Artifact, base: Artifact) -> None:
-    """The base's files with the adapter merged into the weights, and the template that the adapter was trained with."""
+def lay_out_merged(context: WorkContext, adapter: Artifact, base: Artifact) -> None:
+    """Lay out in ``context.output`` the files of the input ``base`` with the adapter merged into the weights, and the
+    template that the adapter was trained with. Raises BadBase for an adapter that cannot be merged."""
     output, files = context.output, context.folder("base")
     for done, name in enumerate(base.manifest.files):
         context.progress("copying", done, len(base.manifest.files))
@@ -73,12 +74,13 @@ def _model_files(adapter: Artifact) -> list[str]:
     return [name for name in adapter.manifest.files if belongs(name)]
 
 
-def _unchanged(context: WorkContext, name: str) -> Artifact:
-    """The input, if its manifest still lists what the recipe locked; reading it verifies the bytes."""
+def unchanged_input(context: WorkContext, name: str) -> Artifact:
+    """The input, if its manifest still lists what was asked for; reading it verifies the bytes. Raises CorruptArtifact
+    if it does not."""
     artifact = context.input(name)
     if artifact.digest != context.spec.inputs[name].digest:
         raise CorruptArtifact(
-            f"{artifact.address} has changed since a recipe was registered on it",
+            f"{artifact.address} has changed since this work was asked for",
             where=f"{artifact.address}/{MANIFEST}",
             remedy="Restore the manifest from the bucket's versions or a backup.",
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ft_assets.settings.recipe.acceptance import Engine
 from ft_assets.workers.base_models.tensors import stored_dtype
@@ -73,8 +73,10 @@ def load_model(
     *,
     base_folder: Path | None = None,
     engine: Engine = "transformers",
+    device: Literal["auto", "cpu"] = "auto",
 ) -> LoadedModel:
-    """The model in ``folder``, with the PEFT adapter in folder ``adapter`` on top, on a GPU if there is one.
+    """The model in ``folder``, with the PEFT adapter in folder ``adapter`` on top; on a GPU if there is one, unless
+    ``device`` says otherwise.
 
     Weights are safetensors only and no code is run from the folder. On CPU everything is computed in float32: it is
     faster there than bfloat16 on most machines, and rounding does not blur paired differences. ``base_folder`` has the
@@ -90,10 +92,10 @@ def load_model(
     from ft_assets.workers.packs.isolation.choice import choose
 
     choice = choose(folder)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    place = "cuda" if device == "auto" and torch.cuda.is_available() else "cpu"
     found: Any = auto_class(choice.kind).from_pretrained(
         folder,
-        dtype=computed_in(device, base_folder or folder),
+        dtype=computed_in(place, base_folder or folder),
         **choice.loading,
         local_files_only=True,
         trust_remote_code=False,
@@ -117,7 +119,7 @@ def load_model(
                 remedy="Set eos_token in the base's tokenizer_config.json.",
             )
         tokenizer.pad_token = tokenizer.eos_token
-    loaded = LoadedModel(model=model.to(device).eval().requires_grad_(False), tokenizer=tokenizer)
+    loaded = LoadedModel(model=model.to(place).eval().requires_grad_(False), tokenizer=tokenizer)
     if engine == "transformers":
         return loaded
     names = base_folder or folder

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FOLDER, RECORD = "kept", "kept.json"
 FINAL = "final/"
+WEIGHTS_AT = "weights_at"
+"""Fact that names the folder of the last weights where it is another than ``final/``: a merged model is all weights."""
 # Selection rules that need only the checkpoint's facts.
 Candidate = Literal["last", "best_validation"] | int
 
@@ -61,7 +63,7 @@ def stored_weights(facts: Mapping[str, Any]) -> list[Weights]:
     kept = sorted(int(step) for step, _ in facts.get("kept", []) if int(step) != steps)
     return [
         *(Weights(prefix=f"{folder_of(step)}/", step=step, loss=losses.get(step)) for step in kept),
-        Weights(prefix=FINAL, step=steps, loss=losses.get(steps)),
+        Weights(prefix=facts.get(WEIGHTS_AT, FINAL), step=steps, loss=losses.get(steps)),
     ]
 
 

@@ -60,6 +60,17 @@ def test_an_adapter_goes_with_its_evaluation_and_training_and_leaves_the_data() 
     assert set(plan_erasure(situation(stone(ADAPTER, kind="adapter"))).remove) == {ADAPTER, EVAL, CHECK}
 
 
+def test_an_adapter_goes_with_what_was_exported_of_it_and_what_was_measured_of_that() -> None:
+    export = {
+        "acme/merged_model/1": {"adapter": ADAPTER, "base": "shared/base_model/1", "dataset": DATA},
+        "acme/eval_report/2": {"checkpoint": "acme/merged_model/1", "dataset": DATA},
+    }
+    of_adapter = plan_erasure(situation(stone(ADAPTER, kind="adapter"), more=export))
+    assert set(of_adapter.remove) == {ADAPTER, EVAL, CHECK, *export}
+    of_dataset = plan_erasure(situation(stone("acme.things.v1"), more=export))
+    assert set(of_dataset.remove) == {*OF_TENANT, *export}
+
+
 def test_what_another_adapter_stands_on_stays() -> None:
     more = {"acme/adapter/2": {"checkpoint": CHECK}}
     plan = plan_erasure(situation(stone(ADAPTER, kind="adapter"), more=more))

@@ -93,8 +93,17 @@ class Promotable:
         checkpoint = world.publish(
             "checkpoint", files, inputs={"pack": pack, "base": self.base}, params={"number": number}
         )
+        report = self.report(checkpoint, curated, right)
+        request = world.adapter_request(self.base, checkpoint, report)
+        request.params.update(dataset=dataset, recipe=recipe)
+        if ungated:
+            request = replace(request, asset=ungated, params={**request.params, "gates": "none"})
+        return self._accept(request, report, number, verdicts)
+
+    def report(self, checkpoint: Artifact, curated: Artifact, right: Sequence[float] | None = None) -> Artifact:
+        """The evaluation of ``checkpoint``; ``right`` as for ``adapter``."""
         inputs = {"base": self.base, "checkpoint": checkpoint, "dataset": curated, f"suite:{SUITE}": self.suite}
-        address = world.request("eval_report", inputs=inputs).address
+        address = self.world.request("eval_report", inputs=inputs).address
         scores = list(right or [1.0, 0.0] * 500)
         # The base answers nothing of the holdout and as much of the suite.
         results = Results(
@@ -102,12 +111,7 @@ class Promotable:
         )
         evidence = results.evidence().model_copy(update={"fingerprint": address.fingerprint})
         files = {"report.json": canonical_json(evidence.model_dump(mode="json")), **results.files()}
-        report = world.publish("eval_report", files, inputs=inputs)
-        request = world.adapter_request(self.base, checkpoint, report)
-        request.params.update(dataset=dataset, recipe=recipe)
-        if ungated:
-            request = replace(request, asset=ungated, params={**request.params, "gates": "none"})
-        return self._accept(request, report, number, verdicts)
+        return self.world.publish("eval_report", files, inputs=inputs)
 
     def _accept(
         self, request: WorkRequest, report: Artifact, number: int, verdicts: list[dict[str, object]] | None

@@ -1,0 +1,31 @@
+"""``ft export``: an adapter and its base as one model, in a folder."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ft_assets.cli.door import actor, api
+
+
+def export(
+    source: Annotated[
+        str,
+        typer.Argument(help="An adapter's address, a line (tenant.dataset.recipe), or a pair ('DATASET|RECIPE')."),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="A folder that does not exist yet.")],
+    format: Annotated[
+        str, typer.Option("--format", help="merged: one model in the base's dtype, as safetensors.")
+    ] = "merged",
+) -> None:
+    """Export an adapter for other engines. It is made and gated again in workers, unless that was done before."""
+    from ft_assets.cli.output import note
+
+    exported = api.export(source, out, format=format, actor=actor())
+    files = exported.artifact.manifest.files.values()
+    print(exported.artifact.address)
+    if exported.report is None:
+        note("ungated: the recipe has no gates, so nothing judged it")
+    else:
+        note(f"gated again, and as good as the adapter; its evaluation: {exported.report.address}")
+    note(f"{len(files)} files, {sum(entry.size for entry in files):,} bytes, verified, in {out}")

@@ -1,0 +1,62 @@
+"""Whether an export is as good as the adapter that it was made of: gated again, and held against its own figures."""
+
+from ft_assets.settings.catalogue.gates.regression import BenchmarkRegressionGate
+from ft_assets.settings.recipe.acceptance import GateSettings
+from ft_assets.workers.adapters.rejection import reasons
+from ft_assets.workers.evals.gates import passed
+from ft_assets.workers.evals.verdict import EPSILON, Verdict
+from ft_assets.workers.evals.verdicts import judge_candidate
+from ft_resources.artifacts import Address, Artifact, Artifacts
+from ft_resources.canonical import canonical_json
+from ft_resources.errors import GateRejected
+
+SAME = "as_the_adapter"
+"""Name of the verdict that holds an export against its adapter."""
+
+
+def judge_export(artifacts: Artifacts, adapter: Artifact, exported: Artifact, report: Artifact) -> list[Verdict]:
+    """The verdicts on an export, from its own evaluation ``report``: those of the adapter's gates, and ``SAME``.
+
+    A gate that the samples could not decide for the adapter, and that a person waived there, is waived here too where
+    it is inconclusive again. ``SAME`` compares the results of both item by item.
+    """
+    theirs, params = adapter.manifest.inputs, adapter.manifest.identity["params"]
+    before = {each.gate: each for each in judge_candidate(artifacts, theirs, params)}
+    inputs = {"checkpoint": exported.ref, "base": theirs["base"], "eval_report": report.ref}
+    found = [
+        each.model_copy(update={"waiver": each.waiver or before[each.gate].waiver})
+        if each.outcome == "inconclusive"
+        else each
+        for each in judge_candidate(artifacts, inputs, params)
+    ]
+    return [*found, _same(artifacts, adapter, report)]
+
+
+def require_as_good(verdicts: list[Verdict], where: str) -> None:
+    """Raise GateRejected unless every gate let the export through and it is as good as the adapter."""
+    gates = [each for each in verdicts if each.gate != SAME]
+    if passed(gates) and all(each.lets_through for each in verdicts):
+        return
+    raise GateRejected(
+        f"the export is not as good as the adapter, so it is not given out\n{reasons(verdicts)}",
+        where=where,
+        remedy="Use the adapter with its base, as it was evaluated; or train from a base in a wider dtype, such as "
+        "bfloat16 or float32, in which small changes of a weight are kept.",
+    )
+
+
+def _same(artifacts: Artifacts, adapter: Artifact, report: Artifact) -> Verdict:
+    """Whether no score of the export is worse than the adapter's by more than the recipe lets a candidate lose.
+
+    Too few samples to prove it do not fail it, as they would a new candidate: that both answer alike is proved by their
+    logits (``workers.exports.equality``), so what is left to find is a loss that the items do show.
+    """
+    from ft_assets.control.lines.incumbent import compare_reports
+
+    own = artifacts.get(Address.parse(adapter.manifest.inputs["eval_report"].address))
+    gates = GateSettings.model_validate_json(canonical_json(adapter.manifest.identity["params"]["gates"]))
+    compared = compare_reports(own, report, gates, BenchmarkRegressionGate())
+    figures = compared.numbers.values()
+    kept = bool(figures) and all(each["drop_points"] <= each["max_drop_points"] + EPSILON for each in figures)
+    outcome = "pass" if kept else "fail"
+    return compared.model_copy(update={"gate": SAME, "outcome": outcome})

@@ -1,0 +1,71 @@
+"""An accepted adapter leaves the platform as one model: made by workers, gated again, and loaded by any engine."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from ft_assets.api import export
+from ft_assets.control import identity
+from ft_assets.records.submissions import SubmissionStatus
+from ft_assets.workers.adapters.lineage import verify_lineage
+from ft_resources.artifacts import Address, Artifacts
+from ft_resources.attempts import attempts_at
+from ft_resources.errors import UserError
+from tests.e2e.project import Project, make_project
+from tests.e2e.test_methods import tune
+
+pytestmark = pytest.mark.e2e
+PAIR = "acme.things.v1", "tiny.v1"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return make_project(tmp_path_factory.mktemp("project"))
+
+
+def logits(model: Any) -> torch.Tensor:
+    with torch.no_grad():
+        found: torch.Tensor = model(torch.arange(8, 40)[None]).logits
+    return found
+
+
+def test_an_adapter_is_exported_as_one_model_that_passes_its_gates_again(project: Project, tmp_path: Path) -> None:
+    result = tune(project, project.dataset(), "acme.things", project.recipe())
+    assert result.outcome.status is SubmissionStatus.ACCEPTED, result.outcome.reason
+    artifacts = Artifacts(project.store)
+    adapter = artifacts.get(Address.parse(result.outcome.adapter))
+    base = identity.base_model(artifacts, PAIR[1])
+
+    made = export("|".join(PAIR), tmp_path / "model", store=project.store, actor="ann")
+    assert made.artifact.manifest.inputs["adapter"] == adapter.ref
+    assert made.report is not None
+    assert made.report.manifest.inputs["checkpoint"] == made.artifact.ref
+    assert {each.gate: each.outcome for each in made.verdicts}["as_the_adapter"] == "pass"
+    # In float32 nothing is rounded: each figure is the adapter's own.
+    own = artifacts.get(Address.parse(adapter.manifest.inputs["eval_report"].address))
+    assert made.report.facts["summary"].keys() == own.facts["summary"].keys()
+    for name, each in own.facts["summary"].items():
+        assert made.report.facts["summary"][name]["candidate"] == pytest.approx(each["candidate"], rel=1e-5), name
+
+    plain = AutoModelForCausalLM.from_pretrained(base.folder(tmp_path))
+    both = PeftModel.from_pretrained(plain, adapter.folder(tmp_path))
+    assert torch.allclose(logits(AutoModelForCausalLM.from_pretrained(tmp_path / "model")), logits(both), atol=1e-5)
+    assert AutoTokenizer.from_pretrained(tmp_path / "model").chat_template
+
+    # The line and the address name the same, and nothing is made twice.
+    for number, source in enumerate((str(adapter.address), "acme.things.tiny")):
+        again = export(source, tmp_path / f"again-{number}", store=project.store, actor="ann")
+        assert again.artifact.ref == made.artifact.ref
+    assert len(attempts_at(project.store, made.artifact.address)) == 1
+    assert len(attempts_at(project.store, made.report.address)) == 1
+    assert verify_lineage(artifacts, made.report.address) == []
+    # Its own evaluation is beside the adapter's and does not take its place.
+    assert identity.eval_report(artifacts, *PAIR).ref == own.ref
+    with pytest.raises(UserError, match="there is no export format 'onnx'"):
+        export("|".join(PAIR), tmp_path / "other", format="onnx", store=project.store)
+    with pytest.raises(UserError, match="exists already"):
+        export("|".join(PAIR), tmp_path / "model", store=project.store)

@@ -1,0 +1,77 @@
+"""Adapters on tiny bases as PEFT writes them, published with what their export reads."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
+
+from ft_assets.settings.catalogue.exports import EXPORTS
+from ft_resources.artifacts import Artifact
+from ft_resources.work import WorkRequest
+from tests.fake_base import CHAT_TEMPLATE, make_fake_base
+from tests.made import REVISION, SOURCE
+from tests.workers.evals.world import World
+
+OWN_TEMPLATE = CHAT_TEMPLATE + "{# the adapter's #}"
+KINDS: dict[str, dict[str, Any]] = {"lora": {}, "rslora": {"use_rslora": True}, "dora": {"use_dora": True}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """An adapter and what it stands on."""
+
+    world: World
+    adapter: Artifact
+    base: Artifact
+    dataset: Artifact
+
+    @classmethod
+    def make(
+        cls, world: World, kind: str = "lora", *, dtype: str = "float32", template: str = OWN_TEMPLATE, **changes: Any
+    ) -> "Made":
+        """``changes`` are of its ``LoraConfig``."""
+        folder = tiny_base(world.folder / f"base-{dtype}", dtype)
+        base = world.publish("base_model", folder, tenant="shared", facts={"source": SOURCE, "revision": REVISION})
+        files = peft_adapter(folder, world.folder / "adapter", **{**KINDS[kind], **changes})
+        (files / "chat_template.jinja").write_text(template)
+        settings = json.loads((folder / "tokenizer_config.json").read_bytes())
+        # As an adapter's export leaves it: the template is in its own file.
+        settings.pop("chat_template", None)
+        (files / "tokenizer_config.json").write_text(json.dumps(settings))
+        adapter = world.publish("adapter", files, inputs={"base": base}, facts={"line": "acme.things.tiny"})
+        return cls(world=world, adapter=adapter, base=base, dataset=world.dataset())
+
+    def request(self, **inputs: Artifact) -> WorkRequest:
+        named = {"adapter": self.adapter, "base": self.base, "dataset": self.dataset, **inputs}
+        return self.world.request(EXPORTS["merged"].asset, inputs=named)
+
+
+def tiny_base(folder: Path, dtype: str) -> Path:
+    """The fake base as it is, or stored in another dtype; with a licence and a card of its own."""
+    make_fake_base(folder)
+    if dtype != "float32":
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
+        model.save_pretrained(folder)
+    (folder / "LICENSE").write_text("free")
+    (folder / "README.md").write_text("the base's card")
+    return folder
+
+
+def peft_adapter(base: Path, target: Path, **config: Any) -> Path:
+    """A PEFT folder with random updates that change what the model says."""
+    torch.manual_seed(1)
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+    settings = {"r": 3, "lora_alpha": 5, "target_modules": "all-linear", **config}
+    tuned: Any = get_peft_model(model, LoraConfig(**settings))
+    for name, parameter in tuned.named_parameters():
+        if ".lora_magnitude" in name:
+            parameter.data *= 1 + 0.2 * torch.rand_like(parameter)
+        elif ".lora_" in name:
+            torch.nn.init.normal_(parameter, std=0.2)
+    tuned.save_pretrained(target, save_embedding_layers=False)
+    (target / "README.md").unlink()
+    return target
