@@ -73,6 +73,8 @@ if TYPE_CHECKING:
     from ft_assets.api.estimates import estimate as estimate
     from ft_assets.api.exports import Exported as Exported
     from ft_assets.api.exports import export as export
+    from ft_assets.api.figures import PlatformFigures as PlatformFigures
+    from ft_assets.api.figures import platform_figures as platform_figures
     from ft_assets.api.files import IncompleteFile as IncompleteFile
     from ft_assets.api.files import UploadedFile as UploadedFile
     from ft_assets.api.files import add_file as add_file
@@ -244,6 +246,7 @@ _MODULES = {
     "deletion": "collect_deleted delete erase_tenant held_beyond_grace is_deleted restore",
     "estimates": "Estimate Provable estimate",
     "exports": "Exported export",
+    "figures": "PlatformFigures platform_figures",
     "files": "IncompleteFile UploadedFile add_file delete_file fetch_file file_ids find_file read_file "
     "remove_expired_files",
     "finetunes": "Asked FineTuned fine_tune name_of_first_try submit",

@@ -33,6 +33,7 @@ def serve(
     """
     from ft_assets.cli.output import note
     from ft_assets.server.app import api_app
+    from ft_assets.server.metrics.page import metrics_page
     from ft_assets.server.serving import server_of
     from ft_assets.server.settling import AT_ONCE
     from ft_assets.server.settling_apart import SettlingApart
@@ -53,7 +54,8 @@ def serve(
     note(f"API: http://{host}:{port}/v1; keys: ft key create TENANT" + ("" if ui else "; the work: ft ui"))
     dagster = subprocess.Popen([sys.executable, "-c", _UI]) if ui else None
     try:
-        server.run()
+        with metrics_page(application.state.figures, store):
+            server.run()
     finally:
         settlers.stop()
         if dagster is not None:

@@ -29,6 +29,7 @@ from ft_assets.server.context import Context
 from ft_assets.server.errors import add_handlers
 from ft_assets.server.health import add_health
 from ft_assets.server.long_calls import LongCalls
+from ft_assets.server.metrics.requests import Counted, RequestFigures
 from ft_assets.server.settling import Settling
 from ft_assets.server.upload_slots import UploadSlots
 from ft_resources.launchers.base import Launcher
@@ -92,6 +93,8 @@ def api_app(
     add_handlers(app)
     add_audit(app)
     app.add_middleware(BodyLimit)
+    app.state.figures = RequestFigures()
+    app.add_middleware(Counted, figures=app.state.figures)
     return app
 
 

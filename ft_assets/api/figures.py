@@ -1,0 +1,60 @@
+"""How much work stands and what it costs, in a few numbers for each tenant."""
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from ft_assets.api.defaults import store_or_default, tenants_or_default
+from ft_assets.api.metering import usage
+from ft_assets.control.metering.report import MonthReport
+from ft_assets.control.submissions.status import State, status_of
+from ft_assets.records.submissions import open_submissions
+from ft_assets.settings.tenants import TenantsFile
+from ft_resources.store import Store
+from ft_resources.store_glance import Glance
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlatformFigures:
+    """What stands at ``at`` (seconds since 1970).
+
+    Args:
+        open: how many submissions have not ended, by tenant and state.
+        waiting_s: for how long the oldest queued submission of a tenant has waited, in seconds.
+        alerted: how many running trainings have raised an alert, such as that they are slow, by tenant.
+        months: what each tenant used this month.
+        problems: what could not be read.
+    """
+
+    at: float
+    open: Mapping[tuple[str, str], int]
+    waiting_s: Mapping[str, float]
+    alerted: Mapping[str, int]
+    months: tuple[MonthReport, ...]
+    problems: tuple[str, ...]
+
+
+def platform_figures(*, store: Store | None = None, tenants: TenantsFile | None = None) -> PlatformFigures:
+    """The figures of all tenants. What cannot be read is named, and the rest is counted.
+
+    Raises UserError for a tenants file that cannot be read, and where the store or the ledger does not answer.
+    """
+    store, tenants, now = store_or_default(store), tenants_or_default(tenants), time.time()
+    states: Counter[tuple[str, str]] = Counter()
+    alerted: Counter[str] = Counter()
+    waiting: dict[str, float] = {}
+    problems: list[str] = []
+    glance = Glance(store)
+    for submission in open_submissions(glance, problems=problems):
+        status = status_of(glance, submission)
+        states[submission.tenant, str(status.state)] += 1
+        alerted[submission.tenant] += bool(status.alerts)
+        if status.state is State.QUEUED:
+            waited = now - datetime.fromisoformat(submission.created_at).timestamp()
+            waiting[submission.tenant] = max(waiting.get(submission.tenant, 0.0), waited)
+    months = tuple(each.report for each in usage(store=store, tenants=tenants))
+    return PlatformFigures(
+        at=now, open=states, waiting_s=waiting, alerted=alerted, months=months, problems=tuple(problems)
+    )
