@@ -23,6 +23,9 @@ JOB_INDEX = "batch.kubernetes.io/job-completion-index"
 MANAGED = f"app.kubernetes.io/managed-by={MANAGED_BY}"
 """Selects all Jobs of the platform."""
 
+METRICS_PORT = 9464
+"""Where a training serves its figures for Prometheus."""
+
 _FINGERPRINT = 20
 _MAX_LABEL = 63
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from ft_resources.kubernetes.egress import Egress, JudgeReach, JudgeService
 from ft_resources.kubernetes.kueue import Flavour, platform_queues
-from ft_resources.kubernetes.names import JUDGES, MANAGED_BY, TENANT
+from ft_resources.kubernetes.names import JUDGES, MANAGED_BY, METRICS_PORT, TENANT
 from ft_resources.kubernetes.settings import KubernetesSettings
 
 Manifest = dict[str, Any]
@@ -78,6 +78,7 @@ def tenant_objects(settings: KubernetesSettings, tenant: str, judges: JudgeReach
             },
         ),
         *_to_judges(settings, namespace, labels, judges or JudgeReach()),
+        *_to_metrics(settings, namespace, labels),
     ]
 
 
@@ -110,6 +111,15 @@ def _to_judges(
     policy = _policy("ft-judges", namespace, labels, {"policyTypes": ["Egress"], "egress": ways})
     policy["spec"]["podSelector"] = {"matchLabels": {JUDGES: "true"}}
     return [policy]
+
+
+def _to_metrics(settings: KubernetesSettings, namespace: str, labels: dict[str, str]) -> list[Manifest]:
+    """The policy by which Prometheus reaches the port where workers serve their figures, if one scrapes."""
+    if not settings.monitoring_namespace:
+        return []
+    source = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": settings.monitoring_namespace}}}
+    rule = {"from": [source], "ports": [{"protocol": "TCP", "port": METRICS_PORT}]}
+    return [_policy("ft-metrics", namespace, labels, {"policyTypes": ["Ingress"], "ingress": [rule]})]
 
 
 def _policy(name: str, namespace: str, labels: dict[str, str], rules: Manifest) -> Manifest:

@@ -47,6 +47,9 @@ def _worker(plan: PodPlan) -> dict[str, Any]:
         # Optional: the worker reports a missing key more clearly than a container that fails to start.
         reference = {"name": plan.settings.judges.secret, "key": key, "optional": True}
         container["env"].append({"name": key, "valueFrom": {"secretKeyRef": reference}})
+    if plan.settings.monitoring_namespace:
+        container["env"].append({"name": "FT_METRICS_PORT", "value": str(names.METRICS_PORT)})
+        container["ports"] = [{"name": "metrics", "containerPort": names.METRICS_PORT}]
     if plan.run_code:
         container["env"].append({"name": "FT_RUN_CODE", "value": "sandbox"})
         for field, profile in (

@@ -206,6 +206,9 @@ class KubernetesSettings(StrictModel):
     control_namespace: str = Field(
         "ft-system", min_length=1, description="Namespace of the control plane; no tenant may have it."
     )
+    monitoring_namespace: str = Field(
+        "", description="Namespace of the Prometheus that scrapes trainings, at port 9464; empty: nobody does."
+    )
     dns_namespace: str = Field("kube-system", min_length=1, description="Namespace of the cluster's DNS.")
     run_as: int = Field(10001, ge=1, description="User and group that workers run as.")
     min_grace_s: Seconds = Field(STOP_GRACE_S, description="Shortest grace period to save and end, in seconds.")

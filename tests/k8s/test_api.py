@@ -51,7 +51,7 @@ def labels_of(name: str) -> dict[str, str]:
 @pytest.mark.parametrize("name", SERVED)
 def test_only_the_ingress_reaches_a_door_and_at_its_one_port(name: str) -> None:
     rules = [rule for each in policies_of(labels_of(name), "Ingress") for rule in each.get("ingress", [])]
-    (port,) = container_of(name)["ports"]
+    port = next(each for each in container_of(name)["ports"] if each["name"] != "metrics")
     ingress = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}
     assert rules == [{"from": [ingress], "ports": [{"protocol": "TCP", "port": port["containerPort"]}]}]
     service = OBJECTS["Service", name]["spec"]
@@ -101,7 +101,7 @@ def test_a_doors_command_is_one_that_ft_takes_and_its_settings_are_mounted(
     monkeypatch.setattr(command, "callback", _recorded(command.callback, asked))
     program, *arguments = container["command"]
     assert (program, CliRunner().invoke(app, arguments).exit_code) == ("ft", 0), shlex.join(arguments)
-    (port,) = container["ports"]
+    port = next(each for each in container["ports"] if each["name"] != "metrics")
     assert (asked[0]["host"], asked[0]["port"]) == ("0.0.0.0", port["containerPort"])
     config_maps = {volume["configMap"]["name"] for volume in pod_of(name)["volumes"] if "configMap" in volume}
     assert config_maps - {"dagster-instance", "dagster-workspace-yaml"} == {"ft-settings"}

@@ -16,36 +16,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ft_assets import api
 from ft_assets.api import PlatformFigures
-from ft_assets.control.metering.report import MonthReport
 from ft_assets.server.metrics.page import metrics_page
 from ft_assets.server.metrics.platform import PlatformMetrics
 from ft_assets.server.metrics.requests import RequestFigures
 from ft_resources.errors import UserError
 from tests.e2e.project import Project
+from tests.scraped import figures
 
-MONTH = MonthReport(
-    tenant="acme",
-    month="2026-11",
-    jobs={"accepted": 3, "failed": 1},
-    success_rate=0.75,
-    attempts=4,
-    gpu_hours=10.0,
-    billed_hours=7.5,
-    refunded_hours=2.5,
-    flagged_hours=0.5,
-    overage_hours=1.0,
-    cost=30.0,
-    currency="USD",
-    by_outcome={},
-)
-FIGURES = PlatformFigures(
-    at=1e9,
-    open={("acme", "queued"): 2, ("other", "training"): 1},
-    waiting_s={"acme": 90.0},
-    alerted={"acme": 1},
-    months=(MONTH,),
-    problems=("acme/submissions/x.json: broken",),
-)
+FIGURES = figures(1e9, problems=("acme/submissions/x.json: broken",))
 
 
 def samples(text: str) -> dict[tuple[str, ...], float]:

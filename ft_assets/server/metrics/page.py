@@ -27,7 +27,7 @@ def metrics_page(
         yield None
         return
     platform = PlatformMetrics(partial(api.platform_figures, store=store))
-    requests.registry.register(platform)  # type: ignore[arg-type]  # It collects, which is all that is asked for.
+    requests.registry.register(platform)
     try:
         server, thread = start_http_server(int(wanted), registry=requests.registry)
     except (ValueError, OSError, OverflowError) as error:

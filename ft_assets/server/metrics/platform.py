@@ -42,7 +42,12 @@ class PlatformMetrics:
         """Look once."""
         began = time.monotonic()
         try:
-            self._last = self._look()
+            found = self._look()
+            known = self._last.problems if self._last else ()
+            for problem in found.problems:
+                if problem not in known:
+                    _LOG.warning("unreadable: %s", problem)
+            self._last = found
         except Exception:
             # Whatever it was, the last figures stay, and their age raises an alert.
             self._failed += 1

@@ -1,0 +1,125 @@
+"""Metrics as Prometheus would have scraped them, from the very collectors of the platform."""
+
+import random
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from ft_assets.api import PlatformFigures
+from ft_assets.control.metering.report import MonthReport
+from ft_assets.server.metrics.platform import PlatformMetrics
+from ft_assets.server.metrics.requests import RequestFigures
+from ft_assets.workers.serving.figures import Figures
+from ft_assets.workers.serving.metrics import Metrics
+from ft_assets.workers.training.telemetry.prometheus import MetricsPage
+from ft_resources.artifacts import Address
+from ft_resources.work import WorkSpec
+
+EVERY_S, SCRAPES = 15, 60
+VARIABLES = {"tenant": "acme", "dataset": "acme.tickets.v1", "recipe": "support.v1"}
+
+
+@dataclass
+class _Engine:
+    scrape: int = 0
+
+    def figures(self) -> Figures:
+        done = self.scrape
+        return Figures(running=3, waiting=1, prompt_tokens=500 * done, generation_tokens=90 * done, ended=done)
+
+
+def recorded(now: int) -> str:
+    """``SCRAPES`` scrapes of an API, a server and a training, the last at ``now``, as OpenMetrics with times."""
+    return "".join(f"{line}\n" for line in sorted(_lines(now))) + "# EOF\n"
+
+
+def _lines(now: int) -> Iterator[str]:
+    requests, engine, drawn = RequestFigures(), _Engine(), random.Random(1)
+    servers = CollectorRegistry()
+    servers.register(Metrics(engine))
+    page = MetricsPage(_spec(), 0)
+    at = 0.0
+    platform = PlatformMetrics(lambda: figures(at))
+    requests.registry.register(platform)
+    for scrape in range(SCRAPES):
+        at, engine.scrape = now - EVERY_S * (SCRAPES - 1 - scrape), scrape
+        platform.look()
+        for route in ("/v1/models", "/v1/chat/completions"):
+            requests.add("POST", route, 200, drawn.uniform(0.001, 0.2))
+        page.show(_row(scrape))
+        for registry, pod in ((requests.registry, "ft-api-1"), (servers, "ft-server-1")):
+            yield from _samples(generate_latest(registry).decode(), pod, int(at))
+        yield from _samples(_read(page), "worker-1", int(at))
+    page.close()
+
+
+def _read(page: MetricsPage) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{page.port}/metrics", timeout=10) as answer:
+        return str(answer.read().decode())
+
+
+def _samples(text: str, pod: str, at: int) -> Iterator[str]:
+    for family in text_string_to_metric_families(text):
+        for each in family.samples:
+            labels = ",".join(f'{name}="{value}"' for name, value in {**each.labels, "pod": pod}.items())
+            yield f"{each.name}{{{labels}}} {each.value} {at}"
+
+
+def figures(at: float, problems: tuple[str, ...] = ()) -> PlatformFigures:
+    """A tenant with work of every kind."""
+    month = MonthReport(
+        tenant="acme",
+        month="2026-11",
+        jobs={"accepted": 3, "failed": 1},
+        success_rate=0.75,
+        attempts=4,
+        gpu_hours=10.0,
+        billed_hours=7.5,
+        refunded_hours=2.5,
+        flagged_hours=0.5,
+        overage_hours=1.0,
+        cost=30.0,
+        currency="USD",
+        by_outcome={},
+    )
+    return PlatformFigures(
+        at=at,
+        open={("acme", "queued"): 2, ("acme", "training"): 1},
+        waiting_s={"acme": 90.0},
+        alerted={"acme": 1},
+        months=(month,),
+        problems=problems,
+    )
+
+
+def _row(step: int) -> Mapping[str, Any]:
+    return {
+        "step": step,
+        "loss": 2.0 / (1 + step),
+        "grad_norm": 0.7,
+        "tokens_per_s": 5e4,
+        "data_wait_s": 0.01,
+        "mfu": 0.41,
+        "gpu_memory_gib": 40.0,
+        "gpu_reserved_gib": 44.0,
+        "alerts": 0,
+    }
+
+
+def _spec() -> WorkSpec:
+    return WorkSpec(
+        asset="checkpoint",
+        store_url="/nowhere",
+        address=Address(tenant=VARIABLES["tenant"], asset="checkpoint", fingerprint="ab" * 32),
+        attempt=3,
+        identity={},
+        inputs={},
+        params={},
+        runtime={},
+        label=f"{VARIABLES['dataset']}|{VARIABLES['recipe']}",
+        actor="ann",
+    )
