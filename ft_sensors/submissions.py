@@ -8,7 +8,7 @@ import dagster as dg
 from ft_assets import api
 from ft_assets.api import Launch, Present, RunState, Wanted
 from ft_assets.graph.failed_runs import failure_of_submission
-from ft_assets.graph.jobs.submissions import prepare_dataset, prepare_recipe, train_pair, train_trial
+from ft_assets.graph.jobs.submissions import asset_jobs
 from ft_assets.graph.listed_keys import list_launched
 from ft_assets.graph.retire_trials import retire_trials
 from ft_assets.graph.run import launch_tags
@@ -27,7 +27,7 @@ from ft_sensors.ticks import at_most, said, sensor
 _BATCH, _TICK_S = 200, 30.0
 
 
-@sensor(every=at_most(5), jobs=[prepare_dataset, prepare_recipe, train_trial, train_pair])
+@sensor(every=at_most(5), jobs=asset_jobs)
 def submissions_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult | dg.SkipReason:
     """Launch the next work of open submissions, and record how they ended."""
     try:

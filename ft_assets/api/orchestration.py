@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ft_assets.api.defaults import store_or_default, tenants_or_default
 from ft_assets.control import identity
+from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.control.rejections.record import find_rejection
 from ft_assets.control.submissions.admission import refusal, sweep_refusal
 from ft_assets.control.submissions.failures import of_lost_run, of_text, with_logs
@@ -118,7 +119,13 @@ def present(submission: Submission, *, store: Store | None = None, tenants: Tena
     if adapter is not None and without_gates(request.params):
         return Present(done=frozenset({*done, Stage.TRAIN_PAIR}), ungated=str(adapter.address))
     if adapter is not None:
-        return Present(done=frozenset({*done, Stage.TRAIN_PAIR}), adapter=str(adapter.address))
+        return Present(
+            done=frozenset({*done, Stage.TRAIN_PAIR}),
+            adapter=str(adapter.address),
+            exports=tuple(
+                identity.exports_missing(artifacts, adapter, get_recipe(artifacts.store, recipe).recipe.exports)
+            ),
+        )
     verdicts = judge_candidate(artifacts, request.inputs, request.params)
     if passed(verdicts) or without_gates(request.params):
         return Present(done=frozenset(done))

@@ -9,6 +9,7 @@ from ft_assets.graph.assets.base_models import base_model, baseline_report
 from ft_assets.graph.assets.checkpoints import checkpoint
 from ft_assets.graph.assets.datasets import dataset, raw_dataset
 from ft_assets.graph.assets.evals import eval_report
+from ft_assets.graph.assets.exports import export_assets
 from ft_assets.graph.assets.packs import token_pack
 from ft_assets.graph.checks.datasets import dataset_review
 from ft_assets.graph.checks.evals import eval_gates
@@ -36,6 +37,7 @@ def declared(store_url: str, *, sensors: Sequence[dg.SensorDefinition] = ()) -> 
             checkpoint,
             eval_report,
             adapter,
+            *export_assets,
         ],
         asset_checks=[dataset_review, pack_doctor, eval_gates],
         jobs=[*asset_jobs, fine_tune, *pause_jobs, *line_jobs, collect_unreferenced_job, pull_dataset_job],

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 import torch
 from peft import PeftModel
@@ -11,6 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from ft_assets.api import export
 from ft_assets.control import identity
 from ft_assets.records.submissions import SubmissionStatus
+from ft_assets.settings.catalogue.exports import EXPORTS
 from ft_assets.workers.adapters.lineage import verify_lineage
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import attempts_at
@@ -69,3 +71,25 @@ def test_an_adapter_is_exported_as_one_model_that_passes_its_gates_again(project
         export("|".join(PAIR), tmp_path / "other", format="onnx", store=project.store)
     with pytest.raises(UserError, match="exists already"):
         export("|".join(PAIR), tmp_path / "model", store=project.store)
+
+
+def test_a_recipe_that_exports_has_its_model_made_once_the_adapter_is_accepted(
+    project: Project, tmp_path: Path
+) -> None:
+    recipe = project.recipe("tiny.v2", exports=["merged"])
+    result = tune(project, project.dataset(), "acme.things", recipe)
+    assert result.outcome.status is SubmissionStatus.ACCEPTED, result.outcome.reason
+    artifacts = Artifacts(project.store)
+    adapter = artifacts.get(Address.parse(result.outcome.adapter))
+    assert identity.exports_missing(artifacts, adapter, ["merged"]) == []
+    made = artifacts.get(identity.export_request(artifacts, adapter, EXPORTS["merged"]).address)
+    partition = dg.AssetRecordsFilter(dg.AssetKey("merged_model"), asset_partitions=["acme.things.v1|tiny.v2"])
+    (shown,) = project.instance().fetch_materializations(partition, limit=2).records
+    metadata = shown.asset_materialization.metadata
+    assert metadata["content_digest"].value == made.digest
+    assert "as_the_adapter | ✅ pass" in str(metadata["gates"].value)
+    # Of a recipe that asks for none there is none, and what is made is not made again by hand.
+    other = dg.AssetRecordsFilter(dg.AssetKey("merged_model"), asset_partitions=["acme.things.v1|tiny.v1"])
+    assert not project.instance().fetch_materializations(other, limit=1).records
+    export(str(adapter.address), tmp_path / "model", store=project.store)
+    assert len(attempts_at(project.store, made.address)) == 1

@@ -25,16 +25,17 @@ COMMANDS = [
     ("refund", "acme", "attempt", "--reason", "x"),
     ("cluster", "policy", "acme"),
     ("cluster", "manifests"),
+    ("export", "acme.colours.tiny", "--out", "model"),
     ("suite", "add", ".", "--key", "own.v1"),
     ("suite", "install", "general"),
     ("dataset", "classifier", "add", ".", "own.v1"),
     ("dataset", "encoder", "add", ".", "own.v1"),
     ("dataset", "name-model", "add", ".", "own.v1"),
 ]
-# What they call: it is about the store of all tenants, or about a machine that is no tenant's.
+# What they call: it is about the store of all tenants, starts workers, or is about a machine that is no tenant's.
 BESIDE = {
     *("add_classifier", "add_encoder", "add_name_model", "add_suite", "install_suites", "suites_left"),
-    *("bucket_policy", "cluster_manifests", "doctor", "open_access", "rebuild", "refund"),
+    *("bucket_policy", "cluster_manifests", "doctor", "export", "open_access", "rebuild", "refund"),
     *("collect_deleted", "collect_leftovers", "collect_unreferenced", "erase_tenant"),
 }
 # The demo has files of its own, and a server's door is not behind another.

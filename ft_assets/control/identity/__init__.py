@@ -11,7 +11,7 @@ from ft_assets.control.identity.adapters import adapter, adapter_request, export
 from ft_assets.control.identity.bases import base_model, base_model_request
 from ft_assets.control.identity.carried_pairs import carry_problem
 from ft_assets.control.identity.datasets import approved_dataset, dataset, dataset_request, raw_dataset
-from ft_assets.control.identity.exports import export_request
+from ft_assets.control.identity.exports import export_request, exports_missing, pair_export_requests
 from ft_assets.control.identity.packs import token_pack, token_pack_request
 from ft_assets.control.identity.pairs import require_fitting
 from ft_assets.control.identity.reports import (
@@ -50,7 +50,9 @@ __all__ = [
     "eval_report_request",
     "export_request",
     "exported",
+    "exports_missing",
     "pair_configuration",
+    "pair_export_requests",
     "pair_requests",
     "raw_dataset",
     "reevaluation_request",

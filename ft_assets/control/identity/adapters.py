@@ -57,9 +57,9 @@ def adapter(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Artifact
     return require_made(artifacts, request)
 
 
-def exported(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Artifact:
-    """What a pair's last step has made: its accepted adapter, or its ungated result."""
-    return require_made(artifacts, adapter_request(artifacts, dataset_key, recipe_key))
+def exported(artifacts: Artifacts, dataset_key: str, recipe_key: str, gates: Sequence[str] = ()) -> Artifact:
+    """What a pair's last step has made: its accepted adapter, or its ungated result; ``gates`` as above."""
+    return require_made(artifacts, adapter_request(artifacts, dataset_key, recipe_key, gates))
 
 
 def require_gated(params: Mapping[str, Any], where: str) -> None:

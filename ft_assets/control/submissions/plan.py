@@ -15,6 +15,7 @@ class Stage(StrEnum):
     PREPARE_RECIPE = "prepare_recipe"
     TRAIN_TRIAL = "train_trial"
     TRAIN_PAIR = "train_pair"
+    EXPORT_PAIR = "export_pair"
 
 
 class RunState(StrEnum):
@@ -37,7 +38,8 @@ MOST_AGAIN = 2
 @dataclass(frozen=True, kw_only=True)
 class Present:
     """What exists for a submission: which stages' artifacts, the adapter, and the reasons of a rejection with
-    ``suggestions`` of what to try. ``ungated`` is the result's address where the recipe has no gates.
+    ``suggestions`` of what to try. ``exports`` are the formats of the adapter that the recipe asks for and that are not
+    made yet. ``ungated`` is the result's address where the recipe has no gates.
 
     ``held`` is why a person must review the dataset first; nothing is launched before an approval.
     ``problem`` is what cannot be read, or may not be launched; then nothing can be launched. ``failure`` is the same
@@ -47,6 +49,7 @@ class Present:
 
     done: frozenset[Stage]
     adapter: str = ""
+    exports: tuple[str, ...] = ()
     ungated: str = ""
     rejection: str = ""
     suggestions: tuple[str, ...] = ()
@@ -76,6 +79,7 @@ class Launch:
             Stage.PREPARE_RECIPE: self.submission.recipe,
             Stage.TRAIN_TRIAL: f"{self.submission.dataset}|{self.trial}",
             Stage.TRAIN_PAIR: self.submission.pair,
+            Stage.EXPORT_PAIR: self.submission.pair,
         }
         return by_stage[self.stage]
 
@@ -171,6 +175,11 @@ def _steps(item: Wanted) -> list[Launch | Finish]:
     if present.problem and not active and not item.paused:
         failed, failure = SubmissionStatus.FAILED, present.failure
         return [Finish(submission=submission, status=failed, reason=present.problem, failure=failure)]
+    if present.adapter and present.exports and not item.paused:
+        # However an export ends, the adapter is accepted: then nothing is left to launch or to wait for.
+        state = item.of_stage(Stage.EXPORT_PAIR)
+        if state in (*_TO_LAUNCH, RunState.ACTIVE):
+            return [] if state is RunState.ACTIVE else [item.launch(Stage.EXPORT_PAIR)]
     if present.adapter:
         return [Finish(submission=submission, status=SubmissionStatus.ACCEPTED, adapter=present.adapter)]
     if present.ungated:

@@ -18,6 +18,7 @@ _REQUESTS: dict[str, tuple[tuple[str, ...], Any]] = {
     "baseline_report": (("recipe",), identity.baseline_report_request),
     **{asset: (("dataset", "recipe"), request) for asset, request in identity.pair_requests().items()},
     "reference_logps": (("dataset", "recipe"), identity.reference_logps_request),
+    **{asset: (("dataset", "recipe"), request) for asset, request in identity.pair_export_requests().items()},
 }
 
 

@@ -13,6 +13,7 @@ from ft_assets.graph.actors import launching
 from ft_assets.graph.estimate_metadata import estimate_metadata
 from ft_assets.graph.told import told
 from ft_assets.settings import tags
+from ft_assets.settings.catalogue.exports import EXPORTS
 from ft_assets.settings.keys import DatasetKey, RecipeKey
 from ft_resources.dagster_resources import StoreResource
 
@@ -41,6 +42,14 @@ train_pair = dg.define_asset_job(
     executor_def=dg.in_process_executor,
     tags={tags.TRAINS: "true"},
     description="Pack, train, evaluate and gate one pair.",
+)
+
+
+export_pair = dg.define_asset_job(
+    Stage.EXPORT_PAIR.value,
+    selection=dg.AssetSelection.assets(*(each.asset for each in EXPORTS.values())),
+    executor_def=dg.in_process_executor,
+    description="Make an accepted adapter and its base one model for other engines, and gate it again.",
 )
 
 
@@ -92,4 +101,4 @@ def fine_tune() -> None:
     record_submission()
 
 
-asset_jobs = [prepare_dataset, prepare_recipe, train_trial, train_pair]
+asset_jobs = [prepare_dataset, prepare_recipe, train_trial, train_pair, export_pair]

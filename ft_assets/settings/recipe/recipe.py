@@ -7,8 +7,9 @@ replace ``auto``: some from the recipe alone, the others once data and base are 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, Strict, model_validator
 
+from ft_assets.settings.catalogue.exports import EXPORTS, ExportName
 from ft_assets.settings.catalogue.gates.profiles import PROFILES, profile_of, stated
 from ft_assets.settings.catalogue.gates.task_gain import AnswerMetric
 from ft_assets.settings.catalogue.methods import METHODS, MethodName
@@ -25,7 +26,7 @@ from ft_assets.settings.recipe.sweep import SweepSettings
 from ft_assets.settings.recipe.sweep_paths import path_problems
 from ft_assets.settings.recipe.training import LoraSettings, PackingSettings, TrainingSettings
 from ft_assets.settings.ungated import NO_GATES, NoGates
-from ft_resources.settings import NewTokens, Settings, text_check
+from ft_resources.settings import NewTokens, Settings, text_check, unique
 from ft_resources.strict_model import added_field
 
 MAX_TEMPLATE_CHARACTERS = 64 * 1024
@@ -99,6 +100,13 @@ class Recipe(Settings):
         description="When an accepted adapter goes to staging automatically; null: only by a manual promotion.",
     )
 
+    exports: Annotated[tuple[ExportName, ...], Strict(False), AfterValidator(unique)] = added_field(
+        (),
+        description="Forms of an accepted adapter that are made once it is accepted, for other engines. "
+        + "; ".join(f"{each.name}: {each.what}" for each in EXPORTS.values())
+        + ". Each is gated again. Empty: none; ft export makes one at any time.",
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _has_the_section_of_its_method(cls, data: Any) -> Any:
@@ -166,6 +174,16 @@ class Recipe(Settings):
             raise ValueError(
                 f"gates.task_gain.metric: {metric!r} is not measured; "
                 "add it to evaluation.holdout.metrics or use perplexity"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_what_it_exports(self) -> "Recipe":
+        if self.exports and self.variant == "full":
+            raise ValueError("exports: a model of variant full is whole already, and there is nothing to merge")
+        if self.exports and self.gates == NO_GATES:
+            raise ValueError(
+                "exports: only what gates accepted is exported by itself; for the others there is ft export"
             )
         return self
 

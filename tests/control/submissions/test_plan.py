@@ -50,6 +50,23 @@ def test_an_adapter_that_is_there_ends_the_submission_without_any_run() -> None:
     ]
 
 
+ACCEPTED = Present(done=BOTH | {Stage.TRAIN_PAIR}, adapter="acme/adapter/f", exports=("merged",))
+
+
+def test_what_a_recipe_exports_is_made_before_its_accepted_submission_ends() -> None:
+    (action,) = step(ACCEPTED, train_pair=RunState.SUCCEEDED)
+    assert isinstance(action, Launch)
+    assert (action.stage, action.partition, action.trains) == (Stage.EXPORT_PAIR, "acme.support.v1|tiny.v1", False)
+    assert step(ACCEPTED, export_pair=RunState.ACTIVE) == []
+
+
+@pytest.mark.parametrize("ended", [RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED])
+def test_however_an_export_ends_the_adapter_is_accepted(ended: RunState) -> None:
+    assert step(ACCEPTED, train_pair=RunState.SUCCEEDED, export_pair=ended) == [
+        Finish(submission=SUBMISSION, status=SubmissionStatus.ACCEPTED, adapter="acme/adapter/f")
+    ]
+
+
 def test_a_rejected_candidate_is_a_result_not_a_failure() -> None:
     actions = step(Present(done=BOTH, rejection="benchmark_regression: 5 points"), train_pair=RunState.FAILED)
     assert actions == [
