@@ -184,17 +184,28 @@ def curate_dataset(
     actor: str = "",
     launcher: Launcher | None = None,
     orchestrator: Orchestrator | None = None,
+    creates_jobs: bool = True,
 ) -> DatasetReport:
     """Curate a version now, without a recipe, and wait for its report. One that is curated is not curated again.
     Earlier versions that are not curated are curated first: what they hold out stays out of this one's training.
 
-    Raises UserError for an unknown key, and what is wrong with the rows (BadData).
+    ``creates_jobs`` is whether this process may create the cluster's Jobs, where workers are such. Raises UserError
+    for an unknown key, where it may not and there is something to curate, and what is wrong with the rows (BadData).
     """
     store, shown = store_or_default(store), orchestrator_or_default(orchestrator)
-    artifacts = Artifacts(store)
-    execution, actor = Execution(store=store, launcher=launcher or make_launcher()), actor_or_user(actor)
+    artifacts, launcher = Artifacts(store), launcher or make_launcher()
+    execution, actor = Execution(store=store, launcher=launcher), actor_or_user(actor)
+    starts = creates_jobs or launcher.remote is None
 
     def make(request: WorkRequest) -> Artifact:
+        # Before an attempt is claimed: it would fail, and be shown as a failed curation.
+        if not starts and artifacts.find(request.address) is None:
+            raise UserError(
+                "it is not curated yet, and this server starts no work on the cluster",
+                where=f"dataset {key}",
+                remedy=f"Submit it, and Dagster's daemon has it curated before it is trained on: ft submit {key} "
+                "RECIPE",
+            )
         return execution.run(request, actor=actor).artifact
 
     settle_held_out(artifacts, key, make, actor=actor)

@@ -61,6 +61,8 @@ def own_arguments(function: Callable[..., Any], context: Context, caller: Identi
         "orchestrator": lambda: context.orchestrator,
         "actor": lambda: caller.actor,
         "made_by": lambda: api.maker_of(caller, access=context.access),
+        # Whoever may create a Job may mount any Secret of its namespace.
+        "creates_jobs": lambda: False,
     }
     wanted = inspect.signature(function).parameters
     return {name: made() for name, made in offered.items() if name in wanted}

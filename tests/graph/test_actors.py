@@ -1,17 +1,23 @@
 """Whom records name as who acted, for each thing that is launched on Dagster's pages: nobody that a tag names."""
 
+import json
 from collections.abc import Callable
 
 import dagster as dg
 import pytest
 
+from ft_assets.api import watch_dataset
 from ft_assets.control.lines.lines import read_line
 from ft_assets.graph.jobs.adapters import promote_job, rollback_job
 from ft_assets.graph.jobs.pauses import pause_job, resume_job
+from ft_assets.graph.jobs.sources import pull_dataset_job
 from ft_assets.graph.jobs.submissions import fine_tune
+from ft_assets.records.names import DATASET as DATASET_NAME
 from ft_assets.records.pauses import read_pauses
+from ft_assets.records.sources import last_pull
 from ft_assets.records.submissions import find_submission
 from ft_assets.settings import tags
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.artifacts import Artifact
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from tests.cli.conftest import DATASET, RECIPE
@@ -67,3 +73,27 @@ def test_a_tag_of_a_run_names_nobody_who_asks_for_a_fine_tune_or_pauses_it(
         last = read_pauses(project.store, submission).last
         assert last is not None
         assert (last.actor, op.startswith(last.kind.removesuffix("d"))) == (OPERATOR, True)
+
+
+def test_a_tag_of_a_run_names_nobody_who_pulls_a_dataset_and_the_sensor_is_named_for_what_it_noticed(
+    launch: Launch, project: Project
+) -> None:
+    lake, policy = project.folder / "lake" / "tickets", project.folder / "dataset.yaml"
+    lake.mkdir(parents=True)
+    connections = {"lake": {"kind": "files", "url": f"file://{lake.parent}"}}
+    (project.folder / "tenants.yaml").write_text(json.dumps({"tenants": {"acme": {"connections": connections}}}))
+    policy.write_text("source: {files: {connection: lake, path: tickets}}\n")
+    rows = project.dataset(rows=300).read_text().splitlines(keepends=True)
+    actors = []
+    for version, seen in ((1, ""), (2, "4 files")):
+        (lake / f"{version}.jsonl").write_text("".join(rows[version * 100 - 100 : version * 100]))
+        watch, _, _ = watch_dataset("acme.tickets", policy, store=project.store, tenants=load_tenants(), actor="ann")
+        made = str(launch(pull_dataset_job, "pull_rows", dataset="acme.tickets", seen=seen))
+        pulled, added = last_pull(project.store, watch), DATASET_NAME.find(project.store, made)
+        assert pulled is not None
+        assert added is not None
+        actors.append((pulled.version, pulled.actor, added["actor"]))
+    assert actors == [
+        ("acme.tickets.v1", OPERATOR, OPERATOR),
+        ("acme.tickets.v2", "sources_sensor", "sources_sensor"),
+    ]
