@@ -99,8 +99,26 @@ def test_what_is_wrong_with_a_file_is_told_by_its_own_name(far: Far, project: Pr
     assert (long.exit_code, long.stderr.startswith("Error: String should have at most 300")) == (2, True)
     foreign = far("dataset", "add", project.dataset(), "--name", "globex.rows")
     assert (foreign.exit_code, "a dataset is named after its tenant" in foreign.stderr) == (2, True)
-    hub = far("dataset", "add", "hub:org/rows@main#train", "--name", "acme.rows")
-    assert (hub.exit_code, "ft dataset watch" in hub.stderr) == (2, True)
+
+
+def test_a_split_of_the_hub_is_refused_with_how_its_rows_come_and_leaves_no_upload(far: Far, project: Project) -> None:
+    split, named = "hub:org/rows@main#train", ("--name", "acme.rows")
+    for command in (
+        ("dataset", "add", split, *named),
+        ("dataset", "add", project.dataset(), split, *named),
+        ("dataset", "add", project.dataset(), *named, "--holdout", split),
+        ("submit", split, RECIPE, *named),
+        ("run", split, "--base", "hub:org/base@main"),
+    ):
+        refused = far(*command)
+        assert (refused.exit_code, refused.stderr) == (
+            2,
+            "Error: a split of the Hub is not read over the server's API\n"
+            f"  where: {split}\n"
+            "  what to do: Download it and add its files, or name it as `source` in a dataset.yaml: ft dataset watch\n",
+        ), command
+    assert list(api.file_ids("acme", store=project.store)) == []
+    assert api.list_datasets(tenant="acme", store=project.store) == []
 
 
 def test_a_recipe_is_registered_with_the_template_beside_it(far: Far, project: Project, own: Callable) -> None:
