@@ -25,6 +25,7 @@ VARIABLES = frozenset(
         "FT_SERVER",
         "FT_API_KEY",
         "FT_MODELS",
+        "FT_SERVERS",
         "FT_MAX_PAIRS",
         "FT_SENSOR_SECONDS",
         "FT_REPORTS_URL",
@@ -62,7 +63,7 @@ VARIABLES = frozenset(
     }
 )
 """Every variable of ours. What each means: docs/reference/environment.md."""
-SECRETS = ("FT_WEBHOOK_", "FT_JUDGE_KEY_", "FT_SOURCE_")
+SECRETS = ("FT_WEBHOOK_", "FT_JUDGE_KEY_", "FT_SOURCE_", "FT_SERVER_KEY_")
 """How variables begin that settings name themselves."""
 
 

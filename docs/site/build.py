@@ -30,6 +30,7 @@ def reference_pages() -> dict[str, str]:
     from ft_assets.settings.dataset.policy import DatasetPolicy
     from ft_assets.settings.models import ModelsFile
     from ft_assets.settings.recipe.recipe import Recipe
+    from ft_assets.settings.servers import ServersFile
     from ft_assets.settings.tenants import TenantsFile
     from ft_resources.kubernetes.settings import KubernetesSettings
 
@@ -45,6 +46,9 @@ def reference_pages() -> dict[str, str]:
         ),
         "offered-models": settings_page(
             "models.yaml", ModelsFile, "Models that jobs of the HTTP API may name; `FT_MODELS` names the file."
+        ),
+        "servers": settings_page(
+            "servers.yaml", ServersFile, "Servers of models that others start; `FT_SERVERS` names the file."
         ),
         "kubernetes-settings": settings_page(
             "kubernetes.yaml", KubernetesSettings, "The cluster's launcher; `FT_KUBERNETES` names the file."

@@ -184,6 +184,14 @@ if TYPE_CHECKING:
     from ft_assets.api.retention import collects_unreferenced as collects_unreferenced
     from ft_assets.api.retention import retire_datasets as retire_datasets
     from ft_assets.api.retraining import retrain as retrain
+    from ft_assets.api.serving import LineServed as LineServed
+    from ft_assets.api.serving import Reconciler as Reconciler
+    from ft_assets.api.serving import ServerShown as ServerShown
+    from ft_assets.api.serving import ServingStatus as ServingStatus
+    from ft_assets.api.serving import follow_lines as follow_lines
+    from ft_assets.api.serving import keep_status as keep_status
+    from ft_assets.api.serving import open_fleet as open_fleet
+    from ft_assets.api.serving import serving_status as serving_status
     from ft_assets.api.side_by_side import BothAnswers as BothAnswers
     from ft_assets.api.side_by_side import answers_side_by_side as answers_side_by_side
     from ft_assets.api.sign_in import SignedIn as SignedIn
@@ -275,6 +283,7 @@ _MODULES = {
     "retention": "PlacesCollected collect_leftovers collect_unreferenced collects_unreferenced retire_datasets",
     "retraining": "retrain",
     "side_by_side": "BothAnswers answers_side_by_side",
+    "serving": "LineServed Reconciler ServerShown ServingStatus follow_lines keep_status open_fleet serving_status",
     "sign_in": "SignedIn begin_sign_in choose_tenant end_sign_in sign_in_name",
     "sources": "News Watched news_of_sources pull_dataset unwatch_dataset watch_dataset watched_datasets",
     "steps": "Step",

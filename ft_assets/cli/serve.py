@@ -1,4 +1,4 @@
-"""``ft serve``: the HTTP API."""
+"""``ft serve``: the HTTP API, with servers of models behind it; ``ft serve status``: what these serve."""
 
 import socket
 import subprocess
@@ -7,15 +7,21 @@ from typing import Annotated
 
 import typer
 
+from ft_assets.cli.addresses import short
 from ft_assets.cli.door import api, require_store
 from ft_assets.settings.environment import open_store
 from ft_resources.errors import UserError
 
 _UI = "import sys; from ft_assets.cli.main import app; sys.argv = ['ft', 'ui']; app()"
 _UI_PORT = 3000
+EMBEDDED = 2
+"""Bases that are served on this machine where nothing else is said: each takes the memory of a model."""
+app = typer.Typer()
 
 
+@app.callback(invoke_without_command=True)
 def serve(
+    context: typer.Context,
     host: Annotated[str, typer.Option(help="Address to listen on; behind a proxy with TLS where others reach it.")] = (
         "127.0.0.1"
     ),
@@ -26,13 +32,20 @@ def serve(
             help="Addresses or networks of proxies, by commas, whose X-Forwarded-For and -Proto are believed."
         ),
     ] = "",
+    embedded: Annotated[
+        int,
+        typer.Option(min=0, help="Most bases for which a server of models is started on this machine."),
+    ] = EMBEDDED,
     ui: Annotated[bool, typer.Option("--ui", help="Start Dagster and the report pages too, as ft ui does.")] = False,
 ) -> None:
     """Serve OpenAI's fine-tuning API on this store, for holders of keys: ft key create TENANT. A running Dagster
-    (ft ui, or the daemon of a cluster) does the work.
+    (ft ui, or the daemon of a cluster) does the work. What stands in production and staging is served too.
     """
+    if context.invoked_subcommand is not None:
+        return
     from ft_assets.cli.output import note
     from ft_assets.server.app import api_app
+    from ft_assets.server.following import Following
     from ft_assets.server.metrics.page import metrics_page
     from ft_assets.server.serving import server_of
     from ft_assets.server.settling import AT_ONCE
@@ -48,21 +61,64 @@ def serve(
         )
     load_models()
     store = open_store(create=True)
+    fleet = api.open_fleet(embedded=embedded, store=store)
+    following = Following(api.follow_lines(fleet, store=store)) if fleet is not None else None
     settlers = SettlingApart(store, AT_ONCE)
-    application = api_app(store, api.open_access(), settle=settlers.settle)
+    application = api_app(store, api.open_access(), settle=settlers.settle, fleet=fleet)
     server = server_of(application, host=host, port=port, proxy=proxy)
     note(f"API: http://{host}:{port}/v1; keys: ft key create TENANT" + ("" if ui else "; the work: ft ui"))
     dagster = subprocess.Popen([sys.executable, "-c", _UI]) if ui else None
     try:
+        if following is not None:
+            following.start()
         with metrics_page(application.state.figures, store):
             server.run()
     finally:
         settlers.stop()
+        if following is not None and fleet is not None:
+            following.stop()
+            fleet.close()
         if dagster is not None:
             dagster.terminate()
             dagster.wait()
     if not server.started:
         raise typer.Exit(1)
+
+
+@app.command("status")
+def status(
+    tenant: Annotated[str, typer.Option(help="Only this tenant's.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Show which adapters stand in production and staging, which servers say that they serve them, and why not."""
+    from dataclasses import asdict
+
+    from ft_assets.cli.output import note, print_json, print_table, warn
+
+    found = api.serving_status(tenant=tenant)
+    if as_json:
+        print_json(asdict(found))
+        return
+    if not found.at:
+        note("No ft serve follows the lines on this machine: ft serve")
+        return
+    print_table(
+        ("line", "stage", "adapter", "base", "served by", ""),
+        [
+            (each.line, each.stage, short(each.adapter), each.base[:12], ", ".join(each.servers) or "–", each.trouble)
+            for each in found.lines
+        ],
+        empty="Nothing stands in production or staging: ft promote LINE --to staging --reason …",
+    )
+    if found.servers:
+        print()
+    print_table(
+        ("server", "base", "state", "adapters", ""),
+        [(each.name, each.base[:12] or "–", each.state, str(len(each.models)), each.trouble) for each in found.servers],
+        empty="No server is wanted.",
+    )
+    note(f"looked at {found.at}")
+    warn(filter(None, (found.trouble, *(f"drift: {each}" for each in found.drift))))
 
 
 def _in_use(port: int) -> bool:

@@ -159,6 +159,7 @@ _TABLE = (
     change("approve_promotion", "promoter", line=LINE, note=REASON, proposal=SHORT),
     change("decline_promotion", "promoter", line=LINE, reason=REASON, proposal=SHORT),
     change("roll_back", "promoter", line=LINE, reason=REASON, stage=SHORT, to=ADDRESS),
+    read("serving_status", tenant=TENANT),
     read("base_bump", recipe=OWN_RECIPE),
     change("release_base", "promoter", recipe=OWN_RECIPE, reason=REASON),
     read("list_notices", tenant=TENANT, limit=NUMBER),

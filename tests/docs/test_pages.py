@@ -20,6 +20,7 @@ from ft_assets.graph.jobs.submissions import fine_tune
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.settings.models import ModelsFile
 from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.servers import ServersFile
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.environment import SECRETS, VARIABLES
 from ft_resources.kubernetes.settings import KubernetesSettings
@@ -105,6 +106,7 @@ def test_every_piece_of_settings_on_a_page_is_valid() -> None:
         (DatasetPolicy, {}),
         (TenantsFile, {}),
         (ModelsFile, {}),
+        (ServersFile, {}),
         (KubernetesSettings, NEEDED_OF_A_CLUSTER),
     )
     count = 0

@@ -96,7 +96,8 @@ def test_a_doors_command_is_one_that_ft_takes_and_its_settings_are_mounted(
 ) -> None:
     container, asked = container_of(name), list[dict[str, Any]]()
     module, function = (serve, "serve") if name == "ft-api" else (pages, "pages")
-    command = next(each for each in app.registered_commands if each.callback is getattr(module, function))
+    takers = (*app.registered_commands, serve.app.registered_callback)
+    command = next(each for each in takers if each.callback is getattr(module, function))
     # Options are parsed as they are written, and the work is not done.
     monkeypatch.setattr(command, "callback", _recorded(command.callback, asked))
     program, *arguments = container["command"]

@@ -5,6 +5,8 @@ It answers on this machine only. Who asks sends the key in ``FT_SERVING_KEY``.
 
 import argparse
 import os
+import threading
+import time
 from pathlib import Path
 
 import uvicorn
@@ -15,6 +17,7 @@ from ft_assets.workers.serving.engine import Engine
 from ft_resources.errors import Misconfigured
 
 KEY = "FT_SERVING_KEY"
+_LOOK_EVERY_S = 1.0
 
 
 def main() -> None:
@@ -27,7 +30,10 @@ def main() -> None:
     parser.add_argument("--max-adapters", type=int, default=8, help="most adapters in memory")
     parser.add_argument("--max-rows", type=int, default=32, help="most requests computed together")
     parser.add_argument("--max-waiting", type=int, default=256, help="most requests that wait to be")
+    parser.add_argument("--parent", type=int, help="id of the process that started this one, and that it ends with")
     asked = parser.parse_args()
+    if asked.parent is not None:
+        threading.Thread(target=_end_with, args=(asked.parent,), daemon=True).start()
     key = os.environ.get(KEY, "")
     if not key:
         raise Misconfigured("there is no key", where=KEY, remedy="Set it to a secret that clients send too.")
@@ -45,6 +51,13 @@ def main() -> None:
         uvicorn.run(make_app(engine, key), host="127.0.0.1", port=asked.port, log_level="warning", access_log=False)
     finally:
         engine.close()
+
+
+def _end_with(parent: int) -> None:
+    """End when ``parent`` is gone, however it ended."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK_EVERY_S)
+    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,80 @@
+"""Servers of models that others start: one strict YAML file, ``servers.yaml`` or what ``FT_SERVERS`` names."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from ft_assets.settings.environment import project_folder
+from ft_resources.errors import Misconfigured
+from ft_resources.serving.configured import ConfiguredServer
+from ft_resources.settings import Settings
+from ft_resources.strict import read_strict
+
+_UNREADABLE = "Correct FT_SERVERS, or unset it: then `servers.yaml` of the project applies, or no server is known."
+
+
+class ServerSettings(Settings):
+    """A server in vLLM's dialect, with LoRA adapters that are loaded while it runs."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9](?:[a-z0-9.-]{0,62}[a-z0-9])?$")] = Field(
+        description="What it is called in messages."
+    )
+    url: str = Field(
+        pattern=r"^https?://[^/]+$",
+        description="Its address, without a path. Only `ft serve` should reach it: its key guards only a part of it.",
+    )
+    base: str = Field(
+        pattern=r"^(hub:[^@]+@[0-9a-f]{40}|folder:sha256:[0-9a-f]{64})$",
+        description="The base that it was started with: hub:ORG/NAME@COMMIT, or folder:sha256:DIGEST.",
+    )
+    key: Annotated[str, Field(pattern=r"^FT_SERVER_KEY_[A-Z0-9_]+$")] = Field(
+        description="Variable with the key that it was started with."
+    )
+
+
+class ServersFile(Settings):
+    """The whole file."""
+
+    servers: list[ServerSettings] = Field(default_factory=list, description="Servers; several may have one base.")
+    adapters: str = Field(
+        default="",
+        description="Folder for adapters that `ft serve` writes and all servers read by the same path, such as a "
+        "shared volume; below `FT_CACHE` where empty.",
+    )
+
+    @model_validator(mode="after")
+    def _differ(self) -> "ServersFile":
+        names = [each.name for each in self.servers]
+        if len(set(names)) != len(names):
+            raise ValueError("servers: two have the same name")
+        return self
+
+    def configured(self) -> list[ConfiguredServer]:
+        """The servers with their keys. Raises Misconfigured for a variable that is not set."""
+        for each in self.servers:
+            if not os.environ.get(each.key):
+                remedy = f"Set it to the key that {each.name} was started with."
+                raise Misconfigured("the variable is not set", where=each.key, remedy=remedy)
+        return [
+            ConfiguredServer(name=each.name, url=each.url, base=each.base, key=os.environ[each.key])
+            for each in self.servers
+        ]
+
+
+def servers_path() -> Path:
+    """``FT_SERVERS``, else ``servers.yaml`` of the project."""
+    named = os.environ.get("FT_SERVERS")
+    return Path(named) if named else (project_folder() or Path.cwd()) / "servers.yaml"
+
+
+def load_servers(path: Path | None = None) -> ServersFile:
+    """The file at ``path``, else that of ``servers_path``. Only a file that nobody named may be absent.
+
+    Raises UserError for a file that is invalid or cannot be read.
+    """
+    file = path or servers_path()
+    if path is None and "FT_SERVERS" not in os.environ and not file.exists():
+        return ServersFile()
+    return read_strict(ServersFile, file, what="the servers file", remedy=_UNREADABLE)

@@ -1,0 +1,50 @@
+"""Where servers of models come from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ft_resources.serving.fleet import Endpoint
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """A base model that servers are wanted of.
+
+    Args:
+        address: of its artifact.
+        digest: its content digest.
+        source: ``hub:ORG/NAME@COMMIT`` or ``folder:sha256:DIGEST``; empty where it is not known.
+    """
+
+    address: str
+    digest: str
+    source: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerState:
+    """How a server is: what people are told.
+
+    Args:
+        name: what it is called.
+        base: content digest of its base; empty where nobody wants the base.
+        endpoint: how it is asked; None where it does not answer.
+        trouble: in words, why it does not; empty where it does, or starts.
+    """
+
+    name: str
+    base: str
+    endpoint: Endpoint | None = None
+    trouble: str = ""
+
+
+class Servers(Protocol):
+    """Servers of one kind."""
+
+    def provide(self, bases: Sequence[Base]) -> Sequence[ServerState]:
+        """See to it that these bases are served, as far as this kind can, the first ones first; return how all servers
+        are now. Called every second or two, and returns soon: what takes long goes on beside it."""
+
+    def close(self) -> None:
+        """End what was started."""

@@ -1,0 +1,173 @@
+"""The servers that there are, with adapters from the store."""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+
+from ft_resources.artifacts import Address, Artifact, Artifacts
+from ft_resources.errors import NotFound, NotIdentified
+from ft_resources.serving.adapter_folders import AdapterFolders
+from ft_resources.serving.configured import ConfiguredServers
+from ft_resources.serving.embedded import EmbeddedServers
+from ft_resources.serving.errors import BadAdapter, ServerUnavailable
+from ft_resources.serving.fleet import Endpoint, ServedModel
+from ft_resources.serving.http_server import HttpServer
+from ft_resources.serving.servers import Base, ServerState
+
+_AT_ONCE = 4
+_LOAD_S = 300.0
+_LOOK_S = 5.0
+_CONFIG = "adapter_config.json"
+_OURS = re.compile(r"[^@/]+\.[^@/]+\.[^@/]+@[0-9a-f]{16}")
+
+
+class StoreFleet:
+    """A Fleet. ``provide`` and ``look`` are called by one thread, all else by any.
+
+    Args:
+        configured: servers that others started.
+        embedded: those that this process starts, for bases that none of the configured has.
+    """
+
+    def __init__(
+        self,
+        artifacts: Artifacts,
+        folders: AdapterFolders,
+        configured: ConfiguredServers,
+        embedded: EmbeddedServers,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._artifacts, self._folders = artifacts, folders
+        self._configured, self._embedded = configured, embedded
+        self._clock = clock
+        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="load")
+        self._lock = threading.Lock()
+        self._ready: tuple[Endpoint, ...] = ()
+        self._served: dict[Endpoint, frozenset[str]] = {}
+        self._clients: dict[Endpoint, HttpServer] = {}
+        self._loading: dict[tuple[Endpoint, str], Future[None]] = {}
+        self._digests: dict[str, str] = {}
+        self._asked_at: dict[str, float] = {}
+
+    def endpoints(self, base: str) -> Sequence[Endpoint]:
+        """As ``Fleet.endpoints``."""
+        return [each for each in self._ready if each.base == base]
+
+    def load(self, model: ServedModel, endpoint: Endpoint) -> None:
+        """As ``Fleet.load``; whoever asks for a model keeps it loaded for a while."""
+        self._asked_at[model.name] = self._clock()
+        if model.name in self._served.get(endpoint, ()):
+            return
+        try:
+            self.begin(model, endpoint).result(_LOAD_S)
+        except TimeoutError:
+            what = f"{model.name} was not loaded within {_LOAD_S:.0f} s"
+            raise ServerUnavailable(what, where=endpoint.name, remedy="Look at the server's log.") from None
+
+    def begin(self, model: ServedModel, endpoint: Endpoint) -> "Future[None]":
+        """Load without waiting; one that is under way is the same."""
+        with self._lock:
+            found = self._loading.get((endpoint, model.name))
+            if found is None:
+                found = self._loading[endpoint, model.name] = self._pool.submit(self._load, model, endpoint)
+            return found
+
+    def loading(self) -> Collection[tuple[Endpoint, str]]:
+        """What is being loaded where."""
+        with self._lock:
+            return list(self._loading)
+
+    def asked_at(self, name: str) -> float | None:
+        """When a model was last asked for by ``load``."""
+        return self._asked_at.get(name)
+
+    def unload(self, name: str, endpoint: Endpoint) -> None:
+        """Serve it no longer; requests in flight finish. Raises ServerUnavailable."""
+        with suppress(NotFound):
+            self._client(endpoint).unload(name)
+        with self._lock:
+            self._served[endpoint] = self._served.get(endpoint, frozenset()) - {name}
+
+    def provide(self, bases: Sequence[Base]) -> Sequence[ServerState]:
+        """As ``Servers.provide``."""
+        elsewhere = [base for base in bases if self._configured.has(base)]
+        here = [base for base in bases if base not in elsewhere]
+        states = [*self._configured.provide(elsewhere), *self._embedded.provide(here)]
+        ready = tuple(each.endpoint for each in states if each.endpoint is not None and each.base)
+        with self._lock:
+            for gone in self._clients.keys() - set(ready):
+                self._clients.pop(gone).close()
+                self._served.pop(gone, None)
+        self._ready = ready
+        return states
+
+    def look(self) -> Mapping[Endpoint, frozenset[str]]:
+        """The names of our form that each server says it serves; a server that does not answer is left out."""
+        found: dict[Endpoint, frozenset[str]] = {}
+        for endpoint in self._ready:
+            before = set(self.loading())
+            try:
+                names = self._client(endpoint).models()
+            except (ServerUnavailable, NotIdentified):
+                continue
+            found[endpoint] = frozenset(name for name in names if _OURS.fullmatch(name))
+            # What was loaded while the server answered may not be in its answer.
+            late = {name for at, name in before - set(self.loading()) if at == endpoint}
+            with self._lock:
+                self._served[endpoint] = found[endpoint] | (self._served.get(endpoint, frozenset()) & late)
+        return found
+
+    def keep(self, digests: Collection[str], *, but_not: Collection[str] = ()) -> None:
+        """Which adapters' copies on disk may not go, beside those of models that are served; ``but_not`` go at once."""
+        with self._lock:
+            names = {name for served in self._served.values() for name in served} | {name for _, name in self._loading}
+            served = {self._digests[name] for name in names if name in self._digests}
+        self._folders.keep({*digests, *served}, but_not=but_not)
+
+    def close(self) -> None:
+        """End what was started."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._configured.close()
+        self._embedded.close()
+        self._ready = ()
+        for client in self._clients.values():
+            client.close()
+
+    def _load(self, model: ServedModel, endpoint: Endpoint) -> None:
+        self._digests[model.name] = model.digest
+        client = HttpServer(endpoint.url, endpoint.key, answer_s=_LOAD_S)
+        try:
+            folder = self._folders.folder(model.digest, lambda: self._found(model))
+            if not (folder / _CONFIG).is_file():
+                raise BadAdapter(
+                    "it is a whole model, and servers load adapters",
+                    where=model.address,
+                    remedy="Serve it as a base of its own: ft adapter download takes it home.",
+                )
+            try:
+                client.load(model.name, folder)
+            except BadAdapter:
+                self._folders.doubt(model.digest)
+                raise
+            with self._lock:
+                self._served[endpoint] = self._served.get(endpoint, frozenset()) | {model.name}
+        finally:
+            client.close()
+            with self._lock:
+                self._loading.pop((endpoint, model.name), None)
+
+    def _found(self, model: ServedModel) -> Artifact:
+        artifact = self._artifacts.find(Address.parse(model.address))
+        if artifact is None:
+            raise NotFound("there is no such adapter", where=model.address, remedy="See what there is: ft adapter list")
+        return artifact
+
+    def _client(self, endpoint: Endpoint) -> HttpServer:
+        with self._lock:
+            if endpoint not in self._clients:
+                self._clients[endpoint] = HttpServer(endpoint.url, endpoint.key, answer_s=_LOOK_S, connect_s=_LOOK_S)
+            return self._clients[endpoint]

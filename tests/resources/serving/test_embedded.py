@@ -1,0 +1,127 @@
+"""Embedded servers start where a base is wanted, start again when they died, and end with whoever started them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ft_resources.serving.embedded import EmbeddedServers
+from ft_resources.serving.servers import Base, ServerState
+from ft_resources.store import Store
+from tests.control.serving.world import Lines
+from tests.fake_base import make_fake_base
+
+pytestmark = pytest.mark.e2e
+WAIT_S = 180.0
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Lines:
+    return Lines(Store(str(tmp_path / "store")))
+
+
+@pytest.fixture
+def servers(lines: Lines, tmp_path: Path) -> Iterator[EmbeddedServers]:
+    made = EmbeddedServers(lines.store, tmp_path / "logs", most=1)
+    yield made
+    made.close()
+
+
+def until(look: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not look():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def engines() -> list[psutil.Process]:
+    """Children of this process that are servers of models."""
+    return [each for each in psutil.Process().children() if "ft_assets.workers.serving.main" in each.cmdline()]
+
+
+def base_of(lines: Lines, folder: Path, seed: int = 0) -> Base:
+    artifact = lines.base(make_fake_base(folder, seed=seed), source=f"hub:acme/tiny{seed}")
+    return Base(address=str(artifact.address), digest=artifact.digest, source="hub:acme/tiny@1")
+
+
+def test_a_killed_server_starts_again_with_another_key_and_both_end(
+    lines: Lines, servers: EmbeddedServers, tmp_path: Path
+) -> None:
+    base = base_of(lines, tmp_path / "base")
+    states: list[ServerState] = []
+
+    def answers() -> bool:
+        states.extend(servers.provide([base]))
+        return states[-1].endpoint is not None
+
+    until(answers)
+    (engine,) = engines()
+    first = states[-1].endpoint
+    assert (first.base, first.model) == (base.digest, base.source)
+    engine.send_signal(signal.SIGKILL)
+    until(lambda: not answers())
+    assert "it ended by signal 9" in states[-1].trouble
+    until(answers)
+    assert states[-1].trouble == ""
+    assert states[-1].endpoint.key != first.key
+    servers.close()
+    assert engines() == []
+
+
+def test_the_second_base_waits_for_room_and_takes_it_when_the_first_is_not_wanted(
+    lines: Lines, servers: EmbeddedServers, tmp_path: Path
+) -> None:
+    first, second = (base_of(lines, tmp_path / f"base{seed}", seed) for seed in (1, 2))
+    until(lambda: servers.provide([first, second])[0].endpoint is not None)
+    waiting = servers.provide([first, second])[1]
+    assert (waiting.endpoint, "--embedded" in waiting.trouble) == (None, True)
+    # Nothing else needs its place.
+    assert servers.provide([])[0].endpoint is not None
+    until(lambda: servers.provide([second])[0].endpoint is not None)
+    assert [each.base for each in servers.provide([second])] == [second.digest]
+    assert len(engines()) == 1
+
+
+def test_a_base_that_cannot_be_loaded_is_told_with_its_last_words_and_tried_again_ever_later(
+    lines: Lines, tmp_path: Path
+) -> None:
+    servers = EmbeddedServers(lines.store, tmp_path / "logs", most=1)
+    artifact = lines.base({"config.json": b"{}"})
+    base = Base(address=str(artifact.address), digest=artifact.digest)
+    troubles: list[str] = []
+
+    def twice() -> bool:
+        said = servers.provide([base])[0].trouble
+        troubles.extend([said] if said not in ("", *troubles) else [])
+        return len(troubles) == 2
+
+    try:
+        until(twice)
+    finally:
+        servers.close()
+    assert all("BadBase" in trouble for trouble in troubles)
+    assert [trouble.rpartition("again in ")[2] for trouble in troubles] == ["1 s", "2 s"]
+
+
+def test_it_ends_when_whoever_started_it_is_killed(lines: Lines, tmp_path: Path) -> None:
+    base = base_of(lines, tmp_path / "base")
+    program = (
+        "import sys, time; from pathlib import Path; from ft_resources.serving.engine_process import EngineProcess;"
+        "made = EngineProcess('one', Path(sys.argv[1]), base='b', model='m', log=Path(sys.argv[2]));"
+        "print(made.pid, flush=True); time.sleep(600)"
+    )
+    found = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "base"), str(tmp_path / "log")], stdout=subprocess.PIPE
+    )
+    engine = psutil.Process(int(found.stdout.readline()))
+    os.kill(found.pid, signal.SIGKILL)
+    found.wait()
+    assert base.digest
+    engine.wait(WAIT_S)
+    assert not engine.is_running()
