@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, MixtralConfig, MixtralForCausalLM
 
 from ft_assets.settings.catalogue.exports import EXPORTS
 from ft_resources.artifacts import Artifact
@@ -31,10 +31,17 @@ class Made:
 
     @classmethod
     def make(
-        cls, world: World, kind: str = "lora", *, dtype: str = "float32", template: str = OWN_TEMPLATE, **changes: Any
+        cls,
+        world: World,
+        kind: str = "lora",
+        *,
+        dtype: str = "float32",
+        template: str = OWN_TEMPLATE,
+        experts: bool = False,
+        **changes: Any,
     ) -> "Made":
-        """``changes`` are of its ``LoraConfig``."""
-        folder = tiny_base(world.folder / f"base-{dtype}", dtype)
+        """``changes`` are of its ``LoraConfig``; with ``experts`` its base is a mixture of experts."""
+        folder = tiny_base(world.folder / f"base-{dtype}", dtype, experts=experts)
         base = world.publish("base_model", folder, tenant="shared", facts={"source": SOURCE, "revision": REVISION})
         files = peft_adapter(folder, world.folder / "adapter", **{**KINDS[kind], **changes})
         (files / "chat_template.jinja").write_text(template)
@@ -50,9 +57,15 @@ class Made:
         return self.world.request(EXPORTS["merged"].asset, inputs=named)
 
 
-def tiny_base(folder: Path, dtype: str) -> Path:
-    """The fake base as it is, or stored in another dtype; with a licence and a card of its own."""
+def tiny_base(folder: Path, dtype: str, *, experts: bool = False) -> Path:
+    """The fake base as it is, as a mixture of experts, or stored in another dtype; with a licence and a card of its
+    own."""
     make_fake_base(folder)
+    if experts:
+        torch.manual_seed(0)
+        sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_local_experts": 4}
+        heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 256}
+        MixtralForCausalLM(MixtralConfig(vocab_size=288, **sizes, **heads)).save_pretrained(folder)
     if dtype != "float32":
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
         model.save_pretrained(folder)
