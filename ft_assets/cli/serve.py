@@ -9,6 +9,7 @@ import typer
 
 from ft_assets.cli.addresses import short
 from ft_assets.cli.door import api, require_store
+from ft_assets.server.following import Following
 from ft_assets.settings.environment import open_store
 from ft_resources.errors import UserError
 
@@ -45,7 +46,6 @@ def serve(
         return
     from ft_assets.cli.output import note
     from ft_assets.server.app import api_app
-    from ft_assets.server.following import Following
     from ft_assets.server.metrics.page import metrics_page
     from ft_assets.server.serving import server_of
     from ft_assets.server.settling import AT_ONCE

@@ -2,9 +2,12 @@
 
 import logging
 import threading
+from typing import TYPE_CHECKING
 
 from ft_assets import api
-from ft_assets.api import Reconciler
+
+if TYPE_CHECKING:
+    from ft_assets.api import Reconciler
 
 _LOG = logging.getLogger(__name__)
 _EVERY_S = 1.0
@@ -13,7 +16,7 @@ _EVERY_S = 1.0
 class Following:
     """A thread that looks every second."""
 
-    def __init__(self, reconciler: Reconciler) -> None:
+    def __init__(self, reconciler: "Reconciler") -> None:
         self._reconciler = reconciler
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="follow-lines", daemon=True)
