@@ -60,9 +60,11 @@ def scored_alone(model: Any, ids: list[int]) -> list[float]:
     return [float(logprobs[place, number]) for place, number in enumerate(ids[1:])]
 
 
-def make_engine(base: Path, **settings: Any) -> Engine:
+def make_engine(base: Path, *, dtype: torch.dtype = torch.float32, **settings: Any) -> Engine:
     """An engine on the base in a folder."""
-    return Engine(load_model(base), name=BASE, **settings)
+    loaded = load_model(base)
+    loaded.model.to(dtype)
+    return Engine(loaded, name=BASE, **settings)
 
 
 @dataclass(eq=False)

@@ -1,0 +1,1 @@
+"""Parity: whether a server with its very settings gives what was evaluated."""

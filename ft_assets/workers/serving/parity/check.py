@@ -1,0 +1,91 @@
+"""The check: ask the reference and the server for the same, and judge what differs."""
+
+# ruff: noqa: TID253 -- it needs torch anyway.
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ft_assets.workers.evals.model import load_model
+from ft_assets.workers.serving.parity.asked_prompts import AskedPrompts, Evaluated
+from ft_assets.workers.serving.parity.asking import Forced, ask
+from ft_assets.workers.serving.parity.limits import limits_of, precision_of
+from ft_assets.workers.serving.parity.measure import Answer, Render, measure
+from ft_assets.workers.serving.parity.reference import Reference
+from ft_assets.workers.serving.parity.report import ParityReport, judge
+from ft_assets.workers.serving.parity.settings import ServerSettings
+from ft_resources.errors import UserError
+from ft_resources.serving.server import Server, Token
+
+PROMPTS = 50
+# Longer answers add little: each token is compared after the reference's, however good those are.
+_MAX_NEW_TOKENS = 32
+
+
+def check_parity(
+    server: Server,
+    name: str,
+    *,
+    base: str,
+    evaluated: Evaluated,
+    render: Render,
+    settings: ServerSettings,
+    prompts: int = PROMPTS,
+) -> ParityReport:
+    """Whether ``server`` gives as ``name`` what was evaluated.
+
+    Args:
+        base: what it calls the base, without an adapter.
+        render: the router's.
+        settings: the server's.
+        prompts: most prompts.
+
+    A server that does not answer, or a router that refuses a prompt, ends in a report that says "not proved". Raises
+    UserError if what was evaluated cannot be read or asked.
+    """
+    asked = AskedPrompts(evaluated)
+    loaded = load_model(evaluated.base, evaluated.adapter)
+    # The last one is the end token or what comes after a cut answer.
+    most = max(2, min(_MAX_NEW_TOKENS, evaluated.max_new_tokens))
+    chosen = asked.read(prompts, loaded.context_length - most)
+    # Merged, as a candidate is evaluated.
+    reference = Reference(loaded.merged(), asked.ends)
+    precision = precision_of(settings, reference.dtype)
+
+    def report(**found: Any) -> ParityReport:
+        return ParityReport(settings=settings, evaluated_in=reference.dtype, precision=precision, **found)
+
+    def served(model: str) -> Answer:
+        return lambda each: ask(server, model, each, reference.ends)
+
+    if not chosen:
+        return report(outcome="not proved", reasons=("no prompt is asked through a chat template",))
+    twin = _twin(evaluated, settings, asked.ends) if precision == "half" else None
+    try:
+        measured = measure(reference, chosen, render, most, adapter=served(name), base=served(base), twin=twin)
+    except UserError as error:
+        said = f"{error.where}: {error.what}" if error.where else error.what
+        return report(outcome="not proved", reasons=(said,))
+    limits = limits_of(precision, measured.noise)
+    outcome, reasons = judge(measured.figures, measured.control, limits)
+    return report(
+        outcome=outcome,
+        reasons=reasons,
+        limits=limits,
+        figures=measured.figures,
+        control=measured.control,
+        noise=measured.noise,
+    )
+
+
+def _twin(evaluated: Evaluated, settings: ServerSettings, ends: Sequence[int]) -> Answer:
+    """What was evaluated, in the server's dtype and with the adapter beside the base, as servers hold it."""
+    loaded = load_model(evaluated.base, evaluated.adapter)
+    loaded.model.to(getattr(torch, settings.dtype))
+    again = Reference(loaded, ends)
+
+    def answer(asked: Sequence[Forced]) -> list[list[Token]]:
+        return [again.token_by_token(*each) for each in asked]
+
+    return answer

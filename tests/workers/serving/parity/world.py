@@ -1,0 +1,103 @@
+"""What was evaluated, the embedded server of it, and routers and servers with one fault each."""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+from ft_assets.workers.evals.holdout_rows import ChatRows
+from ft_assets.workers.serving.parity.asked_prompts import Evaluated
+from ft_assets.workers.serving.parity.check import check_parity
+from ft_assets.workers.serving.parity.measure import Render
+from ft_assets.workers.serving.parity.report import ParityReport
+from ft_assets.workers.serving.parity.settings import ServerSettings
+from ft_assets.workers.suites.suites import TASK_FILE
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
+from ft_resources.serving.server import Piece, Sampling, Server
+from tests.fake_base import CHAT_TEMPLATE, make_fake_base
+from tests.workers.evals.safety_world import write_safety_suite
+from tests.workers.evals.world import parquet, rows
+from tests.workers.serving.world import BASE, make_adapter
+
+NAME = "acme.things.tiny@0123456789abcdef"
+OLD = "acme.things.tiny@fedcba9876543210"
+FLOAT32 = ServerSettings(engine="embedded", dtype="float32")
+# The recipe's: the base's has neither a beginning token nor these words.
+TEMPLATE = "{{- bos_token + 'you answer shortly' -}}" + CHAT_TEMPLATE
+
+
+@dataclass(frozen=True)
+class World:
+    """``evaluated`` adapter NAME, and the line's one before it, OLD."""
+
+    evaluated: Evaluated
+    old: Path
+
+    @classmethod
+    def make(cls, folder: Path) -> "World":
+        base = make_fake_base(folder / "base")
+        (folder / "holdout.parquet").write_bytes(parquet(rows(40)))
+        suite = write_safety_suite(folder / "suite", counts=(20, 20))
+        (suite / "care.yaml").rename(suite / TASK_FILE)
+        evaluated = Evaluated(
+            base=base,
+            adapter=make_adapter(folder / "new", base, seed=1),
+            chat_template=TEMPLATE,
+            holdout=folder / "holdout.parquet",
+            suites={"care.v1": suite},
+            max_new_tokens=12,
+        )
+        return cls(evaluated, old=make_adapter(folder / "old", base, seed=2))
+
+    def render(self, template: str | None = TEMPLATE) -> Render:
+        """A router that renders this template."""
+        base = self.evaluated.base
+        rows = ChatRows(base, ChatTokenizer.load(base), template)
+        return lambda messages: rows.prompt(messages, "request")
+
+    def check(self, server: Server, render: Render | None = None, **changes: Any) -> ParityReport:
+        """The check of NAME, with ``changes`` to its settings."""
+        asked = {"base": BASE, "evaluated": self.evaluated, "settings": FLOAT32, "prompts": 24, **changes}
+        return check_parity(server, NAME, render=render or self.render(), **asked)
+
+    def perturbed_base(self, folder: Path) -> Path:
+        """Another revision of the base: each weight a thousandth away."""
+        shutil.copytree(self.evaluated.base, folder)
+        random = np.random.default_rng(3)
+        weights = {
+            name: (value * (1 + 1e-3 * random.standard_normal(value.shape))).astype(np.float32)
+            for name, value in load_file(folder / "model.safetensors").items()
+        }
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+        return folder
+
+    def unscaled_adapter(self, folder: Path) -> Path:
+        """The same adapter for a server that forgets alpha / r."""
+        shutil.copytree(self.evaluated.adapter, folder)
+        path = folder / "adapter_config.json"
+        config = json.loads(path.read_text())
+        path.write_text(json.dumps({**config, "lora_alpha": config["r"]}))
+        return folder
+
+
+@dataclass
+class Changed:
+    """A server that answers for other models than it is asked for, or to other prompts."""
+
+    server: Server
+    models: Mapping[str, str] = field(default_factory=dict)
+    prompt: Callable[[Sequence[int]], Sequence[int]] = lambda ids: ids
+    answer: Callable[[Piece], Piece] = lambda piece: piece
+
+    def complete(self, model: str, prompt: Sequence[int], sampling: Sampling) -> Piece:
+        return self.answer(self.server.complete(self.models.get(model, model), self.prompt(prompt), sampling))
+
+
+def without_likeliest(piece: Piece) -> Piece:
+    """As from a server that gives no log-probabilities."""
+    return replace(piece, tokens=tuple(replace(token, top={}, logprob=None) for token in piece.tokens))
