@@ -161,6 +161,12 @@ if TYPE_CHECKING:
     from ft_assets.api.orchestration import present as present
     from ft_assets.api.orchestration import require_approved as require_approved
     from ft_assets.api.orphans import settle_orphans as settle_orphans
+    from ft_assets.api.parity import ParityRecord as ParityRecord
+    from ft_assets.api.parity import ParityReport as ParityReport
+    from ft_assets.api.parity import Render as Render
+    from ft_assets.api.parity import ServerSettings as ServerSettings
+    from ft_assets.api.parity import check_parity as check_parity
+    from ft_assets.api.parity import show_parity as show_parity
     from ft_assets.api.part_uploads import UploadState as UploadState
     from ft_assets.api.part_uploads import add_part as add_part
     from ft_assets.api.part_uploads import begin_upload as begin_upload
@@ -275,6 +281,7 @@ _MODULES = {
     "orchestration": "MOST_AGAIN Launch Present RunState Stage Wanted impossible next_launches present "
     "require_approved",
     "orphans": "settle_orphans",
+    "parity": "ParityRecord ParityReport Render ServerSettings check_parity show_parity",
     "part_uploads": "UploadState add_part begin_upload cancel_upload complete_upload end_expired_uploads",
     "recipes": "RetiredRecipe get_recipe has_recipe list_recipes next_version resolved_recipe restore_recipe "
     "retire_recipe",

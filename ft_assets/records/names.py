@@ -22,6 +22,7 @@ ROOT_FOLDERS in ft_assets/settings/keys.py. What else the store holds, besides a
     <tenant>/file_records/<part>/<id>.json          an uploaded file, whose bytes are files/<id>/content
     <tenant>/uploads/<id>/                          a file that comes in parts
     <tenant>/lines/<line>/<seq>.json                promotions of a line, hash-chained
+    <tenant>/parity/<digest>/<settings>/<seq>.json  whether a server gives what was evaluated, hash-chained
     <tenant>/proposals/<line>/<id>.json             who asks for production; <id>/answer.json: what a second person said
     <tenant>/quota/<month>/<seq>.json               reserved GPU-hours, hash-chained
     <tenant>/tombstones/<subject>/<seq>.json        deletions and restorations, hash-chained

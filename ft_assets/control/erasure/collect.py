@@ -28,7 +28,7 @@ RECORDS = frozenset(
     {
         *("lines", "proposals", "submissions", "tombstones", "reviews", "sweeps", "carries", "rejections", "notices"),
         *("submission_keys", "pulls", "jobs", "settled_jobs", "job_keys", "deleted_models", "file_records"),
-        *("run_failures", "usage", "quota", "refunds", "cache"),
+        *("run_failures", "usage", "quota", "refunds", "parity", "cache"),
     }
 )
 _CACHE = "cache"

@@ -1,1 +1,2 @@
-"""Serving: which adapters servers of models should have, and what makes them have these."""
+"""Serving: which adapters servers of models should have, what makes them have these, and whether they give what was
+evaluated."""

@@ -15,6 +15,10 @@ from ft_assets.workers.suites.suites import TASK_FILE, read_task, safety_prompts
 from ft_assets.workers.templates.rendering import Messages
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 
+PROMPTS = 50
+Render = Callable[[Messages], Sequence[int]]
+"""Token ids of a conversation, as the router sends them to the server."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluated:

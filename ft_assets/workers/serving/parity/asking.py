@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from ft_assets.workers.serving.parity.figures import LIKELIEST
+from ft_assets.workers.serving.parity.comparison import LIKELIEST
 from ft_resources.serving.errors import ServerUnavailable
 from ft_resources.serving.server import Sampling, Server, Token
 

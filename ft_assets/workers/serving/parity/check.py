@@ -8,17 +8,16 @@ from typing import Any
 import torch
 
 from ft_assets.workers.evals.model import load_model
-from ft_assets.workers.serving.parity.asked_prompts import AskedPrompts, Evaluated
+from ft_assets.workers.serving.parity.asked_prompts import PROMPTS, AskedPrompts, Evaluated, Render
 from ft_assets.workers.serving.parity.asking import Forced, ask
 from ft_assets.workers.serving.parity.limits import limits_of, precision_of
-from ft_assets.workers.serving.parity.measure import Answer, Render, measure
+from ft_assets.workers.serving.parity.measure import Answer, measure
 from ft_assets.workers.serving.parity.reference import Reference
 from ft_assets.workers.serving.parity.report import ParityReport, judge
 from ft_assets.workers.serving.parity.settings import ServerSettings
 from ft_resources.errors import UserError
 from ft_resources.serving.server import Server, Token
 
-PROMPTS = 50
 # Longer answers add little: each token is compared after the reference's, however good those are.
 _MAX_NEW_TOKENS = 32
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ft_assets.workers.serving.parity.asked_prompts import Prompt
+from ft_assets.workers.serving.parity.asked_prompts import Prompt, Render
 from ft_assets.workers.serving.parity.asking import Forced
-from ft_assets.workers.serving.parity.figures import Figures, Logprobs, Place, compare, summarise
+from ft_assets.workers.serving.parity.comparison import Logprobs, Place, compare, summarise
+from ft_assets.workers.serving.parity.figures import Figures
 from ft_assets.workers.serving.parity.reference import Reference
-from ft_assets.workers.templates.rendering import Messages
 from ft_resources.serving.server import Token
 
 # The base without its adapter differs almost everywhere, and each difference is one more request.
@@ -15,8 +15,6 @@ _CONTROL_PROMPTS = 10
 # Prompts whose log-probabilities are in memory together: 130 MB where the vocabulary has 128,000 tokens.
 _AT_ONCE = 8
 
-Render = Callable[[Messages], Sequence[int]]
-"""Token ids of a conversation, as the router sends them to the server."""
 Answer = Callable[[Sequence[Forced]], Sequence[Sequence[Token]]]
 """The tokens in the places of answers that are given with their prompts, from a server or another model."""
 

@@ -12,7 +12,7 @@ from transformers import DynamicCache
 
 from ft_assets.workers.evals.generation import end_ids, generate
 from ft_assets.workers.evals.model import LoadedModel
-from ft_assets.workers.serving.parity.figures import LIKELIEST, Logprobs
+from ft_assets.workers.serving.parity.comparison import LIKELIEST, Logprobs
 from ft_assets.workers.serving.sampling import with_logprobs
 from ft_resources.serving.server import Token
 

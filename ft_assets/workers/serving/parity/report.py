@@ -21,7 +21,7 @@ class ParityReport(StrictModel):
 
     settings: ServerSettings = Field(description="The server's.")
     outcome: Outcome = Field(description="failed: it differs; not proved: that could not be measured.")
-    reasons: tuple[str, ...] = Field(strict=False, description="Why; empty if it is proved.")
+    reasons: tuple[str, ...] = Field(description="Why; empty if it is proved.")
     evaluated_in: str = Field(description="The dtype of evaluation.")
     precision: Precision = Field(description="The coarser one of both sides.")
     limits: Limits | None = Field(None, description="What was allowed; null if nothing was measured.")

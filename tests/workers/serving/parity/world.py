@@ -11,9 +11,8 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from ft_assets.workers.evals.holdout_rows import ChatRows
-from ft_assets.workers.serving.parity.asked_prompts import Evaluated
+from ft_assets.workers.serving.parity.asked_prompts import Evaluated, Render
 from ft_assets.workers.serving.parity.check import check_parity
-from ft_assets.workers.serving.parity.measure import Render
 from ft_assets.workers.serving.parity.report import ParityReport
 from ft_assets.workers.serving.parity.settings import ServerSettings
 from ft_assets.workers.suites.suites import TASK_FILE

@@ -1,0 +1,75 @@
+"""Parity records: for each adapter and each settings of a server, a log of whether it gives what was evaluated.
+
+Record ``seq`` is at ``<tenant>/parity/<content digest of the adapter>/<digest of the settings>/<seq>.json``. The last
+one counts, so a server can be checked again once it is mended, and no answer of before is lost.
+"""
+
+import uuid
+from datetime import UTC, datetime
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from ft_assets.records.chained_log import ChainedLog, SealedRecord
+from ft_assets.workers.serving.parity.report import ParityReport
+from ft_resources.artifacts import Artifact, InputRef
+from ft_resources.store import Store
+
+
+class ParityRecord(SealedRecord):
+    """One check of a server: what was asked for, what was measured, and who asked."""
+
+    WHAT: ClassVar[str] = "the record"
+
+    version: Literal[1] = 1
+    id: str = Field(min_length=1, description="Drawn by the writer, to recognise its own record.")
+    line: str = Field(description="tenant.dataset-name.recipe-name.")
+    adapter: InputRef = Field(description="Address and content digest.")
+    base: InputRef = Field(description="The base model.")
+    server: str = Field(description="What the server is called.")
+    report: ParityReport = Field(description="Figures and verdict.")
+    actor: str = Field(min_length=1, description="Who asked.")
+    at: str = Field(min_length=1, description="UTC, ISO 8601.")
+
+    @property
+    def path(self) -> str:
+        return f"{_folder(self.adapter, self.report.settings.digest)}/{self.seq:06d}.json"
+
+
+def record_parity(store: Store, adapter: Artifact, report: ParityReport, *, server: str, actor: str) -> ParityRecord:
+    """Write the report behind those of the same adapter and settings. Raises CorruptArtifact for a broken log."""
+    log = _log(store, adapter.ref, report.settings.digest)
+    while True:
+        records, head = log.read()
+        record = ParityRecord(
+            seq=len(records) + 1,
+            previous=head,
+            id=uuid.uuid4().hex,
+            line=adapter.facts["line"],
+            adapter=adapter.ref,
+            base=adapter.manifest.inputs["base"],
+            server=server,
+            report=report,
+            actor=actor,
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        if log.append(record).id == record.id:
+            return record
+
+
+def list_parity(store: Store, adapter: Artifact) -> list[ParityRecord]:
+    """The records that count for an adapter, one for each settings it was checked with, oldest first.
+
+    Raises CorruptArtifact, which names the file, for a log with a gap or a record that was altered.
+    """
+    folders = store.folders(f"{adapter.address.tenant}/parity/{adapter.digest}")
+    logs = [_log(store, adapter.ref, name).read()[0] for name in folders]
+    return sorted((records[-1] for records in logs if records), key=lambda record: record.at)
+
+
+def _folder(adapter: InputRef, settings: str) -> str:
+    return f"{adapter.address.partition('/')[0]}/parity/{adapter.digest}/{settings}"
+
+
+def _log(store: Store, adapter: InputRef, settings: str) -> ChainedLog[ParityRecord]:
+    return ChainedLog(store=store, folder=_folder(adapter, settings), kind=ParityRecord)
