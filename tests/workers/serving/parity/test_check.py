@@ -1,6 +1,6 @@
 """The parity gate, beside the embedded server over HTTP: it proves what is equal, and sees each planted fault."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,12 +8,12 @@ import torch
 
 from ft_resources.serving.errors import BadRequest
 from ft_resources.serving.http_server import HttpServer
+from tests.workers.serving.parity.faults import FAULTS, serving
 from tests.workers.serving.parity.world import FLOAT32, NAME, OLD, Changed, World, without_likeliest
 from tests.workers.serving.served import KEY, Served
-from tests.workers.serving.world import BASE, make_engine
+from tests.workers.serving.world import BASE
 
 pytestmark = pytest.mark.training
-BOS = 1
 
 
 @pytest.fixture(scope="module")
@@ -23,27 +23,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 @pytest.fixture(scope="module")
 def served(world: World) -> Iterator[Served]:
-    made = Served(make_engine(world.evaluated.base))
-    made.client.load(NAME, world.evaluated.adapter)
-    made.client.load(OLD, world.old)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def serve(world: World) -> Iterator[Callable[[Path, Path], Served]]:
-    """Another server: of this base, with NAME from this folder."""
-    started: list[Served] = []
-
-    def start(base: Path, adapter: Path, dtype: torch.dtype = torch.float32) -> Served:
-        made = Served(make_engine(base, dtype=dtype))
-        started.append(made)
-        made.client.load(NAME, adapter)
-        return made
-
-    yield start
-    for made in started:
-        made.close()
+    with serving(world.evaluated.base, {NAME: world.evaluated.adapter, OLD: world.old}) as made:
+        yield made
 
 
 def test_the_embedded_server_gives_what_was_evaluated(world: World, served: Served) -> None:
@@ -64,50 +45,21 @@ def test_prompts_are_of_the_holdout_and_of_suites_in_turn(world: World, served: 
 
     def render(messages):
         asked.append(messages[-1]["content"])
-        return world.render()(messages)
+        return world.router()(messages)
 
     world.check(served.client, render)
     assert len(asked) == 24
     assert sum("thing" in text for text in asked) == sum("steal" in text for text in asked) == 12
 
 
-def test_the_bases_template_is_found(world: World, served: Served) -> None:
-    report = world.check(served.client, world.render(None))
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found(world: World, served: Served, fault: str, tmp_path: Path) -> None:
+    report = FAULTS[fault](world, served, tmp_path)
     assert report.outcome == "failed"
-    assert "24 of 24 prompts have other token ids" in report.reasons[0]
-
-
-def test_a_beginning_token_twice_is_found_in_the_router_and_in_the_server(world: World, served: Served) -> None:
-    render = world.render()
-    report = world.check(served.client, lambda messages: [BOS, *render(messages)])
-    assert report.outcome == "failed"
-    assert "other token ids" in report.reasons[0]
-
-    report = world.check(Changed(served.client, prompt=lambda ids: [BOS, *ids]))
-    assert report.outcome == "failed"
-    assert report.figures.other_ids == 0
-
-
-def test_another_revision_of_the_base_is_found(world: World, serve, tmp_path: Path) -> None:
-    other = serve(world.perturbed_base(tmp_path / "base"), world.evaluated.adapter)
-    report = world.check(other.client)
-    assert report.outcome == "failed"
-    # Its greedy answers would not show it.
+    # Whatever is wrong in the server shows in its answers, with the right ids too.
+    in_router = fault in ("the base's chat template", "a beginning token twice, by the router")
+    assert report.figures.other_ids == (24 if in_router else 0)
     assert report.figures.max > report.limits.max
-
-
-def test_lost_scaling_is_found(world: World, serve, tmp_path: Path) -> None:
-    other = serve(world.evaluated.base, world.unscaled_adapter(tmp_path / "unscaled"))
-    assert world.check(other.client).outcome == "failed"
-
-
-def test_an_adapter_that_is_not_there_is_found(world: World, served: Served) -> None:
-    report = world.check(Changed(served.client, models={NAME: BASE}))
-    assert report.outcome == "failed"
-
-
-def test_a_cache_of_the_adapter_before_it_is_found(world: World, served: Served) -> None:
-    assert world.check(Changed(served.client, models={NAME: OLD})).outcome == "failed"
 
 
 def test_a_base_that_answers_as_the_adapter_proves_nothing(world: World, served: Served) -> None:
@@ -146,13 +98,13 @@ def test_a_router_that_refuses_a_prompt_proves_nothing(world: World, served: Ser
     assert world.check(served.client, refuse).outcome == "not proved"
 
 
-def test_half_precision_is_held_to_its_own_noise(world: World, serve) -> None:
+def test_half_precision_is_held_to_its_own_noise(world: World) -> None:
     half = FLOAT32.model_copy(update={"dtype": "bfloat16"})
-    server = serve(world.evaluated.base, world.evaluated.adapter, torch.bfloat16).client
-    report = world.check(server, settings=half)
+    with serving(world.evaluated.base, {NAME: world.evaluated.adapter}, torch.bfloat16) as made:
+        report = world.check(made.client, settings=half)
+        as_float32 = world.check(made.client)
     assert report.outcome == "proved", report.reasons
     assert report.noise.p99 > 0
     assert report.limits.p99 == pytest.approx(min(0.15, max(5e-3, 4 * report.noise.p99)))
     assert report.limits.max is None
-    # The same server does not pass for one of float32.
-    assert world.check(server).outcome == "failed"
+    assert as_float32.outcome == "failed"

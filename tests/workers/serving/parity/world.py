@@ -16,9 +16,10 @@ from ft_assets.workers.serving.parity.check import check_parity
 from ft_assets.workers.serving.parity.report import ParityReport
 from ft_assets.workers.serving.parity.settings import ServerSettings
 from ft_assets.workers.suites.suites import TASK_FILE
+from ft_assets.workers.templates.source import own_template
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.serving.server import Piece, Sampling, Server
-from tests.fake_base import CHAT_TEMPLATE, make_fake_base
+from tests.fake_base import make_fake_base
 from tests.workers.evals.safety_world import write_safety_suite
 from tests.workers.evals.world import parquet, rows
 from tests.workers.serving.world import BASE, make_adapter
@@ -26,8 +27,7 @@ from tests.workers.serving.world import BASE, make_adapter
 NAME = "acme.things.tiny@0123456789abcdef"
 OLD = "acme.things.tiny@fedcba9876543210"
 FLOAT32 = ServerSettings(engine="embedded", dtype="float32")
-# The recipe's: the base's has neither a beginning token nor these words.
-TEMPLATE = "{{- bos_token + 'you answer shortly' -}}" + CHAT_TEMPLATE
+BOS = 1
 
 
 @dataclass(frozen=True)
@@ -38,31 +38,32 @@ class World:
     old: Path
 
     @classmethod
-    def make(cls, folder: Path) -> "World":
-        base = make_fake_base(folder / "base")
+    def make(cls, folder: Path, base: Path | None = None) -> "World":
+        """A world below ``folder``, of a tiny base unless one is given."""
+        base = base or make_fake_base(folder / "base")
         (folder / "holdout.parquet").write_bytes(parquet(rows(40)))
         suite = write_safety_suite(folder / "suite", counts=(20, 20))
         (suite / "care.yaml").rename(suite / TASK_FILE)
         evaluated = Evaluated(
             base=base,
             adapter=make_adapter(folder / "new", base, seed=1),
-            chat_template=TEMPLATE,
+            chat_template=_other_template(base),
             holdout=folder / "holdout.parquet",
             suites={"care.v1": suite},
             max_new_tokens=12,
         )
         return cls(evaluated, old=make_adapter(folder / "old", base, seed=2))
 
-    def render(self, template: str | None = TEMPLATE) -> Render:
-        """A router that renders this template."""
-        base = self.evaluated.base
-        rows = ChatRows(base, ChatTokenizer.load(base), template)
+    def router(self, *, own_template: bool = True) -> Render:
+        """A router that renders the adapter's template, or the base's."""
+        base, template = self.evaluated.base, self.evaluated.chat_template
+        rows = ChatRows(base, ChatTokenizer.load(base), template if own_template else None)
         return lambda messages: rows.prompt(messages, "request")
 
     def check(self, server: Server, render: Render | None = None, **changes: Any) -> ParityReport:
         """The check of NAME, with ``changes`` to its settings."""
         asked = {"base": BASE, "evaluated": self.evaluated, "settings": FLOAT32, "prompts": 24, **changes}
-        return check_parity(server, NAME, render=render or self.render(), **asked)
+        return check_parity(server, NAME, render=render or self.router(), **asked)
 
     def perturbed_base(self, folder: Path) -> Path:
         """Another revision of the base: each weight a thousandth away."""
@@ -100,3 +101,8 @@ class Changed:
 def without_likeliest(piece: Piece) -> Piece:
     """As from a server that gives no log-probabilities."""
     return replace(piece, tokens=tuple(replace(token, top={}, logprob=None) for token in piece.tokens))
+
+
+def _other_template(base: Path) -> str:
+    """A recipe's template: the base's, with one beginning token and words before it."""
+    return "{{- bos_token + 'you answer shortly' -}}" + (own_template(base) or "").replace("{{- bos_token }}", "")
