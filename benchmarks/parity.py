@@ -20,7 +20,8 @@ def measure() -> list[Figure]:
     """The largest difference of a log-probability on a good server, and how many faults are found."""
     bar = LIMITS["float32"].max
     with tempfile.TemporaryDirectory(prefix="ft-parity-") as scratch:
-        world = World.make(Path(scratch), _DEMO_BASE)
+        # As large as what training gives: rounding is amplified by wilder ones.
+        world = World.make(Path(scratch), _DEMO_BASE, std=0.05)
         with serving(_DEMO_BASE, {NAME: world.evaluated.adapter, OLD: world.old}) as served:
             good = world.check(served.client, prompts=50)
             found = 0
@@ -29,8 +30,8 @@ def measure() -> list[Figure]:
                 folder.mkdir()
                 report = fault(world, served, folder)
                 found += report.outcome == "failed"
-                print(f"{name}: {report.outcome}; {'; '.join(report.reasons)}")
-    print(f"good server: {good.outcome}; {good.figures}")
+                print(f"{name}: {report.outcome}: {'; '.join(report.reasons)}")
+    print(f"good server: {good.outcome}: {good.figures}")
     largest = good.figures.max if good.figures and good.proved else None
     return [
         Figure(

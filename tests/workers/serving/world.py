@@ -18,7 +18,7 @@ BASE = "base"
 ENDS = {2}
 
 
-def make_adapter(folder: Path, base: Path, *, seed: int, **config: Any) -> Path:
+def make_adapter(folder: Path, base: Path, *, seed: int, std: float = 0.3, **config: Any) -> Path:
     """An adapter that changes what the base answers."""
     torch.manual_seed(seed)
     model = AutoModelForCausalLM.from_pretrained(base)
@@ -27,7 +27,7 @@ def make_adapter(folder: Path, base: Path, *, seed: int, **config: Any) -> Path:
     with torch.no_grad():
         for name, weights in tuned.named_parameters():
             if "lora_" in name:
-                weights.normal_(std=0.3)
+                weights.normal_(std=std)
             elif "modules_to_save" in name:
                 weights.add_(torch.randn_like(weights) * 0.1)
     tuned.save_pretrained(folder)

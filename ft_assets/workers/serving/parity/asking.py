@@ -17,7 +17,7 @@ Forced = tuple[Sequence[int], Sequence[int]]
 def ask(server: Server, model: str, asked: Sequence[Forced], ends: Sequence[int]) -> list[list[Token]]:
     """For each prompt and answer, ``forced``. Raises what the server raises."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(lambda each: forced(server, model, *each, ends), asked))
+        return list(pool.map(lambda each: forced(server, model, each[0], each[1], ends), asked))
 
 
 def forced(

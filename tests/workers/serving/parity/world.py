@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from safetensors.numpy import load_file, save_file
+import torch
+from safetensors.torch import load_file, save_file
 
 from ft_assets.workers.evals.holdout_rows import ChatRows
 from ft_assets.workers.serving.parity.asked_prompts import Evaluated, Render
@@ -38,21 +38,21 @@ class World:
     old: Path
 
     @classmethod
-    def make(cls, folder: Path, base: Path | None = None) -> "World":
-        """A world below ``folder``, of a tiny base unless one is given."""
+    def make(cls, folder: Path, base: Path | None = None, *, std: float = 0.3) -> "World":
+        """A world below ``folder``, of a tiny base unless one is given; ``std`` is of the adapters' weights."""
         base = base or make_fake_base(folder / "base")
         (folder / "holdout.parquet").write_bytes(parquet(rows(40)))
         suite = write_safety_suite(folder / "suite", counts=(20, 20))
         (suite / "care.yaml").rename(suite / TASK_FILE)
         evaluated = Evaluated(
             base=base,
-            adapter=make_adapter(folder / "new", base, seed=1),
+            adapter=make_adapter(folder / "new", base, seed=1, std=std),
             chat_template=_other_template(base),
             holdout=folder / "holdout.parquet",
             suites={"care.v1": suite},
             max_new_tokens=12,
         )
-        return cls(evaluated, old=make_adapter(folder / "old", base, seed=2))
+        return cls(evaluated, old=make_adapter(folder / "old", base, seed=2, std=std))
 
     def router(self, *, own_template: bool = True) -> Render:
         """A router that renders the adapter's template, or the base's."""
@@ -68,9 +68,9 @@ class World:
     def perturbed_base(self, folder: Path) -> Path:
         """Another revision of the base: each weight a thousandth away."""
         shutil.copytree(self.evaluated.base, folder)
-        random = np.random.default_rng(3)
+        random = torch.Generator().manual_seed(3)
         weights = {
-            name: (value * (1 + 1e-3 * random.standard_normal(value.shape))).astype(np.float32)
+            name: value.float() * (1 + 1e-3 * torch.randn(value.shape, generator=random))
             for name, value in load_file(folder / "model.safetensors").items()
         }
         save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
