@@ -1,4 +1,4 @@
-"""The embedded engine behind a socket, and the client that vLLM is asked by too."""
+"""An engine behind a socket of this machine."""
 
 import socket
 import threading
@@ -14,7 +14,7 @@ KEY = "a-key-of-the-tests"
 
 
 class Served:
-    """An engine behind a socket of this machine."""
+    """``client`` asks the engine."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine

@@ -1,6 +1,6 @@
 """What may differ between a server and the evaluation, by the precision of both.
 
-The table was measured on several engines (docs/explanation/serving.md). Half precision is measured again for each
+The table was measured on several engines (docs/explanation/parity.md). Half precision is measured again for each
 adapter: a limit is what the same model differs by between evaluation and the server's dtype, times ``_NOISE``, where
 that is tighter than the table.
 """
