@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
 from ft_resources.artifacts import Address, Artifact, Artifacts
-from ft_resources.errors import NotFound, NotIdentified
+from ft_resources.errors import NotFound, UserError
 from ft_resources.serving.adapter_folders import AdapterFolders
 from ft_resources.serving.configured import ConfiguredServers
 from ft_resources.serving.embedded import EmbeddedServers
@@ -112,7 +112,7 @@ class StoreFleet:
             before = set(self.loading())
             try:
                 names = self._client(endpoint).models()
-            except (ServerUnavailable, NotIdentified):
+            except UserError:
                 continue
             found[endpoint] = frozenset(name for name in names if _OURS.fullmatch(name))
             # What was loaded while the server answered may not be in its answer.

@@ -1,0 +1,140 @@
+"""Adapters of the store on servers that others started: by path, each base's own, and only those that are adapters."""
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from ft_assets.settings.servers import ServersFile
+from ft_resources.artifacts import Artifact
+from ft_resources.errors import Misconfigured, NotFound
+from ft_resources.serving.adapter_folders import AdapterFolders
+from ft_resources.serving.configured import ConfiguredServer, ConfiguredServers
+from ft_resources.serving.embedded import EmbeddedServers
+from ft_resources.serving.errors import BadAdapter
+from ft_resources.serving.fleet import ServedModel
+from ft_resources.serving.servers import Base
+from ft_resources.serving.store_fleet import StoreFleet
+from ft_resources.store import Store
+from tests.control.serving.world import COMMIT, SOURCE, Lines
+
+LINE = "acme.things.tiny"
+
+
+@dataclass
+class Far:
+    """A server in vLLM's dialect that computes nothing: the folder of each name."""
+
+    url: str = ""
+    loaded: dict[str, str] = field(default_factory=dict)
+    keys: set[str] = field(default_factory=set)
+
+
+@pytest.fixture
+def far() -> Iterator[Far]:
+    state = Far()
+
+    class Door(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            state.keys.add(self.headers["authorization"])
+            self._answer({"data": [{"id": name} for name in ("the-base", "somebodys-own", *state.loaded)]})
+
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if self.path.endswith("/load_lora_adapter"):
+                state.loaded[asked["lora_name"]] = asked["lora_path"]
+            else:
+                del state.loaded[asked["lora_name"]]
+            self._answer({})
+
+        def _answer(self, value: object) -> None:
+            data = json.dumps(value).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
+        state.url = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield state
+        server.shutdown()
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Lines:
+    return Lines(Store(str(tmp_path / "store")))
+
+
+@pytest.fixture
+def fleet(lines: Lines, far: Far, tmp_path: Path) -> Iterator[StoreFleet]:
+    server = ConfiguredServer(name="far", url=far.url, base=f"{SOURCE}@{COMMIT}", key="secret")
+    away = ConfiguredServer(name="away", url="http://127.0.0.1:9", base=f"{SOURCE}@{COMMIT}", key="secret")
+    made = StoreFleet(
+        lines.artifacts,
+        AdapterFolders(tmp_path / "shared", 1 << 20),
+        ConfiguredServers([server, away]),
+        EmbeddedServers(lines.store, tmp_path / "logs", most=0),
+    )
+    yield made
+    made.close()
+
+
+def wanted(base: Artifact, source: str = f"{SOURCE}@{COMMIT}") -> Base:
+    return Base(address=str(base.address), digest=base.digest, source=source)
+
+
+def model(adapter: Artifact, base: Artifact) -> ServedModel:
+    return ServedModel(line=LINE, address=str(adapter.address), digest=adapter.digest, base=base.digest)
+
+
+def test_an_adapter_is_loaded_by_the_path_of_its_verified_copy(
+    lines: Lines, far: Far, fleet: StoreFleet, tmp_path: Path
+) -> None:
+    base = lines.base()
+    adapter = lines.adapter(base)
+    states = {state.name: state for state in fleet.provide([wanted(base)])}
+    assert (states["far"].trouble, bool(states["away"].trouble)) == ("", True)
+    (at,) = fleet.endpoints(base.digest)
+    assert (at.model, far.keys) == ("the-base", {"Bearer secret"})
+    asked = model(adapter, base)
+    fleet.load(asked, at)
+    assert far.loaded == {asked.name: str(tmp_path / "shared" / adapter.digest)}
+    # What the operator loaded under other names is not ours to unload.
+    assert fleet.look() == {at: {asked.name}}
+    fleet.unload(asked.name, at)
+    assert (far.loaded, fleet.look()) == ({}, {at: frozenset()})
+
+
+def test_a_base_that_no_server_was_started_with_has_no_endpoint(lines: Lines, fleet: StoreFleet) -> None:
+    base = lines.base(source="hub:acme/other")
+    states = fleet.provide([wanted(base, f"hub:acme/other@{COMMIT}")])
+    assert fleet.endpoints(base.digest) == []
+    assert {state.base for state in states if state.name == "far"} == {""}
+
+
+def test_what_is_not_there_and_what_is_a_whole_model_are_refused(lines: Lines, far: Far, fleet: StoreFleet) -> None:
+    base = lines.base()
+    fleet.provide([wanted(base)])
+    (at,) = fleet.endpoints(base.digest)
+    whole = lines.adapter(base, {"model.safetensors": b"1"})
+    with pytest.raises(BadAdapter, match="whole model"):
+        fleet.load(model(whole, base), at)
+    with pytest.raises(NotFound):
+        fleet.load(ServedModel(line=LINE, address="acme/adapter/none", digest="0" * 64, base=base.digest), at)
+    assert far.loaded == {}
+
+
+def test_a_key_that_is_not_set_is_told_by_its_variable() -> None:
+    file = ServersFile.model_validate(
+        {"servers": [{"name": "a", "url": "http://a:1", "base": f"{SOURCE}@{COMMIT}", "key": "FT_SERVER_KEY_A"}]}
+    )
+    with pytest.raises(Misconfigured, match="FT_SERVER_KEY_A"):
+        file.configured()
