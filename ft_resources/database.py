@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,11 @@ class Database:
                 where=schema.variable,
                 remedy="Give an SQLAlchemy URL: postgresql://USER@HOST/NAME or sqlite:////absolute/path.db",
             ) from error
+        # SQLite has one transaction at a time, and gives up on waiting for another after five seconds, whoever came
+        # first. Threads of one process wait for each other here, however long it takes.
+        self._one_at_a_time: AbstractContextManager[Any] = nullcontext()
         if self._engine.dialect.name == "sqlite":
+            self._one_at_a_time = threading.RLock()
             _whole_transactions(self._engine)
             if name := self._engine.url.database:
                 Path(name).parent.mkdir(parents=True, exist_ok=True)
@@ -57,13 +61,13 @@ class Database:
     @contextmanager
     def connect(self) -> Iterator[sa.Connection]:
         """A connection to read from."""
-        with self._explained(), self._engine.connect() as connection:
+        with self._explained(), self._one_at_a_time, self._engine.connect() as connection:
             yield connection
 
     @contextmanager
     def begin(self) -> Iterator[sa.Connection]:
         """A transaction."""
-        with self._explained(), self._engine.begin() as connection:
+        with self._explained(), self._one_at_a_time, self._engine.begin() as connection:
             yield connection
 
     def insert_missing(self, table: sa.Table, rows: list[dict[str, Any]]) -> None:
