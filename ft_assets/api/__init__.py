@@ -190,6 +190,13 @@ if TYPE_CHECKING:
     from ft_assets.api.retention import collects_unreferenced as collects_unreferenced
     from ft_assets.api.retention import retire_datasets as retire_datasets
     from ft_assets.api.retraining import retrain as retrain
+    from ft_assets.api.served_models import FoundModel as FoundModel
+    from ft_assets.api.served_models import PromptCache as PromptCache
+    from ft_assets.api.served_models import Prompts as Prompts
+    from ft_assets.api.served_models import find_served_model as find_served_model
+    from ft_assets.api.served_models import list_served_models as list_served_models
+    from ft_assets.api.served_models import no_model as no_model
+    from ft_assets.api.served_models import served_model_at as served_model_at
     from ft_assets.api.serving import LineServed as LineServed
     from ft_assets.api.serving import Reconciler as Reconciler
     from ft_assets.api.serving import ServerShown as ServerShown
@@ -289,6 +296,7 @@ _MODULES = {
     "report_pages": "ReportFile report_file",
     "retention": "PlacesCollected collect_leftovers collect_unreferenced collects_unreferenced retire_datasets",
     "retraining": "retrain",
+    "served_models": "FoundModel PromptCache Prompts find_served_model list_served_models no_model served_model_at",
     "side_by_side": "BothAnswers answers_side_by_side",
     "serving": "LineServed Reconciler ServerShown ServingStatus follow_lines keep_status open_fleet serving_status",
     "sign_in": "SignedIn begin_sign_in choose_tenant end_sign_in sign_in_name",

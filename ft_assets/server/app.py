@@ -8,10 +8,11 @@ from fastapi import FastAPI, Request
 from starlette.responses import RedirectResponse
 
 from ft_assets import api
-from ft_assets.api import Access, Job, Orchestrator
+from ft_assets.api import Access, Job, Orchestrator, PromptCache
 from ft_assets.server import (
     adapter_files,
     calls,
+    chat,
     event_pages,
     files,
     jobs,
@@ -22,6 +23,7 @@ from ft_assets.server import (
     sent,
     uploads,
 )
+from ft_assets.server.answering import Answering
 from ft_assets.server.audit import add_audit
 from ft_assets.server.body_limit import BodyLimit
 from ft_assets.server.console.app import console_app
@@ -30,6 +32,7 @@ from ft_assets.server.errors import add_handlers
 from ft_assets.server.health import add_health
 from ft_assets.server.long_calls import LongCalls
 from ft_assets.server.metrics.requests import Counted, RequestFigures
+from ft_assets.server.models_asked import ModelsAsked
 from ft_assets.server.settling import Settling
 from ft_assets.server.upload_slots import UploadSlots
 from ft_resources.launchers.base import Launcher
@@ -55,6 +58,7 @@ def api_app(
     here = partial(api.settle_job, store=store, launcher=launcher, orchestrator=orchestrator)
     settling = Settling(store, settle or here)
     long_calls = LongCalls()
+    answering = Answering(fleet)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -62,6 +66,7 @@ def api_app(
         yield
         settling.stop()
         long_calls.stop()
+        await answering.close()
 
     app = FastAPI(
         title="Fine-tuning",
@@ -79,12 +84,15 @@ def api_app(
         settle=settling.add,
         uploads=UploadSlots(),
         long_calls=long_calls,
+        models=ModelsAsked(store, launcher),
+        prompts=PromptCache(),
+        answering=answering,
         launcher=launcher,
         orchestrator=orchestrator,
         fleet=fleet,
     )
     app.state.context = context
-    for part in (files, uploads, jobs, event_pages, models, platform, keys, links, calls, sent, adapter_files):
+    for part in (files, uploads, jobs, event_pages, models, platform, keys, links, calls, sent, adapter_files, chat):
         app.include_router(part.router)
     app.mount("/console", console_app(context))
     for path in ("/", "/console"):

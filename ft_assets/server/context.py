@@ -7,9 +7,11 @@ from typing import Annotated, Any
 from fastapi import Depends, Header, Request
 
 from ft_assets import api
-from ft_assets.api import Access, Identity, Job, Orchestrator, Role
+from ft_assets.api import Access, Identity, Job, Orchestrator, PromptCache, Role
 from ft_assets.server import rate_limits
+from ft_assets.server.answering import Answering
 from ft_assets.server.long_calls import LongCalls
+from ft_assets.server.models_asked import ModelsAsked
 from ft_assets.server.upload_slots import UploadSlots
 from ft_resources.errors import NotIdentified
 from ft_resources.launchers.base import Launcher
@@ -28,6 +30,9 @@ class Context:
         launcher: who starts workers; that of ``FT_LAUNCHER`` where None.
         orchestrator: who runs jobs; Dagster where None.
         fleet: the servers of models; None where there are none.
+        models: what names of models mean.
+        prompts: how models are asked.
+        answering: asks servers of models.
     """
 
     store: Store
@@ -35,6 +40,9 @@ class Context:
     settle: Callable[[Job], None]
     uploads: UploadSlots
     long_calls: LongCalls
+    models: ModelsAsked
+    prompts: PromptCache
+    answering: Answering
     launcher: Launcher | None = None
     orchestrator: Orchestrator | None = None
     fleet: Fleet | None = None

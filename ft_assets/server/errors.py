@@ -23,6 +23,7 @@ from ft_resources.errors import (
     TooManyRequests,
     UserError,
 )
+from ft_resources.serving.errors import BadAdapter, BadRequest, NameTaken, NoServer, ServerUnavailable
 
 _LOG = logging.getLogger(__name__)
 _ANSWERS: tuple[tuple[type[UserError], int, str, str], ...] = (
@@ -33,6 +34,10 @@ _ANSWERS: tuple[tuple[type[UserError], int, str, str], ...] = (
     (TooManyRequests, 429, "rate_limit_error", "rate_limit_exceeded"),
     (StoreUnavailable, 503, "server_error", "store_unavailable"),
     (DatabaseUnavailable, 503, "server_error", "database_unavailable"),
+    (NoServer, 503, "server_error", "no_server"),
+    (ServerUnavailable, 503, "server_error", "model_unavailable"),
+    (BadAdapter, 500, "server_error", "model_damaged"),
+    (NameTaken, 500, "server_error", "model_damaged"),
     (Misconfigured, 503, "server_error", "misconfigured"),
     (CorruptArtifact, 500, "server_error", "damaged_record"),
     (UserError, 400, "invalid_request_error", "invalid_value"),
@@ -40,12 +45,16 @@ _ANSWERS: tuple[tuple[type[UserError], int, str, str], ...] = (
 _OPERATORS = {
     "store_unavailable": "The store does not answer. Try again in a minute.",
     "database_unavailable": "A database does not answer. Try again in a minute.",
+    "no_server": "No server of models answers for this model. Whoever operates the platform starts them: make serve on "
+    "a laptop, FT_SERVERS on a cluster.",
+    "model_unavailable": "The server of this model failed. Try again.",
+    "model_damaged": "The server cannot load this model's adapter. The platform's operator can mend it.",
     "misconfigured": "The platform's configuration has a mistake. Its operator can mend it.",
     "damaged_record": "A record of the platform is damaged. Its operator can mend it.",
 }
 _PARAM = re.compile(
     r"(model|training_file|validation_file|suffix|seed|metadata|recipe|gates|max_gpu_hours|hyperparameters|file|purpose"
-    r"|expires_after|after|limit|bytes|part_ids|md5|data|Idempotency-Key)(\.[a-z_]+)*"
+    r"|expires_after|after|limit|bytes|part_ids|md5|data|Idempotency-Key|messages|prompt)(\.[a-z_]+|\[\d+\])*"
 )
 
 
@@ -66,8 +75,16 @@ def operators_words(error: UserError) -> str:
     return _OPERATORS[_answer_to(error)[2]]
 
 
+def told(error: UserError) -> dict[str, Any]:
+    """The body that tells of ``error`` in an answer that has begun."""
+    status, kind, code = _answer_to(error)
+    message = _OPERATORS[code] if status >= 500 else error.what
+    return error_object(message, kind=kind, code=code)
+
+
 def _answer_to(error: UserError) -> tuple[int, str, str]:
-    return next(answer[1:] for answer in _ANSWERS if isinstance(error, answer[0]))
+    status, kind, code = next(answer[1:] for answer in _ANSWERS if isinstance(error, answer[0]))
+    return status, kind, error.code if isinstance(error, BadRequest) else code
 
 
 def add_handlers(app: FastAPI) -> None:

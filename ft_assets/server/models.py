@@ -1,16 +1,17 @@
-"""``/v1/models``: what can be fine-tuned, and what was."""
+"""``/v1/models``: what can be fine-tuned, what was, and what the tenant's lines answer with."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
 
 from ft_assets import api
-from ft_assets.api import JobState
-from ft_assets.server.context import Admin, Context, Ctx, Viewer
+from ft_assets.api import FoundModel, JobState
+from ft_assets.server.context import Admin, Ctx, Viewer
+from ft_assets.server.models_asked import made_by_job
 from ft_assets.server.names import job_of_model, model_name
 from ft_assets.settings.models import models_path
-from ft_resources.errors import NotFound
 
 router = APIRouter(prefix="/v1/models")
 
@@ -37,17 +38,29 @@ def made_model(state: JobState) -> dict[str, Any]:
     }
 
 
+def line_model(name: str, model: FoundModel) -> dict[str, Any]:
+    """OpenAI's model object of the adapter that a line's name means now."""
+    return {
+        "id": name,
+        "object": "model",
+        "created": int(datetime.fromisoformat(model.artifact.manifest.created_at).timestamp()),
+        "owned_by": model.artifact.address.tenant,
+        "ft": {"adapter": str(model.artifact.address), "digest": model.served.digest, "line": model.served.line},
+    }
+
+
 @router.get("")
 def list_models(
     context: Ctx, caller: Viewer, offered: Annotated[dict[str, Any], Depends(offered_models)]
 ) -> dict[str, Any]:
-    """The catalogue, and the tenant's own models, the newest first."""
+    """What the tenant's lines answer with, its own models, the newest first, and the catalogue."""
+    lines = [line_model(*each) for each in api.list_served_models(caller.tenant, store=context.store).items()]
     states = (
         api.job_state(caller.tenant, job_id, store=context.store, launcher=context.launcher)
         for job_id in api.job_ids(caller.tenant, store=context.store)
     )
     kept = (each for each in states if model_name(each) and not api.model_is_deleted(each, store=context.store))
-    return {"object": "list", "data": [*map(made_model, kept), *offered.values()]}
+    return {"object": "list", "data": [*lines, *map(made_model, kept), *offered.values()]}
 
 
 @router.get("/{name:path}")
@@ -57,24 +70,14 @@ def retrieve(
     if name in offered:
         found: dict[str, Any] = offered[name]
         return found
-    return made_model(_own(context, caller.tenant, name))
+    if not job_of_model(name):
+        return line_model(name, api.find_served_model(name, tenant=caller.tenant, store=context.store))
+    return made_model(made_by_job(caller.tenant, name, store=context.store, launcher=context.launcher))
 
 
 @router.delete("/{name:path}")
 def delete(name: str, context: Ctx, caller: Admin) -> dict[str, Any]:
     """Delete a model: nothing new is made of it, and after the time of grace its bytes go."""
-    state = _own(context, caller.tenant, name)
+    state = made_by_job(caller.tenant, name, store=context.store, launcher=context.launcher)
     api.delete_model(state, name=name, store=context.store, actor=caller.actor)
     return {"id": name, "object": "model", "deleted": True}
-
-
-def _own(context: Context, tenant: str, name: str) -> JobState:
-    """The job that made a model of the tenant. Raises NotFound, also for another tenant's and a deleted one."""
-    missing = NotFound(f"there is no model {name!r}", where="model", remedy="List models to see them.")
-    try:
-        state = api.job_state(tenant, job_of_model(name), store=context.store, launcher=context.launcher)
-    except NotFound:
-        raise missing from None
-    if model_name(state) != name or api.model_is_deleted(state, store=context.store):
-        raise missing
-    return state

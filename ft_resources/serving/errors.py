@@ -7,6 +7,10 @@ class ServerUnavailable(UserError):
     """The server does not answer, ended in the middle of an answer, or failed."""
 
 
+class NoServer(UserError):
+    """No server of a model's base answers."""
+
+
 class ServerBusy(TooManyRequests):
     """As many requests as the server holds are waiting; another may succeed after ``retry_s`` seconds."""
 

@@ -15,6 +15,7 @@ from openai import OpenAI
 from ft_assets import api
 from ft_assets.records.submissions import Submission, find_submission
 from ft_assets.server.app import api_app
+from ft_resources.serving.fleet import Fleet
 from tests.cli.conftest import project as project
 from tests.e2e.project import Project
 
@@ -29,14 +30,20 @@ def access(project: Project) -> Iterator[api.Access]:
 
 
 @pytest.fixture
-def served(project: Project, access: api.Access, monkeypatch: pytest.MonkeyPatch) -> FastAPI:
+def fleet() -> Fleet | None:
+    """The servers of models; none here."""
+    return None
+
+
+@pytest.fixture
+def served(project: Project, access: api.Access, fleet: Fleet | None, monkeypatch: pytest.MonkeyPatch) -> FastAPI:
     """The application, over a catalogue of one model."""
     recipe = yaml.safe_load(project.recipe().read_text())
     own = {name: value for name, value in recipe.items() if name not in ("key", "base", "method")}
     models = {"models": {"tiny": {"base": "folder:./base", "description": "Colours.", "recipe": own}}}
     (project.folder / "models.yaml").write_text(yaml.safe_dump(models))
     monkeypatch.setenv("FT_MODELS", str(project.folder / "models.yaml"))
-    return api_app(project.store, access, orchestrator=Nobody())
+    return api_app(project.store, access, orchestrator=Nobody(), fleet=fleet)
 
 
 class Nobody:

@@ -1,2 +1,2 @@
-"""Serving: which adapters servers of models should have, what makes them have these, and whether they give what was
-evaluated."""
+"""Serving: which adapters servers of models should have, what makes them have these, what names mean, and whether
+answers are what was evaluated."""

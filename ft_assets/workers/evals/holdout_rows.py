@@ -13,10 +13,11 @@ from typing import Any
 
 from ft_assets.settings.catalogue.forms import FORMS, FormName
 from ft_assets.workers.datasets.forms.turns import to_messages
+from ft_assets.workers.evals.chat_prompts import ChatPrompts
 from ft_assets.workers.packs.documents.texts import TextLabeller
-from ft_assets.workers.templates.rendering import Messages, Rendering
+from ft_assets.workers.templates.rendering import Messages
 from ft_assets.workers.templates.tracing import Tracer
-from ft_assets.workers.tokenizers.chat_template import load_template, training_variant
+from ft_assets.workers.tokenizers.chat_template import training_variant
 from ft_assets.workers.tokenizers.choice import open_encoder
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadData
@@ -64,11 +65,11 @@ class ChatRows:
 
     def __init__(self, folder: Path, tokenizer: ChatTokenizer, chat_template: str | None) -> None:
         self._tokenizer = tokenizer
-        self._template = load_template(folder, tokenizer, chat_template)
-        self.ends = self._template.probes.ends
+        self._prompts = ChatPrompts(folder, tokenizer, chat_template)
+        template, self.ends = self._prompts.template, self._prompts.ends
         self._tracer = Tracer(
-            template=self._template,
-            variant=training_variant(self._template),
+            template=template,
+            variant=training_variant(template),
             controls=tokenizer.template_tokens,
             learn="all_assistant",
             end_of_turn=self.ends,
@@ -95,8 +96,7 @@ class ChatRows:
 
     def prompt(self, messages: Messages, where: str) -> list[int]:
         """Token ids of what a server feeds the model before it answers. Raises BadData, naming ``where``."""
-        ids: list[int] = self._tokenizer.encode(self._prompt(messages, where)).ids.tolist()
-        return ids
+        return self._prompts.prompt(messages, where)
 
     def _scored(self, messages: Messages, prompt: int, where: str) -> Encoded:
         """A conversation in which the assistant's messages after the first ``prompt`` messages are scored."""
@@ -109,19 +109,6 @@ class ChatRows:
                 remedy="Give the conversation an assistant message, or correct the recipe's chat_template.",
             )
         return Encoded(ids=whole.ids.tolist(), learned=whole.learned.tolist())
-
-    def _prompt(self, messages: Messages, where: str) -> Rendering:
-        text = self._template.render(messages, where=where, add_generation_prompt=True)
-        if not self._template.control.search("".join(str(message["content"]) for message in messages)):
-            return Rendering(text=text, turns=[], quoted=[])
-        without = self._template.trace(messages, where=where)
-        if not text.startswith(without.text):
-            raise BadData(
-                "a message spells a control token, and the template's generation prompt moves it",
-                where=where,
-                remedy="Remove the control token's text from the row.",
-            )
-        return Rendering(text=text, turns=[], quoted=without.quoted)
 
 
 class TextRows:

@@ -1,0 +1,173 @@
+"""``/v1/chat/completions`` and ``/v1/completions``: what was trained, asked as OpenAI's models are."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from ft_assets.api import FoundModel, Identity, Prompts
+from ft_assets.server.answering import Question
+from ft_assets.server.chat_answers import Answer, ChatAnswer, CompletionAnswer
+from ft_assets.server.chat_bodies import Asked, ChatBody, CompletionBody
+from ft_assets.server.context import Context, Ctx, Viewer
+from ft_assets.server.errors import told
+from ft_assets.server.stop_strings import Cutter, Part
+from ft_resources.errors import UserError
+from ft_resources.serving.errors import BadRequest
+from ft_resources.serving.server import Piece, Sampling
+
+_LOG = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+
+async def _reads(request: Request) -> None:
+    """Nothing is changed: no entry of the audit log."""
+    request.state.reads = True
+
+
+router = APIRouter(prefix="/v1", dependencies=[Depends(_reads)])
+
+
+class _Gone(Exception):
+    """Nobody waits for the answer any more."""
+
+
+@router.post("/chat/completions")
+async def chat(body: ChatBody, request: Request, context: Ctx, caller: Viewer) -> Response:
+    """The model's next turn in a conversation."""
+
+    def question(model: FoundModel, prompts: Prompts) -> Question:
+        return _question(body, model, prompts.chat(body.turns), prompts.stop_token_ids, "messages")
+
+    def answer(model: FoundModel, prompts: Prompts, prompt_tokens: int) -> Answer:
+        word = prompts.word if body.logprobs else None
+        return ChatAnswer(body.model, _fingerprint(model), prompt_tokens, with_usage=body.with_usage, word=word)
+
+    return await _answered(body, request, context, caller, question, answer)
+
+
+@router.post("/completions")
+async def completions(body: CompletionBody, request: Request, context: Ctx, caller: Viewer) -> Response:
+    """How the model continues a text."""
+
+    def question(model: FoundModel, prompts: Prompts) -> Question:
+        ids = body.ids or prompts.text(body.text)
+        if not ids:
+            raise BadRequest("the prompt is empty", where="prompt", remedy="Begin a text.")
+        return _question(body, model, ids, (), "prompt")
+
+    def answer(model: FoundModel, prompts: Prompts, prompt_tokens: int) -> Answer:
+        return CompletionAnswer(body.model, _fingerprint(model), prompt_tokens, with_usage=body.with_usage)
+
+    return await _answered(body, request, context, caller, question, answer)
+
+
+async def _answered(
+    body: Asked,
+    request: Request,
+    context: Context,
+    caller: Identity,
+    ask: Callable[[FoundModel, Prompts], Question],
+    answer_of: Callable[[FoundModel, Prompts, int], Answer],
+) -> Response:
+    def prepare() -> tuple[Question, Answer]:
+        model = context.models.find(caller.tenant, body.model)
+        prompts = context.prompts.of(model.artifact)
+        question = ask(model, prompts)
+        return question, answer_of(model, prompts, len(question.prompt))
+
+    async def whole(pieces: AsyncGenerator[Piece], answer: Answer) -> dict[str, Any]:
+        parts = [part async for part in _parts(pieces, answer, body)]
+        return answer.whole(parts)
+
+    async def work() -> Response:
+        question, answer = await context.answering.prepared(prepare)
+        pieces = await context.answering.ask(question)
+        if body.stream:
+            # Its first piece is there: from here on the status says that all is well.
+            return StreamingResponse(
+                _events(pieces, answer, body), media_type="text/event-stream", headers={"cache-control": "no-store"}
+            )
+        return JSONResponse(await whole(pieces, answer))
+
+    try:
+        return await _unless_gone(request, work())
+    except _Gone:
+        # nginx's status for a client that closed its connection.
+        return Response(status_code=499)
+
+
+def _question(
+    body: Asked, model: FoundModel, prompt: list[int], stop_token_ids: tuple[int, ...], where: str
+) -> Question:
+    def sampling(most: int) -> Sampling:
+        return Sampling(
+            max_tokens=most,
+            # OpenAI's defaults.
+            temperature=1.0 if body.temperature is None else body.temperature,
+            top_p=1.0 if body.top_p is None else body.top_p,
+            seed=body.seed,
+            stop_token_ids=stop_token_ids,
+            logprobs=body.logprobs_of,
+        )
+
+    return Question(model=model.served, prompt=prompt, most=body.most, sampling=sampling, where=where)
+
+
+def _fingerprint(model: FoundModel) -> str:
+    return f"fp_{model.served.digest[:16]}"
+
+
+async def _parts(pieces: AsyncGenerator[Piece], answer: Answer, body: Asked) -> AsyncIterator[Part]:
+    """The answer up to its first stop string; then the generation is ended."""
+    cutter = Cutter(body.stops)
+    async with aclosing(pieces):
+        async for piece in pieces:
+            answer.written += len(piece.tokens)
+            part = cutter.take(piece)
+            yield part
+            if part.finish_reason is not None and piece.finish_reason is None:
+                return
+
+
+async def _events(pieces: AsyncGenerator[Piece], answer: Answer, body: Asked) -> AsyncIterator[str]:
+    for each in answer.begin():
+        yield _event(each)
+    try:
+        async for part in _parts(pieces, answer, body):
+            for each in answer.part(part):
+                yield _event(each)
+    except UserError as error:
+        _LOG.warning("an answer of %s broke off: %s", body.model, error)
+        yield _event(told(error))
+        return
+    for each in answer.end():
+        yield _event(each)
+    yield "data: [DONE]\n\n"
+
+
+def _event(part: dict[str, Any]) -> str:
+    return f"data: {json.dumps(part, ensure_ascii=False, separators=(',', ':'))}\n\n"
+
+
+async def _unless_gone(request: Request, work: Awaitable[Result]) -> Result:
+    """The work's result. Raises _Gone, and gives it up, when the client goes away before."""
+    gone, done = asyncio.ensure_future(_gone(request)), asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({gone, done}, return_when=asyncio.FIRST_COMPLETED)
+        if not done.done():
+            raise _Gone
+        return done.result()
+    finally:
+        gone.cancel()
+        done.cancel()
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

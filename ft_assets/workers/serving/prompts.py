@@ -1,0 +1,117 @@
+"""How an adapter is asked: by its own chat template and tokenizer, as its evaluation asked it. Engines know only their
+base's."""
+
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ft_assets.workers.base_models.contents import TEMPLATE, TOKENIZER_FILES
+from ft_assets.workers.datasets.forms.reasons import RowProblem
+from ft_assets.workers.datasets.forms.texts import TextReader
+from ft_assets.workers.datasets.forms.turns import read_turns, to_messages
+from ft_assets.workers.evals.chat_prompts import ChatPrompts
+from ft_assets.workers.templates.source import own_template
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
+from ft_resources.artifacts import Artifact
+from ft_resources.canonical import digest
+from ft_resources.errors import BadBase, BadData
+from ft_resources.serving.errors import BadRequest
+
+_MESSAGES = "messages"
+_FILES = (*TOKENIZER_FILES, TEMPLATE, "config.json")
+
+
+class Prompts:
+    """Prompts for the adapter in ``folder``, by any thread.
+
+    ``stop_token_ids`` end an answer to a conversation, beside what ends the base's texts.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._tokenizer = ChatTokenizer.load(folder)
+        template = own_template(folder)
+        # The exported template has all that the recipe said of it.
+        self._chat = ChatPrompts(folder, self._tokenizer, template) if template else None
+        ends = map(self._tokenizer.tokenizer.token_to_id, self._chat.ends) if self._chat else ()
+        self.stop_token_ids = tuple(sorted(number for number in ends if number is not None))
+
+    def chat(self, messages: Sequence[dict[str, Any]]) -> list[int]:
+        """Token ids of a conversation up to the answer; its texts are cleaned as those of a dataset are.
+
+        Raises BadRequest for messages that cannot be read or that the template refuses.
+        """
+        if self._chat is None:
+            raise BadRequest(
+                "this model has no chat template: it continues texts",
+                where="model",
+                remedy="Ask for /v1/completions.",
+            )
+        try:
+            turns = read_turns(list(messages), _MESSAGES, TextReader()).turns
+        except RowProblem as error:
+            raise BadRequest(error.problem, where=error.field) from None
+        try:
+            return self._chat.prompt(to_messages([turn._asdict() for turn in turns]), _MESSAGES)
+        except (BadData, BadBase) as error:
+            raise BadRequest(
+                error.what, where=_MESSAGES, remedy="Send a conversation such as the training's."
+            ) from None
+
+    def text(self, text: str) -> list[int]:
+        """Token ids of a text that is to be continued, with what the tokenizer puts before every text."""
+        ids: list[int] = self._tokenizer.tokenizer.encode(text).ids
+        return ids
+
+    def word(self, number: int) -> str:
+        """A token as text; half a letter is U+FFFD."""
+        text: str = self._tokenizer.tokenizer.decode([number], skip_special_tokens=False)
+        return text
+
+
+class PromptCache:
+    """The prompts of at most ``most`` different pairs of a tokenizer and a template; those used longest ago go.
+
+    They are told apart by content, so that adapters to one base, and other tenants' of the same template, share them.
+    """
+
+    def __init__(self, most: int = 16) -> None:
+        self._most = most
+        self._known: OrderedDict[str, Prompts] = OrderedDict()
+        self._lock = threading.Lock()
+        self._loading: dict[str, threading.Lock] = {}
+
+    def of(self, artifact: Artifact) -> Prompts:
+        """The prompts of an adapter, whose files are verified when they are read. Raises CorruptArtifact, BadBase and
+        StoreUnavailable."""
+        names = [name for name in _FILES if name in artifact.manifest.files]
+        key = digest([[name, artifact.manifest.files[name].sha256] for name in names])
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+            # Reading a large vocabulary takes a second: once, and not while others wait for what is known.
+            loading = self._loading.setdefault(key, threading.Lock())
+        with loading:
+            with self._lock:
+                if key in self._known:
+                    return self._known[key]
+            try:
+                made = _load(artifact, names)
+                with self._lock:
+                    self._known[key] = made
+                    while len(self._known) > self._most:
+                        self._known.popitem(last=False)
+            finally:
+                with self._lock:
+                    self._loading.pop(key, None)
+        return made
+
+
+def _load(artifact: Artifact, names: Sequence[str]) -> Prompts:
+    with tempfile.TemporaryDirectory(prefix="ft-prompts-") as scratch:
+        for name in names:
+            (Path(scratch) / name).write_bytes(artifact.read(name))
+        return Prompts(Path(scratch))

@@ -1,0 +1,74 @@
+"""Answers of many servers of models at once, on one event loop."""
+
+from collections.abc import AsyncGenerator, Sequence
+
+import httpx
+
+from ft_resources.serving.fleet import Endpoint
+from ft_resources.serving.server import Piece, Sampling
+from ft_resources.serving.wire import (
+    COMPLETIONS,
+    CUT_OFF,
+    END,
+    MODELS,
+    asked_of,
+    piece_in,
+    readable,
+    require_ok,
+    unavailable,
+)
+
+
+class AsyncServers:
+    """Asks endpoints.
+
+    Args:
+        answer_s: most seconds until the next bytes of an answer.
+        connect_s: most seconds until there is a connection.
+    """
+
+    def __init__(self, *, answer_s: float = 300.0, connect_s: float = 5.0) -> None:
+        self._client = httpx.AsyncClient(
+            timeout=httpx.Timeout(answer_s, connect=connect_s),
+            # As many connections as there are requests: the servers say how many may wait.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=128),
+            trust_env=False,
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def context_length(self, endpoint: Endpoint) -> int:
+        """Most tokens of a prompt and its answer together. Raises ServerUnavailable."""
+        with readable(endpoint.url):
+            answer = await self._client.get(endpoint.url + MODELS, headers=_headers(endpoint))
+        require_ok(answer, endpoint.url)
+        with readable(endpoint.url):
+            models = {each["id"]: each for each in answer.json()["data"]}
+            return int(models[endpoint.model]["max_model_len"])
+
+    async def stream(
+        self, endpoint: Endpoint, model: str, prompt: Sequence[int], sampling: Sampling
+    ) -> AsyncGenerator[Piece]:
+        """An answer in pieces, as ``HttpServer.stream`` gives it. Closing it ends the generation."""
+        body = {**asked_of(model, prompt, sampling), "stream": True}
+        url = endpoint.url + COMPLETIONS
+        with readable(endpoint.url):
+            async with self._client.stream("POST", url, json=body, headers=_headers(endpoint)) as answer:
+                if answer.is_error:
+                    await answer.aread()
+                require_ok(answer, endpoint.url)
+                ended = False
+                # To the last byte, or the connection could not be used again.
+                async for line in answer.aiter_lines():
+                    ended = ended or line == END
+                    if not ended and (piece := piece_in(line, endpoint.url)) is not None:
+                        yield piece
+        if not ended:
+            # A server that is killed may close its connection as one that has told all.
+            raise unavailable(CUT_OFF, endpoint.url)
+
+
+def _headers(endpoint: Endpoint) -> dict[str, str]:
+    return {"authorization": f"Bearer {endpoint.key}"}

@@ -1,0 +1,165 @@
+"""Prompts of a server are those of an evaluation, to the token."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from transformers import AutoTokenizer
+
+from ft_assets.workers.adapters.export import _write_tokenizer
+from ft_assets.workers.datasets.forms.texts import clean
+from ft_assets.workers.evals.holdout_rows import ChatRows
+from ft_assets.workers.serving.prompts import PromptCache, Prompts
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
+from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.errors import BadBase, CorruptArtifact
+from ft_resources.serving.errors import BadRequest
+from ft_resources.store_marker import open_store
+from ft_resources.work import WorkRequest
+from tests.fake_base import make_fake_base
+from tests.made import leave
+
+OTHER = (
+    "{{- bos_token -}}{%- for message in messages -%}"
+    "{{- '<|' + message['role'] + '|>' + (message['content'] | trim) + '<|end|>' -}}"
+    "{%- endfor -%}{%- if add_generation_prompt -%}{{- '<|assistant|>' -}}{%- endif -%}"
+)
+Exported = Callable[..., Artifact]
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Exported:
+    """An artifact with the tokenizer and the template that an export of the recipe's ``template`` writes."""
+    artifacts = Artifacts(open_store(f"file://{tmp_path}/store", create=True))
+
+    def make(template: str | None, number: int = 0, *, base_template: bool = True) -> Artifact:
+        folder = make_fake_base(tmp_path / f"base-{base_template}", with_template=base_template)
+        request = WorkRequest(
+            asset="base_model", tenant="shared", code_version="1", inputs={}, params={"with": base_template}, label=""
+        )
+        base = leave(artifacts, request, folder)
+        out = tmp_path / f"out-{number}"
+        out.mkdir()
+        (out / "adapter_config.json").write_text("{}")
+        _write_tokenizer(base, template, out, tmp_path / "scratch")
+        request = WorkRequest(
+            asset="adapter", tenant="acme", code_version="1", inputs={}, params={"number": number}, label=""
+        )
+        return leave(artifacts, request, out)
+
+    return make
+
+
+CONVERSATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["system", "user", "assistant", "tool"]),
+        st.text(min_size=1, max_size=30)
+        .map(lambda text: text + "x")
+        .flatmap(lambda text: st.sampled_from([text, f"{text}<|end|>", f"<|user|>{text}", f" {text}\n"])),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@pytest.mark.parametrize("template", [None, OTHER], ids=["the base's", "the recipe's"])
+def test_a_prompt_has_the_token_ids_of_the_evaluation(exported: Exported, tmp_path: Path, template: str | None) -> None:
+    prompts = PromptCache().of(exported(template))
+    base = tmp_path / "base-True"
+    rows = ChatRows(base, ChatTokenizer.load(base), template)
+
+    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(CONVERSATIONS)
+    def agree(turns: list[tuple[str, str]]) -> None:
+        messages = [{"role": role, "content": content} for role, content in turns]
+        try:
+            ids = prompts.chat(messages)
+        except BadRequest:
+            # What no dataset may hold either.
+            return
+        # The evaluation's rows were cleaned when the dataset was made.
+        assert ids == rows.prompt([{**each, "content": clean(each["content"])} for each in messages], "here")
+
+    agree()
+    tokenizer = ChatTokenizer.load(base).tokenizer
+    assert set(prompts.stop_token_ids) == {tokenizer.token_to_id(end) for end in rows.ends}
+
+
+def test_a_text_to_continue_has_the_ids_of_transformers_tokenizer(exported: Exported, tmp_path: Path) -> None:
+    prompts = PromptCache().of(exported(None))
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "base-True")
+    for text in ("the quick brown fox", "  two\n\nlines é 東", "<|user|>asks<|end|>"):
+        assert prompts.text(text) == list(tokenizer(text)["input_ids"])
+
+
+def test_parts_are_joined_and_a_developer_is_the_system(exported: Exported) -> None:
+    prompts = PromptCache().of(exported(None))
+    whole = prompts.chat([{"role": "system", "content": "be brief"}, {"role": "user", "content": "what is it?"}])
+    parts = [{"type": "text", "text": "what "}, {"type": "text", "text": "is it?"}]
+    assert whole == prompts.chat([{"role": "developer", "content": "be brief"}, {"role": "user", "content": parts}])
+
+
+def test_a_model_without_a_template_answers_texts_only(exported: Exported) -> None:
+    prompts = PromptCache().of(exported(None, base_template=False))
+    assert prompts.text("the fox")
+    with pytest.raises(BadRequest, match="no chat template"):
+        prompts.chat([{"role": "user", "content": "a"}])
+
+
+def test_a_template_that_refuses_or_never_ends_is_the_requests_error(exported: Exported) -> None:
+    cache = PromptCache()
+    refusing = "{{ raise_exception('only questions') if messages | length > 1 }}{{ messages[0].content }}"
+    rounds = "{% for a in range(99999) %}{% for b in range(99999) %}{{ '' }}{% endfor %}{% endfor %}"
+    endless = "{% if messages | length > 5 %}" + rounds + "{% endif %}{{ messages[0].content }}"
+    turn = {"role": "user", "content": "a"}
+    for number, (template, turns, words) in enumerate(
+        [(refusing, [turn, turn], "only questions"), (endless, [turn] * 6, "without end")]
+    ):
+        with pytest.raises(BadRequest, match=words) as caught:
+            cache.of(exported(template, number)).chat(turns)
+        assert caught.value.where == "messages"
+    with pytest.raises(BadBase, match="without end"):
+        cache.of(exported(rounds, 2))
+
+
+def test_equal_tokenizers_and_templates_are_read_once_and_old_ones_go(
+    exported: Exported, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+    original, together = Prompts.__init__, threading.Barrier(8)
+
+    def counted(self: Prompts, folder: Path) -> None:
+        read.append(folder)
+        original(self, folder)
+
+    monkeypatch.setattr(Prompts, "__init__", counted)
+    cache = PromptCache(most=2)
+    templates = [None, None, OTHER, OTHER + " "]
+    first, same, second, third = (exported(each, number) for number, each in enumerate(templates))
+
+    def at_once(_: int) -> Prompts:
+        together.wait()
+        return cache.of(first)
+
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(at_once, range(8)))
+    assert found == {cache.of(same)}
+    assert len(read) == 1
+    cache.of(second)
+    cache.of(third)
+    assert cache.of(first) not in found
+    assert len(read) == 4
+
+
+def test_changed_files_are_not_used(exported: Exported) -> None:
+    artifact = exported(None)
+    path = artifact.store.local_path(artifact.location("chat_template.jinja"))
+    assert path is not None
+    path.chmod(0o644)
+    path.write_text(path.read_text() + " ")
+    with pytest.raises(CorruptArtifact):
+        PromptCache().of(artifact)
