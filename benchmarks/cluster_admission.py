@@ -10,6 +10,7 @@ from ft_resources.kubernetes.api import Api
 from ft_resources.kubernetes.settings_file import read_settings
 from ft_resources.launchers.kubernetes import KubernetesLauncher
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from ft_resources.work import Resources, WorkSpec
 from tests.cluster.objects import PODS, Change
 from tests.resources.kubernetes.specs import spec_of
@@ -20,7 +21,7 @@ _PATIENCE_S = 30.0
 
 def slowest_admission_s(folder: Path, launches: int = _LAUNCHES) -> float:
     """Seconds from the call of ``launch`` to the creation of the pod, the longest of ``launches``."""
-    store = Store(f"file://{folder}/store")
+    store = open_store(f"file://{folder}/store", create=True)
     with cluster_with_queue(gpus=launches) as cluster:
         settings = read_settings(str(settings_file(folder, cluster)))
         launcher = KubernetesLauncher(settings, Api.connect(), module="tests.fake_worker")

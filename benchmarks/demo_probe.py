@@ -19,6 +19,7 @@ from ft_resources.environment import default_store_url
 from ft_resources.execution import Execution
 from ft_resources.launchers.local import LocalLauncher
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 
 DATASET, RECIPE = "demo.docs.v1", "docs-qa.v1"
 PASSED = "SUCCEEDED"
@@ -26,7 +27,7 @@ _REPEATS = 5
 
 
 def main() -> None:
-    store = Store(default_store_url())
+    store = open_store(default_store_url())
     artifacts = Artifacts(store)
     figures = {
         "train_s": float(identity.checkpoint(artifacts, DATASET, RECIPE).facts["seconds"]),

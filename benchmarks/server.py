@@ -24,6 +24,7 @@ from ft_assets import api
 from ft_assets.records.jobs import Job, SettledJob
 from ft_assets.records.sorted_ids import new_id
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.postgres import postgres_database
 from tests.s3_server import ENVIRONMENT, s3_server
 from tests.server.odd_requests import OddRequests
@@ -49,7 +50,7 @@ def measure(*options: str) -> list[Figure]:
         os.environ["FT_TENANTS"] = str(Path(folder, "tenants.yaml"))
         Path(folder, "tenants.yaml").write_text(UNLIMITED)
         boto3.client("s3", endpoint_url=endpoint).create_bucket(Bucket="bench")
-        store = Store(os.environ["FT_STORE"])
+        store = open_store(os.environ["FT_STORE"], create=True)
         _, key = api.create_key("acme", role="admin", actor="bench")
         with _server() as (client, process):
             client.headers["authorization"] = f"Bearer {key}"

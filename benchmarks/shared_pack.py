@@ -25,7 +25,7 @@ from ft_assets.settings.tenants import NO_TENANTS
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import LauncherResource, StoreResource
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 
 _ROWS = 2_000
 # Of several recipes after the first one the quickest counts, so that a busy moment does not.
@@ -60,7 +60,7 @@ def figures(found: dict[str, float]) -> list[Figure]:
 
 
 def _measure(folder: Path) -> dict[str, float]:
-    store = Store(str(folder / "store"))
+    store = open_store(str(folder / "store"), create=True)
     add_suite(store, _DEMO / "suites" / "book_cloze", "book-cloze.v1", "benchmark")
     version = add_dataset(store, NO_TENANTS, _rows(folder / "rows.jsonl"), _DATASET, None, actor="benchmark")
     keys = [f"rank{rank}.v1" for rank in _RANKS]

@@ -19,7 +19,7 @@ from benchmarks.table import Figure
 from ft_assets import api
 from ft_assets.workers.suites.catalogue.catalogue import GROUPS, read_catalogue
 from ft_assets.workers.suites.catalogue.hub import hub_suites
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.workers.evals.real_suites import make_suite
 from tests.workers.evals.test_sandbox import contained
 from tests.workers.suites.beside_lm_eval import are_equal, stock
@@ -67,7 +67,7 @@ def figures(seeds: Sequence[int] = (1, 2)) -> list[Figure]:
 def suites_installed(data: Path) -> int:
     """How many suites install from a folder: published files, and rows where a data set of the Hub has its own."""
     with tempfile.TemporaryDirectory(prefix="ft-suites-") as name:
-        store, folder = Store(f"{name}/store"), Path(name) / "files"
+        store, folder = open_store(f"{name}/store", create=True), Path(name) / "files"
         folder.mkdir()
         for path in data.iterdir():
             (folder / path.name).symlink_to(path)
@@ -98,7 +98,7 @@ def equal_items(data: Path, seed: int) -> dict[str, list[bool]]:
 
 def _written(data: Path, folder: Path, seed: int) -> dict[str, list[bool]]:
     """The same for suites whose answers are written; programs only where they can be contained."""
-    store, found = Store(str(folder / "store")), {}
+    store, found = open_store(str(folder / "store"), create=True), {}
     rows = rows_of("mmlu-pro", seed, _ITEMS)
     found["mmlu-pro"] = mmlu_pro(installed(store, "mmlu-pro", rows, folder / "m"), "mmlu-pro", rows, folder / "m").equal
     if not contained():

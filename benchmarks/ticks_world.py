@@ -21,6 +21,7 @@ from ft_assets.settings.keys import DatasetKey
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.canonical import canonical_json
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from ft_resources.work import WorkRequest
 from tests.made import AT, leave
 
@@ -46,7 +47,7 @@ def empty_platform() -> Iterator[Platform]:
         instance_folder = folder / "instance"
         instance_folder.mkdir()
         with dg.DagsterInstance.local_temp(str(instance_folder)) as instance:
-            yield Platform(folder=folder, store=Store(str(folder / "store")), instance=instance)
+            yield Platform(folder=folder, store=open_store(str(folder / "store"), create=True), instance=instance)
 
 
 def leave_trained(artifacts: Artifacts, key: DatasetKey, recipe: str) -> Artifact:

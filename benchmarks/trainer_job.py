@@ -12,7 +12,7 @@ from ft_assets.settings.recipe.training import LoraSettings, TrainingSettings
 from ft_assets.workers.training.train import train
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.canonical import digest
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from ft_resources.work import WorkRequest, WorkSpec
 from ft_resources.worker_context import WorkContext, WorkResult
 
@@ -29,7 +29,7 @@ class Job:
     made: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        self.store = Store(str(self.folder / "store"))
+        self.store = open_store(str(self.folder / "store"), create=True)
         self.inputs = {
             "pack": self._publish(self.folder / "pack", "token_pack", {}),
             "base": self._publish(BASE, "base_model", {"source": "folder:base", "revision": None}),
@@ -74,6 +74,7 @@ class Job:
         spec = WorkSpec(
             asset=request.asset,
             store_url=self.store.url,
+            store_layout=self.store.layout,
             address=request.address,
             attempt=1,
             identity=request.identity,

@@ -11,7 +11,6 @@ from ft_assets.worker import read_spec
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import UserError
 from ft_resources.file_cache import FileCache
-from ft_resources.store import Store
 from ft_resources.work import WorkSpec
 
 LARGE = ("base_model", "checkpoint")
@@ -20,7 +19,7 @@ LARGE = ("base_model", "checkpoint")
 
 def models_of(spec: WorkSpec) -> list[Artifact]:
     """The inputs of ``spec`` that are models."""
-    artifacts = Artifacts(Store(spec.store_url, create=False))
+    artifacts = Artifacts(spec.open_store())
     addresses = sorted({ref.address for ref in spec.inputs.values()})
     return [artifacts.get(Address.parse(address)) for address in addresses if Address.parse(address).asset in LARGE]
 

@@ -1,4 +1,4 @@
-"""The worker: ``python -m ft_assets.worker SPEC``, where SPEC is a file or ``<store url>#<path in the store>``.
+"""The worker: ``python -m ft_assets.worker SPEC``, where SPEC is a file or ``<store url>#<place in the store>``.
 
 It needs the store and, for training and evaluation, the ``train`` extra; it does not import Dagster. It writes its
 outcome to ``outcome.json`` beside its progress, then exits with the outcome's code.
@@ -46,7 +46,7 @@ WORK: dict[str, str] = {
 
 def run_spec(spec: WorkSpec, log: Path) -> Outcome:
     """Do the work of ``spec``: publish its artifact and record how it ended. Raises only SystemExit."""
-    store = Store(spec.store_url, create=False)
+    store = spec.open_store()
     keep = os.environ.get("FT_SCRATCH")
     with tempfile.TemporaryDirectory(prefix=f"ft-{spec.asset}-", dir=keep) as scratch:
         context = WorkContext(spec, store, Path(scratch))
@@ -89,7 +89,7 @@ def run_spec(spec: WorkSpec, log: Path) -> Outcome:
 def follow_spec(spec: WorkSpec) -> Outcome:
     """Do a further node's part of the work of ``spec``. Only the first node's worker reports for the attempt; this one
     reports nothing. Raises nothing."""
-    store = Store(spec.store_url, create=False)
+    store = spec.open_store()
     with tempfile.TemporaryDirectory(prefix=f"ft-{spec.asset}-", dir=os.environ.get("FT_SCRATCH")) as scratch:
         context = WorkContext(spec, store, Path(scratch))
         context.install_signal_handler()
@@ -171,9 +171,9 @@ def _explain(problem: BaseException) -> dict[str, str]:
 
 
 def read_spec(location: str) -> WorkSpec:
-    """The spec in a file, or in a store given as ``<store url>#<path>``."""
-    url, _, path = location.rpartition("#")
-    data = Path(location).read_bytes() if not url else Store(url, create=False).get(path)
+    """The spec in a file, or in a store as ``WorkSpec.location`` says. Raises NoStore."""
+    url, _, place = location.rpartition("#")
+    data = Path(location).read_bytes() if not url else Store(url, create=False).get(place)
     return WorkSpec.model_validate(json.loads(data))
 
 

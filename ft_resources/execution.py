@@ -155,6 +155,7 @@ class Execution:
         return WorkSpec(
             asset=request.asset,
             store_url=self.store.url,
+            store_layout=self.store.layout,
             address=request.address,
             attempt=number,
             identity=request.identity,

@@ -127,7 +127,7 @@ class MlflowServer:
         run = self._find_run(artifact.manifest.inputs["checkpoint"].address)
         self._client.create_model_version(
             line,
-            source=f"{artifact.store.url}/{artifact.address}/{artifact.manifest.writer}",
+            source=artifact.store.url_of(f"{artifact.address}/{artifact.manifest.writer}"),
             run_id=run.info.run_id if run else None,
             tags={**{key: value[:_MAX_TEXT] for key, value in tags.items()}, FINGERPRINT: fingerprint},
             description=card if len(card) <= _MAX_TEXT else f"{card[: _MAX_TEXT - 30]}\n… (see README.md)",

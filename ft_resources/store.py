@@ -23,6 +23,7 @@ from obstore.store import LocalStore, from_url
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact, NoStore, StoreUnavailable, UserError, first_line
 from ft_resources.idempotent_retry import broken, create_once, patiently
+from ft_resources.store_layout import ROOT_FOLDERS, Layout
 from ft_resources.web_identity import narrowed, session_credentials
 
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+=@-]*")
@@ -47,10 +48,12 @@ class Store:
     (``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``, ``AWS_REGION`` …).
     """
 
-    def __init__(self, url: str, *, create: bool = True) -> None:
+    def __init__(self, url: str, *, create: bool = True, layout: Layout = Layout.BESIDE) -> None:
         """Raises NoStore for a folder that does not exist, unless ``create``; StoreUnavailable for one that cannot be
-        created, and UserError for a URL that means nothing."""
+        created, and UserError for a URL that means nothing. Only the store's marker knows ``layout``: open a store by
+        ``store_marker.open_store``, or by a spec, which has it from there."""
         self.url = normalize_url(url)
+        self.layout = layout
         self.root: Path | None = None
         self._narrowed = False
         if self.url.startswith("file://"):
@@ -73,7 +76,7 @@ class Store:
     def get(self, path: str) -> bytes:
         """The bytes at ``path``. Raises FileNotFoundError if there is no object."""
         with self._absence_told(path), _explained(path, "read"):
-            return patiently(lambda: bytes(obstore.get(self._backend, _checked(path)).bytes()))
+            return patiently(lambda: bytes(obstore.get(self._backend, self._at(path)).bytes()))
 
     def get_json(self, path: str) -> Any:
         """The JSON value at ``path``. Raises FileNotFoundError, or CorruptArtifact if it is not JSON."""
@@ -98,7 +101,7 @@ class Store:
         """Whether an object is at ``path``."""
         try:
             with self._absence_told(path), _explained(path, "read"):
-                patiently(lambda: obstore.head(self._backend, _checked(path)))
+                patiently(lambda: obstore.head(self._backend, self._at(path)))
         except FileNotFoundError:
             return False
         return True
@@ -106,7 +109,7 @@ class Store:
     def put(self, path: str, data: bytes) -> None:
         """Write ``data`` at ``path``, replacing any object there."""
         with _explained(path, "write"):
-            patiently(lambda: obstore.put(self._backend, _checked(path), data))
+            patiently(lambda: obstore.put(self._backend, self._at(path), data))
 
     def put_json(self, path: str, value: Any) -> None:
         """Write ``value`` as canonical JSON, replacing any object there."""
@@ -119,10 +122,10 @@ class Store:
         """
         if not isinstance(self._backend, LocalStore):
             with _explained(path, "write"):
-                return create_once(self._backend, _checked(path), data)
+                return create_once(self._backend, self._at(path), data)
         try:
             with _explained(path, "write"):
-                obstore.put(self._backend, _checked(path), data, mode="create")
+                obstore.put(self._backend, self._at(path), data, mode="create")
         except obstore_errors.AlreadyExistsError:
             return False
         return True
@@ -135,7 +138,7 @@ class Store:
         """Remove the object at ``path``; removing nothing is no error."""
         try:
             with _explained(path, "delete"):
-                patiently(lambda: obstore.delete(self._backend, _checked(path)))
+                patiently(lambda: obstore.delete(self._backend, self._at(path)))
         except FileNotFoundError:
             return
 
@@ -146,9 +149,10 @@ class Store:
         with _explained(prefix, "list"):
             while True:
                 try:
-                    for batch in obstore.list(self._backend, _checked(prefix), offset=last, chunk_size=1000):
+                    for batch in obstore.list(self._backend, self._at(prefix), offset=last, chunk_size=1000):
                         for item in batch:
-                            yield Entry(path=item["path"], size=item["size"], modified=item["last_modified"])
+                            path = self.layout.path(item["path"])
+                            yield Entry(path=path, size=item["size"], modified=item["last_modified"])
                             # Buckets list in the order of names, so an interrupted listing resumes after this name.
                             last = item["path"]
                         failures = 0
@@ -162,10 +166,10 @@ class Store:
         """Names of the objects directly in ``folder``, sorted. Cheaper than ``entries``: no sizes or times."""
         with _explained(folder, "list"):
             if self.root is None:
-                found = patiently(lambda: obstore.list_with_delimiter(self._backend, _checked(folder)))["objects"]
+                found = patiently(lambda: obstore.list_with_delimiter(self._backend, self._at(folder)))["objects"]
                 return sorted(item["path"].rsplit("/", 1)[-1] for item in found)
             try:
-                with os.scandir(self.root / _checked(folder)) as entries:
+                with os.scandir(self.root / self._at(folder)) as entries:
                     # A partial file has a name that no object may have.
                     return sorted(each.name for each in entries if each.is_file() and _SEGMENT.fullmatch(each.name))
             except FileNotFoundError:
@@ -177,24 +181,33 @@ class Store:
         if self.root is not None:
             yield from (name for name in self.names(folder) if name > after)
             return
-        offset = f"{_checked(folder)}/{after}" if after else None
+        offset = f"{self._at(folder)}/{after}" if after else None
         with _explained(folder, "list"):
-            for batch in obstore.list(self._backend, _checked(folder), offset=offset, chunk_size=1000):
+            for batch in obstore.list(self._backend, self._at(folder), offset=offset, chunk_size=1000):
                 yield from (item["path"].rsplit("/", 1)[-1] for item in batch)
 
-    def folders(self, prefix: str = "") -> list[str]:
+    def folders(self, prefix: str) -> list[str]:
         """Names of the folders directly below ``prefix``, sorted."""
-        with _explained(prefix or self.url, "list"):
-            below = _checked(prefix) if prefix else None
-            result = patiently(lambda: obstore.list_with_delimiter(self._backend, below))
-        return sorted(item.rstrip("/").rsplit("/", 1)[-1] for item in result["common_prefixes"])
+        with _explained(prefix, "list"):
+            return self._folders_at(self._at(prefix))
+
+    def tenants(self) -> list[str]:
+        """The tenants with anything in the store, including ``shared``, sorted; none of the store's own folders."""
+        with _explained(self.url, "list"):
+            found = self._folders_at(self.layout.prefix.rstrip("/"))
+        return found if self.layout.prefix else [name for name in found if name not in ROOT_FOLDERS]
+
+    def root_folders(self) -> list[str]:
+        """Names of all folders that lie directly below the root, sorted."""
+        with _explained(self.url, "list"):
+            return self._folders_at("")
 
     def upload(self, source: Path, path: str) -> None:
         """Copy a local file to ``path``; files over 8 MiB go up in parts, and appear only when whole."""
 
         def put() -> None:
             with source.open("rb") as file:
-                obstore.put(self._backend, _checked(path), file, chunk_size=_READ_CHUNK)
+                obstore.put(self._backend, self._at(path), file, chunk_size=_READ_CHUNK)
 
         with _explained(path, "write"):
             patiently(put)
@@ -203,12 +216,12 @@ class Store:
         """Write bytes as they come, in parts of 8 MiB. The object appears only when all are there: where ``chunks``
         raises, that is raised and nothing appears. A broken connection is not tried again."""
         with _explained(path, "write"):
-            obstore.put(self._backend, _checked(path), chunks, chunk_size=_READ_CHUNK)
+            obstore.put(self._backend, self._at(path), chunks, chunk_size=_READ_CHUNK)
 
     def read(self, path: str) -> Iterator[bytes]:
         """The bytes at ``path``, in parts. Raises FileNotFoundError, before the first one, if there is no object."""
         with self._absence_told(path), _explained(path, "read"):
-            found = patiently(lambda: obstore.get(self._backend, _checked(path)))
+            found = patiently(lambda: obstore.get(self._backend, self._at(path)))
         return (bytes(chunk) for chunk in found.stream(min_chunk_size=_READ_CHUNK))
 
     def download(self, path: str, target: Path) -> None:
@@ -217,7 +230,7 @@ class Store:
         partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
 
         def fetch() -> None:
-            stream = obstore.get(self._backend, _checked(path)).stream(min_chunk_size=_READ_CHUNK)
+            stream = obstore.get(self._backend, self._at(path)).stream(min_chunk_size=_READ_CHUNK)
             with partial.open("wb") as file:
                 for chunk in stream:
                     file.write(chunk)
@@ -245,7 +258,19 @@ class Store:
 
     def local_path(self, path: str) -> Path | None:
         """The object's path on this machine's disk, or None for a store that is elsewhere."""
-        return self.root / _checked(path) if self.root is not None else None
+        return self.root / self._at(path) if self.root is not None else None
+
+    def url_of(self, path: str) -> str:
+        """The URL of the object or folder at ``path``."""
+        return f"{self.url}/{self._at(path)}"
+
+    def _at(self, path: str) -> str:
+        """Where ``path`` lies below the root. Raises UserError for a path that is not safe."""
+        return self.layout.place(_checked(path))
+
+    def _folders_at(self, place: str) -> list[str]:
+        result = patiently(lambda: obstore.list_with_delimiter(self._backend, place or None))
+        return sorted(item.rstrip("/").rsplit("/", 1)[-1] for item in result["common_prefixes"])
 
 
 def normalize_url(url: str) -> str:

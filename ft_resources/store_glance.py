@@ -35,8 +35,12 @@ class Glance(Store):
         known: list[str] = self._once("names", folder, lambda: self._store.names(folder))
         return list(known)
 
-    def folders(self, prefix: str = "") -> list[str]:
+    def folders(self, prefix: str) -> list[str]:
         known: list[str] = self._once("folders", prefix, lambda: self._store.folders(prefix))
+        return list(known)
+
+    def tenants(self) -> list[str]:
+        known: list[str] = self._once("tenants", "", self._store.tenants)
         return list(known)
 
     def entries(self, prefix: str) -> Iterator[Entry]:

@@ -6,7 +6,9 @@ from typing import Any, Literal
 
 from ft_resources.artifacts import Address, InputRef
 from ft_resources.canonical import digest
-from ft_resources.strict_model import StrictModel
+from ft_resources.store import Store
+from ft_resources.store_layout import Layout
+from ft_resources.strict_model import StrictModel, added_field
 
 Priority = Literal["production", "batch", "interactive"]
 
@@ -90,6 +92,17 @@ class WorkSpec(StrictModel):
     label: str
     actor: str
     resources: Resources = Resources()
+    # A session may read its own tenant's data only, and not the store's marker.
+    store_layout: Layout = added_field(Layout.BESIDE, strict=False)
+
+    def open_store(self) -> Store:
+        """The store of the attempt. Raises NoStore for a folder that does not exist."""
+        return Store(self.store_url, create=False, layout=self.store_layout)
+
+    @property
+    def location(self) -> str:
+        """``<store url>#<place in the store>`` of the spec itself, for a command line."""
+        return f"{self.store_url}#{self.store_layout.place(f'{self.attempt_path}/spec.json')}"
 
     @property
     def attempt_path(self) -> str:

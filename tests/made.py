@@ -50,6 +50,7 @@ def spec_of(store: Store, request: WorkRequest, attempt: int = 1) -> WorkSpec:
     return WorkSpec(
         asset=request.asset,
         store_url=store.url,
+        store_layout=store.layout,
         address=request.address,
         attempt=attempt,
         identity=request.identity,

@@ -15,7 +15,7 @@ from ft_assets.settings.keys import ROOT_FOLDERS, DatasetKey, RecipeKey, check_p
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.tenants import load_tenants
 from ft_resources.errors import UserError
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 
 part = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", fullmatch=True)
 
@@ -77,7 +77,7 @@ def test_shared_is_no_tenant_of_recipes() -> None:
 
 def test_no_tenant_has_the_name_of_a_folder_of_the_stores_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The attack: `ft dataset add names.x` wrote among all tenants' names, and its role could write every one."""
-    store = Store(str(tmp_path / "store"), create=True)
+    store = open_store(str(tmp_path / "store"), create=True)
     (tmp_path / "rows.jsonl").write_text('{"text": "a"}\n')
     recipe = Recipe(key="names.tiny.v1", base="hub:org/model@main")
     (tmp_path / "tenants.yaml").write_text("tenants: {names: {}}\n")
@@ -94,7 +94,7 @@ def test_no_tenant_has_the_name_of_a_folder_of_the_stores_own(tmp_path: Path, mo
     for door in doors:
         with pytest.raises(UserError, match="the store keeps records of all tenants in a folder of that name"):
             door()
-    assert not store.folders()
+    assert not store.root_folders()
     # A key of such a tenant in a store from before is read as it was.
     assert DatasetKey.parse("retiring.x.v1").tenant == "retiring"
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ft_resources.store import Entry, Store
+from ft_resources.store_marker import open_store
 
 Found = TypeVar("Found")
 
@@ -25,7 +26,7 @@ class WatchedStore(Store):
     """``looks`` are the requests so far; each takes ``lasts_s`` at least, as one over a network does."""
 
     def __init__(self, url: str, *, lasts_s: float = 0.0) -> None:
-        super().__init__(url)
+        super().__init__(url, layout=open_store(url).layout)
         self.looks: list[Look] = []
         self._lasts_s, self._noting = lasts_s, threading.Lock()
 
@@ -65,8 +66,11 @@ class WatchedStore(Store):
         )
         return iter(listed)
 
-    def folders(self, prefix: str = "") -> list[str]:
+    def folders(self, prefix: str) -> list[str]:
         return self._noted("folders", prefix, super().folders)
+
+    def tenants(self) -> list[str]:
+        return self._noted("tenants", "", lambda _: super(WatchedStore, self).tenants())
 
     def _noted(self, what: str, path: str, ask: Callable[[str], Found]) -> Found:
         began = time.monotonic()

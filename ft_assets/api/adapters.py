@@ -18,7 +18,7 @@ def list_adapters(*, tenant: str = "", store: Store | None = None) -> list[Artif
     store = store_or_default(store)
     artifacts = Artifacts(store)
     found = []
-    for name in [tenant] if tenant else store.folders():
+    for name in [tenant] if tenant else store.tenants():
         for fingerprint in store.folders(f"{name}/adapter"):
             artifact = artifacts.find(Address(tenant=name, asset="adapter", fingerprint=fingerprint))
             if artifact is not None and not without_gates(artifact.manifest.identity["params"]):

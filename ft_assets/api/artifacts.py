@@ -22,9 +22,6 @@ from ft_resources.artifacts import MANIFEST, Address, Artifacts
 from ft_resources.errors import UserError
 from ft_resources.store import Store
 
-# Folders at the store's root that hold records and not artifacts.
-_RECORDS = ("names", "open_submissions", "retrainings")
-
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerReport:
@@ -96,9 +93,7 @@ def _present(artifacts: Artifacts, address: Address) -> Address:
 
 def _addresses(store: Store) -> Iterator[Address]:
     """Every artifact of the store: each folder with a manifest."""
-    for tenant in store.folders():
-        if tenant in _RECORDS:
-            continue
+    for tenant in store.tenants():
         for asset in store.folders(tenant):
             for fingerprint in store.folders(f"{tenant}/{asset}"):
                 address = Address(tenant=tenant, asset=asset, fingerprint=fingerprint)

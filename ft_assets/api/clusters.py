@@ -8,12 +8,14 @@ from ft_assets.api.defaults import tenants_or_default
 from ft_assets.settings.keys import SHARED, check_tenant
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.environment import default_store_url
-from ft_resources.errors import UserError
+from ft_resources.errors import NoStore, UserError
 from ft_resources.kubernetes.egress import JudgeReach
 from ft_resources.kubernetes.kueue import read_flavours
 from ft_resources.kubernetes.platform import platform_objects
 from ft_resources.kubernetes.s3_policy import role_policy
 from ft_resources.kubernetes.settings_file import read_settings
+from ft_resources.store_layout import Layout
+from ft_resources.store_marker import open_store
 from ft_resources.strict import nearest
 
 
@@ -57,7 +59,8 @@ def cluster_manifests(
 
 def bucket_policy(tenant: str) -> dict[str, Any]:
     """What the tenant's role may do in the bucket of ``FT_STORE``, as an IAM policy; with the key of KMS that the
-    settings in ``FT_KUBERNETES`` name. Raises UserError where ``FT_STORE`` is not an S3 bucket."""
+    settings in ``FT_KUBERNETES`` name. Raises UserError where ``FT_STORE`` is not an S3 bucket; StoreUnavailable, as
+    the store's marker says where its tenants' data lie."""
     url = default_store_url()
     if not url.startswith("s3://"):
         raise UserError(
@@ -66,4 +69,13 @@ def bucket_policy(tenant: str) -> dict[str, Any]:
             remedy="Set it to the store's URL, such as s3://bucket/root.",
         )
     identity = read_settings().identity if "FT_KUBERNETES" in os.environ else None
-    return role_policy(url, check_tenant(tenant, "tenant name"), identity.kms_key if identity else None)
+    tenant, kms_key = check_tenant(tenant, "tenant name"), identity.kms_key if identity else None
+    return role_policy(url, _layout(url), tenant, kms_key)
+
+
+def _layout(url: str) -> Layout:
+    """The layout of the store at ``url``, or the one that it will have once it is created."""
+    try:
+        return open_store(url).layout
+    except NoStore:
+        return Layout.BELOW

@@ -11,7 +11,6 @@ from ft_assets.api.defaults import store_or_default
 from ft_assets.records import files
 from ft_assets.records.files import UploadedFile
 from ft_assets.records.sorted_ids import is_id, new_id, time_of
-from ft_assets.settings.keys import ROOT_FOLDERS
 from ft_assets.workers.datasets.intake.kinds import HEAD_BYTES, Kind, check_head, kind_of
 from ft_resources.errors import BadData, NotFound
 from ft_resources.remembered import Remembered
@@ -164,8 +163,7 @@ def remove_expired_files(*, store: Store | None = None) -> int:
     store, now = store_or_default(store), time.time()
     gone = [
         (tenant, file_id)
-        for tenant in store.folders()
-        if tenant not in ROOT_FOLDERS
+        for tenant in store.tenants()
         for file_id in sorted({entry.path.split("/")[2] for entry in store.entries(f"{tenant}/{files.FILES}")})
         if is_id(file_id) and _is_over(store, tenant, file_id, now)
     ]

@@ -11,7 +11,7 @@ from ft_assets.control.metering.quota import release_ended, taken_hours
 from ft_assets.control.metering.refunds import RefundDecision, decide_refund
 from ft_assets.control.metering.report import MonthReport, month_report
 from ft_assets.control.metering.sync import recent_months, sync
-from ft_assets.control.metering.usage import count_usage, month_of, usage_tenants
+from ft_assets.control.metering.usage import count_usage, month_of
 from ft_assets.control.submissions.admission import standing_of
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.errors import UserError
@@ -36,7 +36,7 @@ def usage(
     """
     store, month, tenants = store_or_default(store), _month(month), tenants_or_default(tenants)
     ledger, found = Ledger(ledger_url()), []
-    for name in [tenant] if tenant else usage_tenants(store):
+    for name in [tenant] if tenant else store.tenants():
         sync(store, ledger, tenants, name, months=[month])
         rows, jobs = ledger.usage_rows(name, month), ledger.job_counts(name, month)
         if rows or jobs:
@@ -84,7 +84,7 @@ def meter(*, after: str = "", most: int = 25, store: Store | None = None, tenant
     counted = count_usage(store, tenants, problems=problems)
     ledger, rows, released = Ledger(ledger_url()), 0, 0
     try:
-        batch = [name for name in usage_tenants(store) if name > after][:most]
+        batch = [name for name in store.tenants() if name > after][:most]
         for name in sorted({*batch, *(record.tenant for record in counted)}):
             late = {record.month for record in counted if record.tenant == name}
             standing = partial(standing_of, store, name)

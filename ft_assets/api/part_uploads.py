@@ -12,7 +12,6 @@ from ft_assets.records import part_uploads
 from ft_assets.records.files import UploadedFile
 from ft_assets.records.part_uploads import LIFETIME_S, PartUpload, UploadEnd
 from ft_assets.records.sorted_ids import is_id, new_id
-from ft_assets.settings.keys import ROOT_FOLDERS
 from ft_resources.errors import BadData
 from ft_resources.store import Store
 
@@ -144,8 +143,8 @@ def cancel_upload(tenant: str, upload_id: str, *, store: Store | None = None) ->
 def end_expired_uploads(*, store: Store | None = None) -> None:
     """Remove the parts of uploads of all tenants that nobody completed in time."""
     store, now = store_or_default(store), time.time()
-    for tenant in store.folders():
-        for upload_id in [] if tenant in ROOT_FOLDERS else store.folders(f"{tenant}/{part_uploads.FOLDER}"):
+    for tenant in store.tenants():
+        for upload_id in store.folders(f"{tenant}/{part_uploads.FOLDER}"):
             # Those of longer ago were looked at before.
             if is_id(upload_id) and LIFETIME_S < now - part_uploads.time_of(upload_id) < _LOOKED_AT_S:
                 upload_state(tenant, upload_id, store=store)

@@ -64,7 +64,7 @@ def page_of(artifact: "Artifact", name: str) -> str:
     if _door.remote:
         return _door.remote.page_of(artifact, name)
     location = artifact.location(name)
-    return str(artifact.store.local_path(location) or f"{artifact.store.url}/{location}")
+    return str(artifact.store.local_path(location) or artifact.store.url_of(location))
 
 
 def require_store(command: str) -> None:

@@ -1,8 +1,10 @@
 """Names: create-only pointers ``names/<kind>/<key>.json`` through which all tenants' keys are resolved.
 
 A name always points to the same thing and is never reused. No tenant may be called as a folder at the root, see
-ROOT_FOLDERS in ft_assets/settings/keys.py. What else the store holds, besides artifacts
-(``<tenant>/<asset>/<fingerprint>/manifest.json`` with the writer's folder and ``attempts/<number>/``):
+ROOT_FOLDERS in ft_resources/store_layout.py, which also says where ``<tenant>/`` lies.
+
+What else the store holds, besides artifacts (``<tenant>/<asset>/<fingerprint>/manifest.json`` with the writer's folder
+and ``attempts/<number>/``):
 
     names/<kind>/<key>.json                         what a key refers to, see the kinds below
     open_submissions/<tenant>/<id>.json             markers of unfinished work; deleted when it ends

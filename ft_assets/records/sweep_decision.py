@@ -112,7 +112,7 @@ def record_decision(store: Store, path: str, decision: Decision) -> Decision:
 
 def all_decisions(store: Store) -> Iterator[Decision]:
     """All decisions of all tenants, except unreadable ones."""
-    for tenant in store.folders():
+    for tenant in store.tenants():
         for entry in sorted(store.entries(f"{tenant}/sweeps"), key=lambda entry: entry.path):
             with suppress(CorruptArtifact):
                 found = find_decision(store, entry.path)

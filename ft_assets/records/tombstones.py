@@ -137,7 +137,7 @@ def restore(store: Store, subject: Subject, *, actor: str, reason: str, now: dat
 
 def all_tombstones(store: Store) -> Iterator[Tombstone]:
     """All tombstones in force in the store. Raises CorruptArtifact for an unreadable one."""
-    for tenant in store.folders():
+    for tenant in store.tenants():
         for folder in store.folders(f"{tenant}/tombstones"):
             path = f"{tenant}/tombstones/{folder}"
             last = read_log(store, path)
@@ -174,7 +174,7 @@ def _require_there(store: Store, subject: Subject) -> None:
     there = {
         "dataset": lambda: DATASET.exists(store, subject.name),
         "adapter": lambda: store.exists(f"{subject.name}/{MANIFEST}"),
-        "tenant": lambda: subject.name in store.folders(),
+        "tenant": lambda: subject.name in store.tenants(),
     }
     if not there[subject.kind]():
         raise UserError(f"there is no {subject}", where=str(subject), remedy="Check the name: nothing was deleted.")

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from ft_assets.api import Access
 from ft_resources.errors import NoStore
 from ft_resources.store import Store
-from ft_resources.store_marker import MARKER
+from ft_resources.store_layout import MARKER
 
 _LOG = logging.getLogger(__name__)
 _LIMIT_S = 3.0

@@ -11,6 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from ft_assets import api
 from ft_assets.api import Job, Orchestrator
 from ft_resources.store import Store
+from ft_resources.store_layout import Layout
 
 _LESS_URGENT = 5
 _LOOK_EVERY_S = 1.0
@@ -50,7 +51,7 @@ class SettlingApart:
                     # A fork would copy locks that other threads of the server hold.
                     mp_context=multiprocessing.get_context("spawn"),
                     initializer=_prepare,
-                    initargs=(self._store.url, os.getpid()),
+                    initargs=(self._store.url, self._store.layout, os.getpid()),
                 )
             return self._pool
 
@@ -59,13 +60,13 @@ _STORE: Store
 _ORCHESTRATOR: Orchestrator
 
 
-def _prepare(store_url: str, server: int) -> None:
+def _prepare(store_url: str, layout: Layout, server: int) -> None:
     global _STORE, _ORCHESTRATOR
     # Ctrl-C in a terminal reaches it too; the server ends it when its jobs are done.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(_LESS_URGENT)
     threading.Thread(target=_end_with, args=(server,), daemon=True).start()
-    _STORE, _ORCHESTRATOR = Store(store_url), api.orchestrator_or_default(None)
+    _STORE, _ORCHESTRATOR = Store(store_url, layout=layout), api.orchestrator_or_default(None)
     api.load_settling()
 
 

@@ -7,17 +7,11 @@ import re
 from dataclasses import dataclass
 
 from ft_resources.errors import UserError
+from ft_resources.store_layout import ROOT_FOLDERS
 
 _PART = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 _VERSION = re.compile(r"v[1-9][0-9]{0,6}")
 SHARED = "shared"
-# The folders at the store's root, beside those of tenants (see ft_assets/records/names.py).
-ROOT_FOLDERS = frozenset(
-    {
-        *("names", "open_submissions", "open_attempts", "open_jobs", "notices_due", "unreferenced_since"),
-        *("retiring", "retrainings"),
-    }
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

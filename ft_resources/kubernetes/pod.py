@@ -68,7 +68,7 @@ def _container(plan: PodPlan, name: str, modules: list[str], gpus: int = 0) -> d
         "name": name,
         "image": plan.image,
         "imagePullPolicy": "IfNotPresent",
-        "command": [_PYTHON, "-m", *modules, f"{plan.spec.store_url}#{plan.spec.attempt_path}/spec.json"],
+        "command": [_PYTHON, "-m", *modules, plan.spec.location],
         "env": _environment(plan),
         **({"envFrom": [{"secretRef": {"name": plan.settings.secret}}]} if plan.settings.secret else {}),
         # Memory request equals its limit, so that neighbours' usage never gets a training killed.

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlparse
 
 from ft_resources.artifacts import MANIFEST, Address
+from ft_resources.store_layout import Layout
 from ft_resources.work import WorkSpec
 
 MAX_CHARACTERS = 2048
@@ -45,7 +46,7 @@ def session_policy(spec: WorkSpec, kms_key: str | None = None) -> str | None:
     """
     if not spec.store_url.startswith("s3://"):
         return None
-    root = _root(spec.store_url)
+    root = _tenants_root(spec.store_url, spec.store_layout)
     addresses = sorted({ref.address for ref in spec.inputs.values()})
     exact = [_short(Address.parse(address)) for address in addresses if not address.startswith(f"{SHARED}/")]
     by_asset = sorted({f"{Address.parse(address).tenant}/{Address.parse(address).asset}/*" for address in addresses})
@@ -56,7 +57,7 @@ def session_policy(spec: WorkSpec, kms_key: str | None = None) -> str | None:
     raise AssertionError("a policy of one tenant's prefix is short")
 
 
-def role_policy(store_url: str, tenant: str, kms_key: str | None = None) -> dict[str, Any]:
+def role_policy(store_url: str, layout: Layout, tenant: str, kms_key: str | None = None) -> dict[str, Any]:
     """Maximum rights of a tenant's role: read its own prefix and ``shared``, and write its assets' folders.
 
     Submissions, promotions, usage, quota and refunds are in the same prefix, as are the control plane's records of each
@@ -65,7 +66,7 @@ def role_policy(store_url: str, tenant: str, kms_key: str | None = None) -> dict
     refuses where an object exists, and not delete one: what is published stays as it is
     (https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html).
     """
-    root = _root(store_url)
+    root = _tenants_root(store_url, layout)
     bucket = root.partition("/")[0]
     inside = root.partition("/")[2]
     folders = [f"{inside}/{name}/*".lstrip("/") for name in (tenant, SHARED)]
@@ -156,10 +157,10 @@ def _short(address: Address) -> str:
     return f"{address.tenant}/{address.asset}/{address.fingerprint[:_FINGERPRINT]}*/*"
 
 
-def _root(store_url: str) -> str:
-    """Bucket and prefix, such as ``bucket/prefix``."""
+def _tenants_root(store_url: str, layout: Layout) -> str:
+    """Bucket and prefix of the tenants' folders, such as ``bucket/prefix/tenants``."""
     url = urlparse(store_url)
-    return f"{url.netloc}{url.path}".rstrip("/")
+    return f"{url.netloc}{url.path}".rstrip("/") + f"/{layout.prefix}".rstrip("/")
 
 
 def _allow(actions: list[str], paths: list[str]) -> dict[str, Any]:

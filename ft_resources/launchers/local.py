@@ -43,7 +43,7 @@ class LocalLauncher:
         own = {"FT_WORKER_FOLDER": str(folder), "FT_WORKER_LOG": str(log), "FT_SCRATCH": str(folder)}
         with log.open("wb") as output:
             child = subprocess.Popen(
-                [sys.executable, "-m", self._module, f"{spec.store_url}{_spec_of(attempt)}"],
+                [sys.executable, "-m", self._module, spec.location],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -132,4 +132,4 @@ def _require_one_node(spec: WorkSpec) -> None:
 
 def _spec_of(attempt: Attempt) -> str:
     """The end of a worker's command line."""
-    return f"#{attempt.path}/spec.json"
+    return f"#{attempt.store.layout.place(f'{attempt.path}/spec.json')}"

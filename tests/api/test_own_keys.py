@@ -8,6 +8,7 @@ from ft_assets import api
 from ft_assets.api.own_keys import own_dataset, own_line, own_name, own_pair, own_recipe
 from ft_resources.errors import UserError
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.cli.conftest import DATASET, RECIPE, Ft
 from tests.e2e.project import Project
 from tests.made import add_recipe
@@ -16,7 +17,7 @@ from tests.made import add_recipe
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """Both readings of ``both.v1`` exist; ``own.v1`` and ``theirs.v1`` only as a tenant's, ``all.v1`` only shared."""
-    store = Store(str(tmp_path / "store"))
+    store = open_store(str(tmp_path / "store"), create=True)
     for key in ("both.v1", "acme.both.v1", "acme.own.v1", "globex.theirs.v1", "all.v1"):
         add_recipe(store, key)
     monkeypatch.setenv("FT_TENANT", "acme")

@@ -23,6 +23,7 @@ from ft_resources.kubernetes.orphans import plan_orphans
 from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.launchers.kubernetes import KubernetesLauncher
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from ft_resources.work import WorkRequest
 
 TENANTS = TenantsFile()
@@ -87,13 +88,13 @@ def _in_child(target: Any, orders: Orders) -> None:
 
 def _run_worker(orders: Orders) -> None:
     """The op of a run: waits for its artifact. Ends with 0 once it is there, with 1 where the op failed."""
-    execution = Execution(store=Store(orders.store_url), launcher=orders.launcher(), poll_s=0.1)
+    execution = Execution(store=open_store(orders.store_url), launcher=orders.launcher(), poll_s=0.1)
     execution.run(orders.request, actor="chaos")
 
 
 def _daemon(orders: Orders) -> None:
     """Ticks until it is killed. What a sensor reports as a user's error is looked at again by the next tick."""
-    store, launcher = Store(orders.store_url), orders.launcher()
+    store, launcher = open_store(orders.store_url), orders.launcher()
     while True:
         try:
             tick(orders, store, launcher)

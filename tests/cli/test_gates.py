@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ft_assets.cli.main import app
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.control.lines.test_graph import BAD, DATASET, GOOD, report
 from tests.control.lines.test_graph import project as project  # a fixture
 from tests.control.submissions.test_pauses import SUBMISSION
@@ -22,7 +22,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FT_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("FT_STATE", str(tmp_path / "state"))
-    return World(store=Store(str(tmp_path / "store")), folder=tmp_path)
+    return World(store=open_store(str(tmp_path / "store"), create=True), folder=tmp_path)
 
 
 def ft(*arguments: str) -> Result:

@@ -9,7 +9,7 @@ from ft_assets.control.lines.lines import read_line
 from ft_assets.graph.jobs.adapters import collect_deleted, promote_job, rollback_job
 from ft_resources.artifacts import Artifact
 from ft_resources.dagster_resources import StoreResource
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.cli.conftest import Ft
 from tests.control.lines.promotable import LINE, SERVED, Promotable
 from tests.e2e.project import Project
@@ -26,7 +26,7 @@ def adapters(project: Project, monkeypatch: pytest.MonkeyPatch) -> list[Artifact
     (project.folder / "tenants.yaml").write_text(f"served_bases: {served}\n")
     folder = project.folder / "made"
     folder.mkdir()
-    line = Promotable.make(World(store=Store(project.store_url), folder=folder))
+    line = Promotable.make(World(store=open_store(project.store_url), folder=folder))
     return [line.adapter(1), line.adapter(2)]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from docs.site.build import ROOT
 from ft_assets.control.lines.lines import read_line
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.warm_workers import environment
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("warm")]
@@ -39,6 +39,6 @@ def test_the_tutorial_ends_with_a_promoted_adapter(tmp_path: Path) -> None:
         text=True,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    (record,) = read_line(Store(str(tmp_path / ".ft/store")), "acme.tickets.support").records
+    (record,) = read_line(open_store(str(tmp_path / ".ft/store")), "acme.tickets.support").records
     assert record.stage == "staging"
     assert (tmp_path / ".ft/tutorial/adapter/adapter_config.json").exists()

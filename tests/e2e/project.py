@@ -31,7 +31,7 @@ class Project:
 
     @property
     def store(self) -> Store:
-        return Store(self.store_url)
+        return open_store(self.store_url)
 
     @property
     def environment(self) -> dict[str, str]:

@@ -14,7 +14,7 @@ from ft_assets.workers.adapters.lineage import verify_lineage
 from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import MissingInput
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.e2e.project import ROOT
 from tests.s3_server import s3_server, use_bucket
 from tests.warm_workers import PLACE
@@ -40,7 +40,7 @@ def test_the_demo_on_s3_stages_one_pair_and_rejects_the_other(tmp_path: Path, mo
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         assert "production needs a passed safety gate, and it says: not required" in done.stdout
 
-        artifacts = Artifacts(Store(url))
+        artifacts = Artifacts(open_store(url))
         adapter = identity.adapter(artifacts, DATASET, CAREFUL)
         assert verify_lineage(artifacts, adapter.address) == []
         with pytest.raises(MissingInput):

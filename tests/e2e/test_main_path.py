@@ -16,6 +16,7 @@ from ft_assets.records.submissions import SubmissionStatus, all_submissions
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.errors import UserError
+from ft_resources.store_layout import ROOT_FOLDERS, TENANTS
 from tests.e2e.project import Project, make_project
 
 pytestmark = pytest.mark.e2e
@@ -53,6 +54,11 @@ def test_a_dataset_and_a_recipe_become_an_accepted_adapter(project: Project, acc
     )
     assert adapter.verify() == []
     assert adapter.manifest.actor == "ann"
+
+
+def test_all_that_it_leaves_of_tenants_lies_below_one_folder(project: Project, accepted) -> None:
+    assert set(project.store.root_folders()) - ROOT_FOLDERS == {TENANTS}
+    assert {"acme", "shared"} <= set(project.store.tenants())
 
 
 def test_every_asset_is_materialized_with_its_content_digest_as_data_version(

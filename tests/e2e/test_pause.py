@@ -19,7 +19,7 @@ from ft_resources.errors import SubmissionPaused
 from ft_resources.execution import Execution
 from ft_resources.launchers.local import LocalLauncher
 from ft_resources.outcomes import Outcome
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.e2e.project import LONG, Project, make_project
 
 pytestmark = pytest.mark.e2e
@@ -89,7 +89,7 @@ def test_a_training_paused_in_the_middle_and_resumed_ends_with_the_bytes_of_one_
     assert artifacts.find(request.address) is None
     # What one that nobody paused gives, from the same inputs in a store of its own.
     shutil.copytree(project.folder / "store", project.folder / "quiet")
-    quiet = Store(f"file://{project.folder}/quiet")
+    quiet = open_store(f"file://{project.folder}/quiet")
     shutil.rmtree(project.folder / "quiet" / str(request.address))
     expected = Execution(store=quiet, launcher=LocalLauncher()).run(request, actor="ann").artifact
     assert expected.facts.get("resumed", []) == []

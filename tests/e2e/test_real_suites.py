@@ -14,7 +14,7 @@ from ft_assets.workers.suites.kinds import code
 from ft_assets.workers.suites.kinds.sandbox import SandboxUnavailable, require_sandbox, run_program
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Address, Artifact
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.e2e.test_real_data import TEMPLATE
 from tests.workers.evals.real_suites import NAMES, make_suite
 from tests.workers.evals.world import World, evaluation
@@ -43,7 +43,7 @@ SHORT = {"gsm8k": 48, "ifeval": 48, "humaneval": 48}
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    return World(store=Store(str(tmp_path / "store")), folder=tmp_path)
+    return World(store=open_store(str(tmp_path / "store"), create=True), folder=tmp_path)
 
 
 @pytest.fixture

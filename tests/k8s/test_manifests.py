@@ -24,6 +24,8 @@ from ft_resources.kubernetes.platform import platform_objects
 from ft_resources.kubernetes.s3_policy import role_policy, session_policy
 from ft_resources.kubernetes.settings_file import read_settings
 from ft_resources.outcomes import STOP_GRACE_S
+from ft_resources.store import Store
+from ft_resources.store_layout import Layout
 from tests.k8s.chart import K8S, KEYS, NO_CLUSTER, at, instance_config, values
 from tests.resources.kubernetes.iam import may
 from tests.resources.kubernetes.specs import settings_of, spec_of
@@ -84,7 +86,7 @@ def test_one_tenant_can_be_printed_alone_and_an_unknown_one_is_refused(example: 
     assert "did you mean" in result.output or "acme" in result.output
 
 
-def test_the_printed_policy_of_a_role_has_the_key_of_the_settings_and_is_of_a_bucket_only(
+def test_the_printed_policy_of_a_role_is_for_the_stores_layout_with_the_key_of_the_settings_and_of_a_bucket_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = "arn:aws:kms:eu-central-1:123456789012:key/0123-abcd"
@@ -92,9 +94,15 @@ def test_the_printed_policy_of_a_role_has_the_key_of_the_settings_and_is_of_a_bu
     settings["identity"]["kms_key"] = key
     (tmp_path / "kubernetes.yaml").write_text(yaml.safe_dump(settings))
     monkeypatch.setenv("FT_KUBERNETES", str(tmp_path / "kubernetes.yaml"))
-    monkeypatch.setenv("FT_STORE", "s3://bucket/ft")
-    result = CliRunner().invoke(app, ["cluster", "policy", "acme"])
-    assert json.loads(result.stdout) == role_policy("s3://bucket/ft", "acme", key)
+    with s3_server() as endpoint:
+        for bucket, names in (("new", []), ("old", ["names/dataset/acme.x.v1.json"])):
+            url = use_bucket(monkeypatch, endpoint, bucket)
+            for name in names:
+                Store(url).put(name, b"{}")
+            monkeypatch.setenv("FT_STORE", url)
+            result = CliRunner().invoke(app, ["cluster", "policy", "acme"])
+            layout = Layout.BESIDE if names else Layout.BELOW
+            assert json.loads(result.stdout) == role_policy(url, layout, "acme", key)
     monkeypatch.setenv("FT_STORE", str(tmp_path))
     refused = CliRunner().invoke(app, ["cluster", "policy", "acme"])
     assert (refused.exit_code, "is not an S3 bucket" in refused.output) == (2, True)
@@ -187,18 +195,25 @@ PATHS = st.lists(st.from_regex(r"[a-z0-9._-]{1,12}", fullmatch=True), min_size=1
 ACTIONS = ("s3:GetObject", "s3:PutObject", "s3:DeleteObject")
 
 
-@given(tenant=PARTS, other=PARTS, path=PATHS, action=st.sampled_from(ACTIONS), creates=st.booleans())
+@given(
+    tenant=PARTS,
+    other=PARTS,
+    path=PATHS,
+    action=st.sampled_from(ACTIONS),
+    creates=st.booleans(),
+    layout=st.sampled_from(Layout),
+)
 def test_no_tenant_reads_or_writes_below_anothers_prefix(
-    tenant: str, other: str, path: str, action: str, creates: bool
+    tenant: str, other: str, path: str, action: str, creates: bool, layout: Layout
 ) -> None:
     if other in (tenant, "shared"):
         return
-    role = json.dumps(role_policy("s3://bucket/ft", tenant))
-    assert not may(role, action, f"{other}/{path}", if_none_match=creates)
-    assert may(role, "s3:GetObject", f"{tenant}/{path}")
-    session = session_policy(spec_of(tenant=tenant))
+    role = json.dumps(role_policy("s3://bucket/ft", layout, tenant))
+    assert not may(role, action, f"{other}/{path}", if_none_match=creates, layout=layout)
+    assert may(role, "s3:GetObject", f"{tenant}/{path}", layout=layout)
+    session = session_policy(spec_of(tenant=tenant, layout=layout))
     assert session is not None
-    assert not may(session, action, f"{other}/{path}", if_none_match=creates)
+    assert not may(session, action, f"{other}/{path}", if_none_match=creates, layout=layout)
 
 
 def test_the_values_have_only_keys_that_the_chart_knows() -> None:

@@ -10,6 +10,8 @@ from ft_resources.artifacts import Artifacts
 from ft_resources.execution import Execution
 from ft_resources.launchers.local import LocalLauncher
 from ft_resources.store import Store
+from ft_resources.store_layout import Layout
+from ft_resources.store_marker import open_store
 from tests.s3_server import s3_server, use_bucket
 
 
@@ -19,17 +21,19 @@ def s3_endpoint() -> Iterator[str]:
         yield endpoint
 
 
-@pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.s3)])
+@pytest.fixture(params=["local", "local-from-before", pytest.param("s3", marks=pytest.mark.s3)])
 def any_store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    if request.param == "local":
+    if request.param == "local-from-before":
         return Store(str(tmp_path / "store"))
+    if request.param == "local":
+        return Store(str(tmp_path / "store"), layout=Layout.BELOW)
     endpoint = request.getfixturevalue("s3_endpoint")
-    return Store(use_bucket(monkeypatch, endpoint, f"test-{uuid.uuid4().hex[:8]}"))
+    return Store(use_bucket(monkeypatch, endpoint, f"test-{uuid.uuid4().hex[:8]}"), layout=Layout.BELOW)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "store"))
+    return open_store(str(tmp_path / "store"), create=True)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.subprocess
 def spec_for(store: Store, asset: str) -> WorkSpec:
     request = WorkRequest(asset=asset, tenant="acme", code_version="1", inputs={}, params={}, label="x")
     told = {name: getattr(request, name) for name in ("asset", "address", "identity", "inputs", "params", "runtime")}
-    return WorkSpec(**told, store_url=store.url, attempt=1, label="x", actor="t")
+    return WorkSpec(**told, store_url=store.url, store_layout=store.layout, attempt=1, label="x", actor="t")
 
 
 def until(found: Callable[[], bool]) -> None:

@@ -65,7 +65,7 @@ def test_listing_gives_files_and_folders_below_a_prefix(any_store: Store) -> Non
         any_store.put(path, b"x")
     assert sorted(entry.path for entry in any_store.entries("t")) == ["t/a/1", "t/a/2", "t/b/1"]
     assert any_store.folders("t") == ["a", "b"]
-    assert any_store.folders() == ["t", "u"]
+    assert any_store.tenants() == ["t", "u"]
     assert any_store.folders("nothing") == []
 
 
@@ -83,7 +83,7 @@ def test_a_store_is_told_by_its_marker_from_a_place_without_one(any_store: Store
     assert capsys.readouterr().err == f"created a new store at {url}\n"
     open_store(url, create=True)
     assert capsys.readouterr().err == ""
-    assert open_store(url).folders() == []
+    assert open_store(url).root_folders() == []
 
 
 def test_a_store_from_before_there_were_markers_is_adopted(any_store: Store, capsys: Any) -> None:
@@ -91,7 +91,7 @@ def test_a_store_from_before_there_were_markers_is_adopted(any_store: Store, cap
     assert not open_store(any_store.url).exists(MARKER)
     assert open_store(any_store.url, create=True).exists(MARKER)
     assert capsys.readouterr().err == ""
-    assert any_store.folders() == ["names"]
+    assert any_store.root_folders() == ["names"]
 
 
 def test_a_worker_creates_no_store(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_every_other_operation_is_repeated(bucket: Store, proxy: HttpFaults, fau
         lambda: bucket.find_json("t/absent.json") is None or pytest.fail("nothing is there"),
         lambda: bucket.exists("t/a") or pytest.fail("gone"),
         lambda: bucket.names("t") == ["a"] or pytest.fail("not listed"),
-        lambda: bucket.folders() == ["t"] or pytest.fail("not listed"),
+        lambda: bucket.tenants() == ["t"] or pytest.fail("not listed"),
         lambda: [each.path for each in bucket.entries("t")] == ["t/a"] or pytest.fail("not listed"),
         lambda: bucket.upload(source, "u/big.bin"),
         lambda: bucket.download("u/big.bin", tmp_path / "down.bin"),

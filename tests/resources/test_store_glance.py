@@ -17,7 +17,7 @@ def test_what_was_seen_is_not_read_again_and_stays_as_it_was(tmp_path: Path) -> 
         assert seen.find_json("acme/b.json") is None
         assert not seen.exists("acme/c.json")
         assert seen.names("acme") == ["a.json"]
-        assert seen.folders() == ["acme"]
+        assert seen.tenants() == ["acme"]
         assert [each.path for each in seen.entries("acme")] == ["acme/a.json"]
         for name in ("a", "b", "c"):
             store.put(f"acme/{name}.json", b"2")

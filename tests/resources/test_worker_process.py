@@ -8,7 +8,7 @@ import pytest
 
 from ft_resources.artifacts import Address
 from ft_resources.outcomes import EXIT_CODES, Outcome
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from ft_resources.work import WorkSpec
 from tests.e2e.project import ROOT
 
@@ -27,10 +27,11 @@ def test_what_the_work_raises_is_what_the_worker_knows_also_when_it_is_the_main_
 ) -> None:
     """``__main__`` had exceptions of its own beside ``ft_assets.worker.Diverged``: a training that diverged or ran out
     of memory counted as a mistake in the recipe, and the latter was never tried with half the batch."""
-    store = Store(str(tmp_path / "store"))
+    store = open_store(str(tmp_path / "store"), create=True)
     spec = WorkSpec(
         asset="fail",
         store_url=store.url,
+        store_layout=store.layout,
         address=Address(tenant="acme", asset="fail", fingerprint="ff"),
         attempt=1,
         identity={},

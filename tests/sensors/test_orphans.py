@@ -18,6 +18,7 @@ from ft_resources.kubernetes.queue import job_of
 from ft_resources.launchers.kubernetes import KubernetesLauncher
 from ft_resources.outcomes import Outcome, Refund
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from ft_sensors.orphans import orphans_sensor
 from tests.resources.kubernetes.specs import settings_of, spec_of
 from tests.sensors.words import sentence
@@ -71,7 +72,7 @@ def tick(store: Store, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "store"))
+    return open_store(str(tmp_path / "store"), create=True)
 
 
 def close_long_ago(store: Store, job: Job) -> None:

@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 from ft_assets.server.reports import report_app
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from ft_resources.work import WorkRequest
 from tests.made import leave
 
@@ -26,7 +27,7 @@ FILES = {
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "store"))
+    return open_store(str(tmp_path / "store"), create=True)
 
 
 @pytest.fixture
@@ -110,5 +111,5 @@ def test_links_of_the_file_system_are_not_followed_and_changed_bytes_are_not_sho
     # The store itself may be behind a link, as /tmp is on some systems.
     os.symlink(tmp_path / "store", tmp_path / "linked")
     path.write_bytes(PAGE)
-    behind = TestClient(report_app(Store(str(tmp_path / "linked"))), base_url="http://127.0.0.1:3001")
+    behind = TestClient(report_app(open_store(str(tmp_path / "linked"))), base_url="http://127.0.0.1:3001")
     assert behind.get(f"/{made.address}/report/report.html").content == PAGE

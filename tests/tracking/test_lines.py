@@ -9,6 +9,7 @@ from ft_assets.control.lines.lines import append, read_line
 from ft_assets.control.lines.mlflow_registry import note_line, standing_of
 from ft_assets.control.lines.promotion import promote, rollback
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from ft_resources.tracking import Mirror
 from tests.control.lines.promotable import LINE, Promotable, decided, made_record
 from tests.workers.evals.world import World
@@ -25,7 +26,7 @@ def test_aliases_and_tags_follow_the_log_and_come_back_from_it(
     from mlflow.tracking import MlflowClient
 
     monkeypatch.setattr("ft_assets.control.lines.eligibility.rejection_reason", lambda *_: "")
-    line = Promotable.make(World(store=Store(str(tmp_path / "store")), folder=tmp_path))
+    line = Promotable.make(World(store=open_store(str(tmp_path / "store"), create=True), folder=tmp_path))
     artifacts = line.world.artifacts
     first, second = line.adapter(1), line.adapter(2)
     promote(artifacts, str(first.address), "staging", decided())

@@ -18,6 +18,7 @@ from ft_resources.execution import Observer
 from ft_resources.mlflow_ui import command
 from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from ft_resources.tracking import Mirror, MlflowObserver, default_uri, mirrored, shared_mirror
 from ft_resources.work import WorkSpec
 
@@ -41,7 +42,7 @@ def client(uri: str) -> Any:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "store"))
+    return open_store(str(tmp_path / "store"), create=True)
 
 
 def attempt_at(store: Store, fingerprint: str, number: int = 1) -> Attempt:
@@ -53,6 +54,7 @@ def attempt_at(store: Store, fingerprint: str, number: int = 1) -> Attempt:
         WorkSpec(
             asset="checkpoint",
             store_url=store.url,
+            store_layout=store.layout,
             address=address,
             attempt=number,
             identity={},
@@ -178,7 +180,7 @@ def test_an_adapter_is_one_version_however_often_it_is_registered(
         one.address.fingerprint,
         two.address.fingerprint,
     ]
-    assert versions[0].source == f"{store.url}/{one.address}/w1"
+    assert versions[0].source == store.url_of(f"{one.address}/w1")
     assert versions[0].tags["ft.dataset"] == "acme.support.v1"
     assert versions[0].description.startswith("# Card")
     assert len(versions[0].description) <= 5000

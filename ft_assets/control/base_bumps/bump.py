@@ -120,7 +120,7 @@ def _ranks(store: Store, recipe: str) -> dict[str, int]:
 def _accepted(store: Store, ranks: dict[str, int], problems: list[str]) -> Iterator[tuple[Submission, str]]:
     """Accepted submissions with the adapter's address, the earliest predecessor's first, then by age."""
     found = []
-    for tenant in store.folders():
+    for tenant in store.tenants():
         for entry in store.entries(f"{tenant}/submissions"):
             if entry.path.count("/") != 2:
                 continue

@@ -17,7 +17,7 @@ from ft_assets.records.files import FILES, delete_file
 from ft_assets.records.names import DATASET
 from ft_assets.records.submissions import all_submissions
 from ft_assets.records.tombstones import GRACE_DAYS, Subject, Tombstone, all_tombstones, delete, find_tombstone
-from ft_assets.settings.keys import ROOT_FOLDERS, DatasetKey
+from ft_assets.settings.keys import DatasetKey
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.errors import StoreUnavailable, UserError
@@ -111,14 +111,9 @@ def served_adapters(store: Store) -> dict[str, str]:
     return served
 
 
-def tenant_folders(store: Store) -> list[str]:
-    """Tenants with anything in the store, including ``shared``."""
-    return [name for name in store.folders() if name not in ROOT_FOLDERS]
-
-
 def _nodes(artifacts: Artifacts) -> Iterator[Node]:
     store = artifacts.store
-    for tenant in tenant_folders(store):
+    for tenant in store.tenants():
         for asset in store.folders(tenant):
             for fingerprint in store.folders(f"{tenant}/{asset}") if asset not in RECORDS else ():
                 yield _node(artifacts, Address(tenant=tenant, asset=asset, fingerprint=fingerprint))

@@ -13,7 +13,7 @@ def tombstone_findings(store: Store) -> Iterator[str]:
 
     A log that disappeared completely before anything was erased leaves no trace: what it covered still exists.
     """
-    for tenant in store.folders():
+    for tenant in store.tenants():
         for folder in store.folders(f"{tenant}/tombstones"):
             try:
                 read_log(store, f"{tenant}/tombstones/{folder}")

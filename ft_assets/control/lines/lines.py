@@ -150,7 +150,7 @@ def line_folder(line: str) -> str:
 
 def list_lines(store: Store, tenant: str = "") -> list[str]:
     """Lines with a log, of one tenant or of all, sorted."""
-    return sorted(line for name in ([tenant] if tenant else store.folders()) for line in store.folders(f"{name}/lines"))
+    return sorted(line for name in ([tenant] if tenant else store.tenants()) for line in store.folders(f"{name}/lines"))
 
 
 def read_line(store: Store, line: str) -> LineState:

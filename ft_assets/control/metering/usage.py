@@ -14,7 +14,7 @@ from pydantic import Field
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.records.names import RECIPE
 from ft_assets.settings.gpus import find_hardware
-from ft_assets.settings.keys import ROOT_FOLDERS, RecipeKey
+from ft_assets.settings.keys import RecipeKey
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import OPEN_ATTEMPTS, Attempt, Span
@@ -182,11 +182,6 @@ def read_usage(store: Store, tenant: str, month: str) -> list[UsageRecord]:
     """A tenant's records for a month, sorted by key. Raises CorruptArtifact for an unreadable one."""
     paths = sorted(entry.path for entry in store.entries(usage_folder(tenant, month)))
     return [record for path in paths if (record := UsageRecord.find(store, path))]
-
-
-def usage_tenants(store: Store) -> list[str]:
-    """All tenants that may have usage, sorted; ``shared`` is the platform itself."""
-    return [name for name in store.folders() if name not in ROOT_FOLDERS]
 
 
 def _markers(tenant: str) -> str:

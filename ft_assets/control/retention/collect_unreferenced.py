@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ft_assets.control.erasure.collect import look, tenant_folders
+from ft_assets.control.erasure.collect import look
 from ft_assets.control.retention.leftovers import RECORDS as ATTEMPT_RECORDS
 from ft_assets.control.retention.roots import roots
 from ft_assets.control.retention.unreferenced import Unreferenced, plan_unreferenced
@@ -27,7 +27,7 @@ class UnreferencedCollected:
 
 def unreferenced_days(store: Store, tenants: TenantsFile) -> dict[str, int]:
     """Days that unreferenced artifacts are kept, by tenant; tenants without the rule are left out."""
-    rules = {name: tenants.leftovers_of(name).unreferenced_days for name in tenant_folders(store)}
+    rules = {name: tenants.leftovers_of(name).unreferenced_days for name in store.tenants()}
     return {name: days for name, days in rules.items() if days is not None}
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from ft_assets.control.erasure.collect import RECORDS, tenant_folders
+from ft_assets.control.erasure.collect import RECORDS
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.control.retention.leftovers import Leftover, Place, PlacePlan, Trace, may_have_leftovers, plan_place
 from ft_assets.records.retired_datasets import retired_datasets
@@ -132,7 +132,7 @@ def _carry_out(
 
 def _folders(store: Store, tenants: TenantsFile) -> Iterator[tuple[str, str]]:
     """Tenant and asset folders that have a rule, in order."""
-    for tenant in tenant_folders(store):
+    for tenant in store.tenants():
         if tenants.leftovers_of(tenant).patience_days is not None:
             yield from ((tenant, asset) for asset in store.folders(tenant) if asset not in RECORDS)
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from functools import partial
 
 from ft_assets.control import identity
-from ft_assets.control.erasure.collect import tenant_folders
 from ft_assets.control.erasure.plan import Situation, plan_erasure
 from ft_assets.control.recipes.stored import get_recipe, list_recipes
 from ft_assets.records.submissions import all_submissions
@@ -36,7 +35,7 @@ def roots(artifacts: Artifacts, situation: Situation) -> set[str]:
 
 def _mentioned(store: Store) -> Iterator[str]:
     """Addresses mentioned in the text of records."""
-    folders = ["names", *(f"{tenant}/{folder}" for tenant in tenant_folders(store) for folder in _FOLDERS)]
+    folders = ["names", *(f"{tenant}/{folder}" for tenant in store.tenants() for folder in _FOLDERS)]
     for folder in folders:
         for entry in store.entries(folder):
             key = f"{entry.path}@{entry.modified.timestamp()}"
@@ -67,7 +66,7 @@ def _of_recipes(artifacts: Artifacts) -> Iterator[str]:
 def _of_trials(artifacts: Artifacts) -> Iterator[str]:
     """Trainings of the trials of submitted sweeps."""
     store = artifacts.store
-    pairs = {(each.dataset, each.recipe) for tenant in tenant_folders(store) for each in all_submissions(store, tenant)}
+    pairs = {(each.dataset, each.recipe) for tenant in store.tenants() for each in all_submissions(store, tenant)}
     for dataset, recipe in sorted(pairs):
         try:
             trials = [trial.key for trial in get_recipe(store, recipe).trials]

@@ -53,7 +53,7 @@ class Lines:
     def read(self) -> Standing:
         """What all lines want now; where the store is away, what they wanted."""
         try:
-            tenants = self._store.folders()
+            tenants = self._store.tenants()
             for tenant in tenants:
                 self._read_tenant(tenant)
             self._tenants = {tenant: self._tenants[tenant] for tenant in tenants}

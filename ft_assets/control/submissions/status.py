@@ -239,7 +239,7 @@ def stopped_early(works: "Sequence[Work]") -> int | None:
 
 def tenants(store: Store) -> list[str]:
     """Tenants with submissions."""
-    return [name for name in store.folders() if "submissions" in store.folders(name)]
+    return [name for name in store.tenants() if "submissions" in store.folders(name)]
 
 
 def get_submission(store: Store, submission_id: str) -> Submission:

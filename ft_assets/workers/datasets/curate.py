@@ -75,7 +75,7 @@ def curate(context: WorkContext) -> WorkResult:
         scratch=scratch,
         memory_bytes=whole_number("FT_CURATION_MEMORY_MB", _MEMORY_MB, at_least=512) << 20,
         processes=process_count(),
-        cache=ChunkCache(store_url=context.store.url, tenant=context.spec.address.tenant),
+        cache=ChunkCache(store_url=context.store.url, tenant=context.spec.address.tenant, layout=context.store.layout),
         run_chunks=run_chunks_on_ray if engine_of(CURATION) == "ray" else None,
         progress=lambda phase, rows: context.progress(phase, done=rows),
     )

@@ -12,7 +12,6 @@ from pathlib import Path
 from ft_assets.workers.evals.suite_saves import SuiteSaves
 from ft_assets.workers.libraries import UNUSED, absent, keep_offline
 from ft_assets.workers.training.distributed.endings import write_begun, write_ending
-from ft_resources.store import Store
 
 
 def main() -> None:
@@ -27,7 +26,7 @@ def main() -> None:
             from ft_assets.workers.evals.fan_out import JOB, SuiteJob
 
             job = SuiteJob.model_validate_json((folder / JOB).read_bytes())
-            saves = SuiteSaves.of(Store(job.spec.store_url), job.spec, folder / "claims", job.saves)
+            saves = SuiteSaves.of(job.spec.open_store(), job.spec, folder / "claims", job.saves)
             job.score(job.load(), saves, lambda *_: None)
     except BaseException as error:
         problem = error

@@ -27,7 +27,7 @@ from ft_resources.attempts import attempts_at
 from ft_resources.canonical import digest
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import CorruptArtifact, MissingInput, UserError
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.control.lines.promotable import add_dataset
 from tests.made import leave
 from tests.workers.evals.world import SOURCE, World, lora_files
@@ -40,7 +40,7 @@ FACTS = {"tokenizer_digest": "t", "template_digest": "c", "parameters": 1000, "a
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     """An adapter on the base of tiny.v1, and tiny.v2, whose base moved; nothing of the pair is there but its base."""
-    world = World(store=Store(str(tmp_path / "store")), folder=tmp_path)
+    world = World(store=open_store(str(tmp_path / "store"), create=True), folder=tmp_path)
     for key in (OLD, NEW):
         recipe = Recipe.model_validate({"key": key, "base": "hub:acme/tiny@main"})
         lock = BaseLock(kind="hub", source=SOURCE, revision=f"commit of {key}", digest=digest(key), files={})

@@ -8,7 +8,7 @@ import pytest
 import transformers  # noqa: F401
 
 from ft_resources.artifacts import Artifact
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from ft_resources.work import WorkRequest
 from tests.control.lines.promotable import Promotable
 
@@ -19,7 +19,7 @@ from tests.workers.evals.world import World
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    return World(store=Store(str(tmp_path / "store")), folder=tmp_path)
+    return World(store=open_store(str(tmp_path / "store"), create=True), folder=tmp_path)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from ft_assets.workers.evals.waivers import WaiverRecord
 from ft_resources.artifacts import Artifact, FileEntry, content_digest
 from ft_resources.canonical import canonical_json, sha256_bytes
 from ft_resources.errors import CorruptArtifact, GateRejected
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from ft_resources.work import WorkRequest
 from tests.workers.evals.results import SUITE, Results, flips, losses, make_results
 from tests.workers.evals.world import World
@@ -219,7 +219,7 @@ def test_what_is_judged_from_the_store_is_what_the_evidence_says(
     tmp_path_factory: pytest.TempPathFactory, lost: int, gained: int, churn: int, n: int, stale: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("world")
-    world = World(store=Store(str(folder / "store")), folder=folder)
+    world = World(store=open_store(str(folder / "store"), create=True), folder=folder)
     base = world.publish("base_model", {"config.json": b"{}"})
     checkpoint = world.publish("checkpoint", {"final/x": b"x"}, inputs={"base": base})
     results = make_results(

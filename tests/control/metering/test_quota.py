@@ -15,6 +15,7 @@ from ft_assets.settings.tenants import Quota, TenantsFile, Tier
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 ENDED = Standing(ended=True, labels=frozenset())
@@ -61,7 +62,7 @@ def use(store: Store, key: str, hours: float, *, at: datetime = NOW, refund: str
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "store"))
+    return open_store(str(tmp_path / "store"), create=True)
 
 
 def test_what_does_not_fit_is_refused_with_what_is_left_and_nothing_is_written(store: Store) -> None:

@@ -15,6 +15,7 @@ from ft_resources.execution import Execution
 from ft_resources.launchers.local import LocalLauncher
 from ft_resources.outcomes import POLICIES, Outcome
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.control.submissions.estimate_world import DATASET, World
 from tests.resources.small_work import request_for
 
@@ -125,7 +126,7 @@ def test_an_attempt_that_never_started_costs_nothing(world: World) -> None:
 
 @pytest.mark.subprocess
 def test_a_worker_that_really_ran_is_billed_from_its_launch_to_its_last_sign_of_life(tmp_path: Path) -> None:
-    store = Store(str(tmp_path / "store"))
+    store = open_store(str(tmp_path / "store"), create=True)
     execution = Execution(store=store, launcher=LocalLauncher(module="tests.fake_worker"), poll_s=0.05)
     request = request_for("write", text="x", runtime={"seconds": 1.5})
     execution.run(request, actor="ann")

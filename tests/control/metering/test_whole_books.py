@@ -20,6 +20,7 @@ from ft_resources.execution import Execution
 from ft_resources.launchers.local import LocalLauncher
 from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.control.metering.test_ledger import record
 from tests.control.metering.test_quota import NOW, RUNS, ask, tenants, use
 from tests.control.metering.test_usage import AT, PAIR, attempt_at
@@ -31,7 +32,7 @@ MONTH_END = datetime(2026, 12, 1, tzinfo=UTC).timestamp()
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "store"))
+    return open_store(str(tmp_path / "store"), create=True)
 
 
 def test_equal_work_of_two_tenants_is_billed_to_both_and_refunded_to_one(url: str) -> None:
@@ -197,10 +198,10 @@ RACER = """
 import sys
 from tests.control.metering.test_quota import ask
 from ft_assets.control.metering.quota import OverQuota
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 
 sys.stdin.readline()
-store, got = Store(sys.argv[1]), 0
+store, got = open_store(sys.argv[1]), 0
 for number in range(8):
     try:
         ask(store, f"s{sys.argv[2]}-{number}", 1.5)

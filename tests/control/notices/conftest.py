@@ -9,13 +9,14 @@ import pytest
 from ft_assets.control.notices.deliver import Round, tell
 from ft_assets.settings.tenants import load_tenants
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.control.notices.servers import Hook, webhook
 from tests.control.notices.world import Tell, send_for, tenants_file
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "store"))
+    return open_store(str(tmp_path / "store"), create=True)
 
 
 @pytest.fixture
@@ -31,6 +32,6 @@ def tick(tmp_path: Path, store: Store, hooks: dict[str, Hook]) -> Tell:
 
     def at(later_s: float = 0.0, **more: object) -> Round:
         moment = datetime.now(UTC) + timedelta(seconds=later_s)
-        return tell(Store(store.url), load_tenants(path), send_for(), now=lambda: moment, **more)
+        return tell(open_store(store.url), load_tenants(path), send_for(), now=lambda: moment, **more)
 
     return at

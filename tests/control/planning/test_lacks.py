@@ -16,6 +16,7 @@ from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Artifacts
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.choice_suite import write_choice_suite
 from tests.e2e.project import Project, make_project
 from tests.workers.evals.safety_world import write_safety_suite
@@ -48,7 +49,7 @@ def add(project: Project, rows: int = 400) -> str:
 
 
 def test_a_new_store_lacks_suites_and_the_commands_that_bring_them_are_told(tmp_path: Path) -> None:
-    found = find_lacks(Artifacts(Store(str(tmp_path / "store"))))
+    found = find_lacks(Artifacts(open_store(str(tmp_path / "store"), create=True)))
     assert [(each.of, each.remedy) for each in found] == [
         ("store", "ft suite install general; without a network: ft suite install offline"),
         ("store", "ft suite install safety"),
@@ -56,7 +57,7 @@ def test_a_new_store_lacks_suites_and_the_commands_that_bring_them_are_told(tmp_
 
 
 def test_what_is_told_for_a_machine_without_a_network_is_enough_to_see_a_drop(tmp_path: Path) -> None:
-    store = Store(str(tmp_path / "store"))
+    store = open_store(str(tmp_path / "store"), create=True)
     api.install_suites(["offline"], store=store, actor="ann")
     assert [each.remedy for each in find_lacks(Artifacts(store))] == ["ft suite install safety"]
 

@@ -9,6 +9,7 @@ import yaml
 
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.choice_suite import write_choice_suite
 from tests.fake_base import make_fake_base
 
@@ -29,7 +30,7 @@ def suite_folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(tmp_path: Path, suite_folder: Path) -> Store:
-    store = Store(str(tmp_path / "store"))
+    store = open_store(str(tmp_path / "store"), create=True)
     add_suite(store, suite_folder, SUITE, "ann")
     return store
 

@@ -14,7 +14,7 @@ from ft_assets.control.registry.first_try import first_try, name_of
 from ft_assets.settings.keys import DatasetKey
 from ft_assets.settings.recipe.ready_templates import PLAIN_TEMPLATE
 from ft_resources.errors import BadData
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.fake_base import make_fake_base
 from tests.workers.datasets.conftest import prose
 
@@ -46,7 +46,7 @@ def test_the_method_follows_from_the_rows_and_asking_again_is_the_same_pair(
 ) -> None:
     monkeypatch.delenv("FT_TENANT", raising=False)
     make_fake_base(tmp_path / "base")
-    store = Store(str(tmp_path / "store"))
+    store = open_store(str(tmp_path / "store"), create=True)
     file, base = rows_file(tmp_path, form), str(tmp_path / "base")
     asked = submit(file, base=base, store=store).submission
     assert asked.dataset == "local.my-rows.v1"
@@ -93,14 +93,14 @@ def test_a_first_try_trains_on_a_gpu_where_there_is_one(
 ) -> None:
     monkeypatch.setattr("ft_resources.launchers.choice.local_gpus", lambda: here)
     make_fake_base(tmp_path / "base")
-    store = Store(str(tmp_path / "store"))
+    store = open_store(str(tmp_path / "store"), create=True)
     asked = submit(rows_file(tmp_path, "chat"), base=str(tmp_path / "base"), store=store).submission
     assert get_recipe(store, asked.recipe).recipe.hardware.gpus == here
 
 
 def test_a_recipe_is_written_out_as_its_next_version_which_can_be_registered(tmp_path: Path) -> None:
     make_fake_base(tmp_path / "base")
-    store = Store(str(tmp_path / "store"))
+    store = open_store(str(tmp_path / "store"), create=True)
     asked = submit(rows_file(tmp_path, "chat"), base=str(tmp_path / "base"), store=store).submission
     text = next_version(asked.recipe, store=store)
     content = yaml.safe_load(text)
@@ -118,14 +118,14 @@ def test_rows_that_cannot_be_used_are_told_before_what_the_base_lacks(tmp_path: 
     rows = tmp_path / "März 2025.csv"
     rows.write_text("Anfrage,Antwort\n" + "".join(f"Was ist {n}?,Es ist {n}.\n" for n in range(120)))
     with pytest.raises(BadData) as error:
-        submit(rows, base=str(base), store=Store(str(tmp_path / "store")))
+        submit(rows, base=str(base), store=open_store(str(tmp_path / "store"), create=True))
     assert error.value.where.startswith("März 2025.csv")
     assert "fields: {prompt: Anfrage, completion: Antwort}" in error.value.remedy
 
 
 def test_a_base_without_a_chat_template_gets_the_plain_one(tmp_path: Path) -> None:
     base = make_fake_base(tmp_path / "base", with_template=False)
-    store = Store(str(tmp_path / "store"))
+    store = open_store(str(tmp_path / "store"), create=True)
     asked = submit(rows_file(tmp_path, "chat"), base=str(base), store=store).submission
     assert get_recipe(store, asked.recipe).recipe.chat_template == PLAIN_TEMPLATE
     file = tmp_path / "next.yaml"
@@ -144,7 +144,7 @@ def test_a_first_try_takes_a_folder_of_documents(tmp_path: Path, monkeypatch: py
     for name in ("a.md", "b.md"):
         (documents / name).write_text("".join(f"# {name} {n}\n\n{prose((name, n), 300)}\n\n" for n in range(60)))
     monkeypatch.chdir(tmp_path)
-    asked = submit("handbook", base="base", store=Store(str(tmp_path / "store"))).submission
+    asked = submit("handbook", base="base", store=open_store(str(tmp_path / "store"), create=True)).submission
     assert asked.dataset == "local.handbook.v1"
     assert asked.recipe.startswith("local.handbook-cpt-")
 

@@ -22,6 +22,8 @@ from ft_assets.records.submissions import (
 from ft_assets.settings.tenants import TenantsFile, load_tenants
 from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.store import Store
+from ft_resources.store_layout import ROOT_FOLDERS
+from ft_resources.store_marker import open_store
 
 PAIR = {"dataset": "acme.support.v1", "recipe": "tiny.v1"}
 OTHER = {"dataset": "acme.support.v2", "recipe": "tiny.v1"}
@@ -29,7 +31,7 @@ OTHER = {"dataset": "acme.support.v2", "recipe": "tiny.v1"}
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    store = Store(str(tmp_path / "store"))
+    store = open_store(str(tmp_path / "store"), create=True)
     store.put_json("names/dataset/acme.support.v1.json", {})
     store.put_json("names/recipe/tiny.v1.json", {})
     store.put_json("names/recipe/globex.tiny.v1.json", {})
@@ -61,7 +63,7 @@ def test_the_same_key_is_the_same_submission_also_when_asked_at_once(store: Stor
 
 
 def everything(store: Store) -> list[str]:
-    return sorted(entry.path for folder in store.folders() for entry in store.entries(folder))
+    return sorted(entry.path for folder in (*ROOT_FOLDERS, *store.tenants()) for entry in store.entries(folder))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,7 @@ def asked_for(wish: tuple[str, dict[str, str], str]) -> str:
     """The submission's id; "" where the key was somebody else's."""
     url, pair, key = wish
     try:
-        return submit(Store(url), load_tenants(), **pair, actor="ann", origin="cli", idempotency_key=key)[0].id
+        return submit(open_store(url), load_tenants(), **pair, actor="ann", origin="cli", idempotency_key=key)[0].id
     except KeyConflict:
         return ""
 
@@ -248,7 +250,7 @@ def test_a_senseless_wish_is_refused_and_leaves_no_trace(store: Store, pair: dic
     before = sorted(entry.path for root in ("names",) for entry in store.entries(root))
     with pytest.raises(UserError, match=words):
         submit(store, load_tenants(), **pair, actor="ann", origin="ui")
-    assert store.folders() == ["names"]
+    assert store.root_folders() == ["names"]
     assert sorted(entry.path for entry in store.entries("names")) == before
 
 

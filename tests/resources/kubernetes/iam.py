@@ -4,9 +4,11 @@ import json
 
 from moto.iam.access_control import IAMPolicy, PermissionResult
 
+from ft_resources.store_layout import Layout
 
-def may(policy: str, action: str, path: str, *, if_none_match: bool = False) -> bool:
-    """Whether ``policy`` lets a request do ``action`` to ``path`` below the store ``s3://bucket/ft``.
+
+def may(policy: str, action: str, path: str, *, layout: Layout = Layout.BELOW, if_none_match: bool = False) -> bool:
+    """Whether ``policy`` lets a request do ``action`` to ``path`` in the store ``s3://bucket/ft``.
 
     moto knows no conditions on whether a request has a header, so a statement with one counts here if it has it.
     """
@@ -19,4 +21,6 @@ def may(policy: str, action: str, path: str, *, if_none_match: bool = False) -> 
             del each["Condition"]
         statements.append(each)
     judged = IAMPolicy(json.dumps({"Statement": statements}))
-    return judged.is_action_permitted(action, f"arn:aws:s3:::bucket/ft/{path}") is PermissionResult.PERMITTED
+    return (
+        judged.is_action_permitted(action, f"arn:aws:s3:::bucket/ft/{layout.place(path)}") is PermissionResult.PERMITTED
+    )

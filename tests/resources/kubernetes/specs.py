@@ -4,6 +4,7 @@ from typing import Any
 
 from ft_resources.artifacts import Address, InputRef
 from ft_resources.kubernetes.settings import KubernetesSettings
+from ft_resources.store_layout import Layout
 from ft_resources.work import Resources, WorkSpec
 
 IMAGE = f"registry.example/ft@sha256:{'a' * 64}"
@@ -21,6 +22,7 @@ def spec_of(
     attempt: int = 1,
     inputs: int = 2,
     store_url: str = "s3://bucket/ft",
+    layout: Layout = Layout.BELOW,
     runtime: dict[str, Any] | None = None,
     **resources: Any,
 ) -> WorkSpec:
@@ -30,6 +32,7 @@ def spec_of(
     return WorkSpec(
         asset=asset,
         store_url=store_url,
+        store_layout=layout,
         address=Address(tenant=tenant, asset=asset, fingerprint=FINGERPRINT),
         attempt=attempt,
         identity={},

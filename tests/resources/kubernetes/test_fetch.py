@@ -8,7 +8,7 @@ import pytest
 from ft_assets import fetch
 from ft_resources.artifacts import Address, Artifacts, InputRef
 from ft_resources.canonical import digest
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.resources.kubernetes.specs import spec_of
 from tests.s3_server import use_bucket
 
@@ -16,7 +16,7 @@ from tests.s3_server import use_bucket
 @pytest.fixture
 def spec_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3_endpoint: str) -> Path:
     """A spec in a bucket whose base is there, and one more input that is none."""
-    store = Store(use_bucket(monkeypatch, s3_endpoint, "fetch"))
+    store = open_store(use_bucket(monkeypatch, s3_endpoint, "fetch"), create=True)
     made = tmp_path / "model"
     made.mkdir()
     (made / "model.safetensors").write_bytes(b"weights")
@@ -24,11 +24,11 @@ def spec_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3_endpoint: str)
     base = Artifacts(store).publish(address, made, writer="w0001-x", identity={"base": 1}, actor="t")
     other = InputRef(address=f"acme/token_pack/{'0' * 64}", digest="d")
     spec = spec_of(store_url=store.url).model_copy(update={"inputs": {"base": base.ref, "pack": other}})
-    store.put("spec.json", spec.model_dump_json().encode())
+    store.put(f"{spec.attempt_path}/spec.json", spec.model_dump_json().encode())
     monkeypatch.setenv("FT_CACHE", str(tmp_path / "cache" / "files"))
     monkeypatch.setenv("HOME", str(tmp_path / "scratch" / "home"))
     monkeypatch.setenv("FT_SCRATCH", str(tmp_path))
-    monkeypatch.setattr(sys, "argv", ["fetch", f"{store.url}#spec.json"])
+    monkeypatch.setattr(sys, "argv", ["fetch", spec.location])
     return tmp_path
 
 

@@ -14,6 +14,7 @@ from ft_resources.artifacts import Address, Artifacts, InputRef
 from ft_resources.canonical import digest
 from ft_resources.kubernetes.s3_policy import CACHE, MAX_CHARACTERS, WORKED, role_policy, session_policy, trust_policy
 from ft_resources.store import Entry, Store
+from ft_resources.store_layout import MARKER, ROOT_FOLDERS, Layout
 from ft_resources.work import attempt_path
 from tests.resources.kubernetes.iam import may
 from tests.resources.kubernetes.specs import spec_of
@@ -23,6 +24,7 @@ OWN = str(SPEC.address)
 READ, WRITE, DELETE = "s3:GetObject", "s3:PutObject", "s3:DeleteObject"
 
 
+@pytest.mark.parametrize("layout", Layout)
 @pytest.mark.parametrize(
     ("action", "path", "allowed"),
     [
@@ -46,10 +48,24 @@ READ, WRITE, DELETE = "s3:GetObject", "s3:PutObject", "s3:DeleteObject"
         (DELETE, f"{OWN}/attempts/0001/outcome.json", False),
     ],
 )
-def test_an_attempt_reads_its_inputs_and_shared_and_writes_only_itself(action: str, path: str, allowed: bool) -> None:
-    policy = session_policy(SPEC)
+def test_an_attempt_reads_its_inputs_and_shared_and_writes_only_itself(
+    action: str, path: str, allowed: bool, layout: Layout
+) -> None:
+    policy = session_policy(spec_of(attempt=2, layout=layout))
     assert policy is not None
-    assert may(policy, action, path) is allowed
+    assert may(policy, action, path, layout=layout) is allowed
+
+
+@pytest.mark.parametrize("name", sorted(ROOT_FOLDERS))
+def test_the_role_of_a_tenant_called_as_a_folder_of_the_stores_own_reaches_nothing_of_it(name: str) -> None:
+    """The attack: the role of a tenant `names` could write every tenant's names."""
+    role = json.dumps(role_policy("s3://bucket/ft", Layout.BELOW, name))
+    session = session_policy(spec_of(tenant=name))
+    assert session is not None
+    for action in (READ, WRITE, DELETE):
+        for path in (f"{name}/dataset/acme.x.v1.json", f"{name}/cache/x", f"{name}/dataset/x/manifest.json", MARKER):
+            assert not may(role, action, path, if_none_match=True)
+            assert not may(session, action, path, if_none_match=True)
 
 
 class Watched(Store):
@@ -91,7 +107,7 @@ def test_an_attempt_may_do_all_that_keeping_the_best_weights_asks_of_the_store(t
         store_kept(store, SPEC.attempt_path, tmp_path / "weights", step, 1.0)
     drop_displaced(store, SPEC.attempt_path, [2])
     earlier = f"{attempt_path(SPEC.address, 1)}/kept/000001/kept.json"
-    Store(store.url).put(earlier, b"{}")
+    Store(store.url, layout=store.layout).put(earlier, b"{}")
     drop_saves(store, SPEC.address, [1, 2])
     assert (DELETE, earlier) in store.asked
     assert {action for action, _ in store.asked} == {WRITE, DELETE}
@@ -129,21 +145,23 @@ def test_an_export_may_read_the_lineage_that_it_writes_down_and_no_rows_of_it(tm
     assert [each for each in store.asked if not may(policy, *each)] == []
     (listing,) = [each for each in json.loads(policy)["Statement"] if each["Action"] == ["s3:ListBucket"]]
     allowed = listing["Condition"]["StringLike"]["s3:prefix"]
-    assert all(any(fnmatchcase(f"ft/{folder}", pattern) for pattern in allowed) for folder in store.listed)
+    assert all(any(fnmatchcase(f"ft/tenants/{folder}", pattern) for pattern in allowed) for folder in store.listed)
     assert not may(policy, READ, f"{dataset.address}/w0001-1/rows.txt")
     assert not may(policy, READ, "globex/dataset/x/manifest.json")
 
 
+@pytest.mark.parametrize("layout", Layout)
 @pytest.mark.parametrize("inputs", [0, 1, 5, 20, 200])
-def test_a_session_policy_is_never_longer_than_may_be_and_never_leaves_the_tenant(inputs: int) -> None:
-    spec = spec_of(inputs=inputs)
+def test_a_session_policy_is_never_longer_than_may_be_and_never_leaves_the_tenant(inputs: int, layout: Layout) -> None:
+    spec = spec_of(inputs=inputs, layout=layout)
     policy = session_policy(spec)
     assert policy is not None
     assert len(policy) <= MAX_CHARACTERS
-    assert all(may(policy, READ, f"{ref.address}/manifest.json") for ref in spec.inputs.values())
-    assert not may(policy, READ, "globex/token_pack/x/manifest.json")
+    assert all(may(policy, READ, f"{ref.address}/manifest.json", layout=layout) for ref in spec.inputs.values())
+    assert not may(policy, READ, "globex/token_pack/x/manifest.json", layout=layout)
 
 
+@pytest.mark.parametrize("layout", Layout)
 @pytest.mark.parametrize(
     ("action", "path", "allowed"),
     [
@@ -178,8 +196,11 @@ def test_a_session_policy_is_never_longer_than_may_be_and_never_leaves_the_tenan
         (READ, "names/dataset/globex.x.v1.json", False),
     ],
 )
-def test_a_tenants_role_is_a_wall_whatever_a_worker_asks_for(action: str, path: str, allowed: bool) -> None:
-    assert may(json.dumps(role_policy("s3://bucket/ft", "acme")), action, path) is allowed
+def test_a_tenants_role_is_a_wall_whatever_a_worker_asks_for(
+    action: str, path: str, allowed: bool, layout: Layout
+) -> None:
+    role = json.dumps(role_policy("s3://bucket/ft", layout, "acme"))
+    assert may(role, action, path, layout=layout) is allowed
 
 
 class Publishing(Watched):
@@ -198,7 +219,7 @@ class Publishing(Watched):
 def test_a_role_publishes_what_its_workers_make_and_changes_nothing_that_is_published(
     tmp_path: Path, asset: str
 ) -> None:
-    role, store = json.dumps(role_policy("s3://bucket/ft", "acme")), Publishing(str(tmp_path / "store"))
+    role, store = json.dumps(role_policy("s3://bucket/ft", Layout.BELOW, "acme")), Publishing(str(tmp_path / "store"))
     made = publish(store, tmp_path / "files", asset)
     manifest = f"{made.address}/manifest.json"
     assert [path for action, path in store.asked if action == WRITE] == [f"{made.address}/w0001-1/rows.txt"]
@@ -219,11 +240,11 @@ def test_workers_may_use_the_key_that_the_bucket_is_encrypted_with_and_no_other(
     key = "arn:aws:kms:eu-central-1:123456789012:key/0123-abcd"
     session = session_policy(spec_of(), key)
     assert session is not None
-    for policy in (json.loads(session), role_policy("s3://bucket/ft", "acme", key)):
+    for policy in (json.loads(session), role_policy("s3://bucket/ft", Layout.BELOW, "acme", key)):
         (statement,) = [each for each in policy["Statement"] if any(name.startswith("kms:") for name in each["Action"])]
         assert statement["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"]
         assert statement["Resource"] == [key]
-    assert "kms:" not in json.dumps(role_policy("s3://bucket/ft", "acme"))
+    assert "kms:" not in json.dumps(role_policy("s3://bucket/ft", Layout.BELOW, "acme"))
     assert len(session_policy(spec_of(inputs=200), key) or "") in range(1, MAX_CHARACTERS + 1)
 
 

@@ -25,6 +25,7 @@ def spec_of(place: Place, asset: str, **params: object) -> tuple[WorkSpec, Attem
     spec = WorkSpec(
         asset=request.asset,
         store_url=place.store.url,
+        store_layout=place.store.layout,
         address=request.address,
         attempt=1,
         identity=request.identity,

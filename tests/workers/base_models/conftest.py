@@ -11,6 +11,7 @@ import transformers  # noqa: F401
 
 from ft_resources.artifacts import InputRef
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from ft_resources.work import WorkRequest
 from ft_resources.worker_context import WorkContext
 from tests.fake_base import make_fake_base
@@ -24,7 +25,7 @@ def base(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "store"))
+    return open_store(str(tmp_path / "store"), create=True)
 
 
 @pytest.fixture

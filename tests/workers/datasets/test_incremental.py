@@ -23,7 +23,7 @@ Build = Callable[..., tuple[Curated, list[bool]]]
 
 @pytest.fixture
 def cache(store: Store) -> ChunkCache:
-    return ChunkCache(store_url=store.url, tenant="acme")
+    return ChunkCache(store_url=store.url, layout=store.layout, tenant="acme")
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_a_damaged_or_missing_cache_object_is_made_again(
     file = write(first_version())
     first, _ = build(file, cache=cache)
     assert store.root is not None
-    objects = sorted(path for path in (store.root / "acme/cache").rglob("*") if path.is_file())
+    objects = sorted(path for path in (store.root / "tenants/acme/cache").rglob("*") if path.is_file())
     objects[0].unlink()
     for path, data in ((objects[1], b""), (objects[2], b"x" * 100), (objects[3], objects[3].read_bytes()[:-7])):
         path.write_bytes(data)
@@ -142,7 +142,7 @@ def test_a_store_that_is_elsewhere_gets_packed_chunks_and_gives_them_back(
     first, _ = build(file, cache=cache)
     here = sum(entry.size for entry in store.entries("acme/cache"))
     far = Elsewhere()
-    monkeypatch.setattr(cache_module, "Store", lambda url: far)
+    monkeypatch.setattr(cache_module, "Store", lambda url, layout: far)
     assert not any(build(file, cache=cache)[1])
     assert sum(len(data) for data in far.objects.values()) < here
     again, cached = build(file, cache=cache)

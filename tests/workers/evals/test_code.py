@@ -14,7 +14,7 @@ from ft_assets.workers.suites.kinds import code, sandbox
 from ft_assets.workers.suites.kinds.sandbox import SandboxUnavailable
 from ft_assets.workers.suites.suites import add_suite, read_task, scored_texts, suite_files
 from ft_resources.errors import BadRecipe
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.fake_base import make_fake_base
 from tests.workers.evals.test_sandbox import needs_sandbox
 
@@ -65,7 +65,7 @@ def test_items_are_registered_unrun_and_kept_from_training(tmp_path: Path) -> No
     mark = tmp_path / "ran"
     item = {**ITEM, "test": f"open({str(mark)!r}, 'w')\n{ITEM['test']}"}
     folder = write_code(tmp_path / "programs", item)
-    assert add_suite(Store(str(tmp_path / "store")), folder, KEY, "ann").items == 1
+    assert add_suite(open_store(str(tmp_path / "store"), create=True), folder, KEY, "ann").items == 1
     assert not mark.exists()
     assert scored_texts(folder) == [item["prompt"], item["test"]]
 
@@ -85,7 +85,7 @@ def test_items_without_usable_tests_are_refused_with_their_line(
 ) -> None:
     folder = write_code(tmp_path / "programs", ITEM, {**ITEM, "task_id": "P/1", **changes})
     with pytest.raises(BadRecipe) as caught:
-        add_suite(Store(str(tmp_path / "store")), folder, KEY, "ann")
+        add_suite(open_store(str(tmp_path / "store"), create=True), folder, KEY, "ann")
     assert expected in str(caught.value)
     assert "line 2" in str(caught.value)
 
@@ -94,7 +94,7 @@ def test_whole_programs_have_statements_for_tests_and_text_before_them_is_not_as
     item = {"task_id": 1, "question": "Double x.", "prompt": "Task: Double x.\n", "test": "assert double(2) == 4"}
     folder = write_code(tmp_path / "programs", item, answer="program", before="before.txt")
     (folder / "before.txt").write_bytes("Ä: an example\r\n\n".encode())
-    assert add_suite(Store(str(tmp_path / "store")), folder, KEY, "ann").items == 1
+    assert add_suite(open_store(str(tmp_path / "store"), create=True), folder, KEY, "ann").items == 1
     assert scored_texts(folder) == ["Double x.", "assert double(2) == 4"]
     task: Any = read_task(folder / "task.yaml")
     (read,) = code.read(task, suite_files(folder), "here")
@@ -112,7 +112,7 @@ def test_text_before_that_cannot_be_read_is_refused(tmp_path: Path, before: str,
     folder = write_code(tmp_path / "programs", ITEM, before=before)
     (folder / "bad.txt").write_bytes(b"\xff")
     with pytest.raises(BadRecipe, match=expected):
-        add_suite(Store(str(tmp_path / "store")), folder, KEY, "ann")
+        add_suite(open_store(str(tmp_path / "store"), create=True), folder, KEY, "ann")
 
 
 @pytest.mark.training

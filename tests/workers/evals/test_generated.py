@@ -16,7 +16,7 @@ from ft_assets.workers.evals.runner import score_loaded
 from ft_assets.workers.evals.stop_sequences import cut
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.errors import BadRecipe, UserError
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.fake_base import make_fake_base
 from tests.workers.evals.test_instructions import ITEM, write_suite
 
@@ -190,12 +190,12 @@ def test_tasks_that_would_not_say_what_they_seem_to_are_refused(
     folder = sums(tmp_path / "sums")
     (folder / "task.yaml").write_text(yaml.safe_dump(task))
     with pytest.raises(BadRecipe) as caught:
-        add_suite(Store(str(tmp_path / "store")), folder, KEY, "ann")
+        add_suite(open_store(str(tmp_path / "store"), create=True), folder, KEY, "ann")
     assert expected in str(caught.value)
 
 
 def test_a_suite_of_answers_is_registered(tmp_path: Path) -> None:
-    done = add_suite(Store(str(tmp_path / "store")), sums(tmp_path / "sums"), KEY, "ann")
+    done = add_suite(open_store(str(tmp_path / "store"), create=True), sums(tmp_path / "sums"), KEY, "ann")
     assert (done.created, done.items) == (True, 6)
 
 
@@ -228,7 +228,7 @@ def truthful(folder: Path, **task: Any) -> Path:
 
 def test_mc2_is_the_share_of_probability_on_the_true_answers(loaded: LoadedModel, tmp_path: Path) -> None:
     folder = truthful(tmp_path / "truthful")
-    assert add_suite(Store(str(tmp_path / "store")), folder, KEY, "ann").items == 3
+    assert add_suite(open_store(str(tmp_path / "store"), create=True), folder, KEY, "ann").items == 3
     result = score(loaded, folder)
     assert result.metric == "mc2"
     assert all(0 < share < 1 for share in result.correct)
@@ -277,7 +277,7 @@ def test_values_of_csv_stay_texts_and_a_choice_may_be_normalised_by_bytes(loaded
 def test_mc2_needs_a_list_of_right_answers(tmp_path: Path) -> None:
     folder = truthful(tmp_path / "truthful", doc_to_target="0")
     with pytest.raises(BadRecipe, match="Let doc_to_target give a list for every item"):
-        add_suite(Store(str(tmp_path / "store")), folder, KEY, "ann")
+        add_suite(open_store(str(tmp_path / "store"), create=True), folder, KEY, "ann")
 
 
 def test_instructions_are_asked_through_the_template_and_scored_strictly(

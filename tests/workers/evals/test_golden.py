@@ -12,7 +12,7 @@ from ft_assets.workers.suites.kinds.golden import GoldenItem, GoldenTask
 from ft_assets.workers.suites.registered import get_suite, role_of
 from ft_assets.workers.suites.suites import add_suite, scored_texts
 from ft_resources.errors import BadRecipe
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 
 KEY = "ours.v1"
 
@@ -58,7 +58,7 @@ def test_several_expected_texts_are_alternatives(tmp_path: Path) -> None:
 
 
 def test_prompts_with_and_without_right_answers_make_a_general_suite(tmp_path: Path) -> None:
-    store = Store(str(tmp_path / "store"))
+    store = open_store(str(tmp_path / "store"), create=True)
     folder = write_golden(tmp_path / "ours", {"prompt": "Where?", "expected": "here"}, {"prompt": "Why?"})
     assert add_suite(store, folder, KEY, "ann").items == 2
     assert role_of(get_suite(store, KEY)) == "suite"
@@ -67,7 +67,7 @@ def test_prompts_with_and_without_right_answers_make_a_general_suite(tmp_path: P
 
 
 def test_prompts_without_any_right_answer_are_only_shown(tmp_path: Path) -> None:
-    store = Store(str(tmp_path / "store"))
+    store = open_store(str(tmp_path / "store"), create=True)
     add_suite(store, write_golden(tmp_path / "ours", {"prompt": "Why?"}), KEY, "ann")
     assert role_of(get_suite(store, KEY)) == "shown"
 
@@ -91,7 +91,7 @@ def test_items_that_could_not_be_judged_are_refused_with_their_line(
     good = {"prompt": "Where?", "expected": "here"}
     folder = write_golden(tmp_path / "ours", good, {**good, **changes})
     with pytest.raises(BadRecipe) as caught:
-        add_suite(Store(str(tmp_path / "store")), folder, KEY, "ann")
+        add_suite(open_store(str(tmp_path / "store"), create=True), folder, KEY, "ann")
     assert expected in str(caught.value)
     assert "line 2" in str(caught.value)
 
@@ -100,4 +100,4 @@ def test_a_table_of_prompts_may_leave_fields_empty(tmp_path: Path) -> None:
     folder = write_golden(tmp_path / "ours", file="prompts.csv")
     (folder / "prompts.jsonl").unlink()
     (folder / "prompts.csv").write_text("prompt,expected,match\nWhere?,here,\nWhy?,,\nWhen?,^now,regex\n")
-    assert add_suite(Store(str(tmp_path / "store")), folder, KEY, "ann").items == 3
+    assert add_suite(open_store(str(tmp_path / "store"), create=True), folder, KEY, "ann").items == 3

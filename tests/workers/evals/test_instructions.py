@@ -13,7 +13,7 @@ from ft_assets.workers.suites.kinds.instructions import follows, follows_loosely
 from ft_assets.workers.suites.kinds.text_parts import count_capital_words, count_sentences, count_words, is_language
 from ft_assets.workers.suites.suites import add_suite, scored_texts
 from ft_resources.errors import BadRecipe
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 
 ENGLISH = "the weather in the north of the country is cold and wet for most of the year"
 CASES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
@@ -203,7 +203,7 @@ ITEM = {"key": 1, "prompt": "Say it without commas.", "instruction_id_list": ["p
 
 
 def test_a_suite_of_instructions_is_registered_and_its_prompts_are_kept_from_training(tmp_path: Path) -> None:
-    store = Store(str(tmp_path / "store"))
+    store = open_store(str(tmp_path / "store"), create=True)
     folder = write_suite(tmp_path / "follow", ITEM, {**ITEM, "key": 2, "prompt": "Once more."})
     assert add_suite(store, folder, "follow.v1", "ann").items == 2
     (folder / "follow.yaml").rename(folder / "task.yaml")
@@ -227,7 +227,7 @@ def test_items_that_cannot_be_checked_are_refused_with_their_line(
 ) -> None:
     folder = write_suite(tmp_path / "follow", {**ITEM, "key": 7}, {**ITEM, **changes})
     with pytest.raises(BadRecipe) as caught:
-        add_suite(Store(str(tmp_path / "store")), folder, "follow.v1", "ann")
+        add_suite(open_store(str(tmp_path / "store"), create=True), folder, "follow.v1", "ann")
     assert expected in str(caught.value)
     assert "line 2" in str(caught.value)
 
@@ -238,4 +238,4 @@ def test_all_items_of_the_real_benchmark_can_be_checked(tmp_path: Path) -> None:
     source = Path(os.environ["FT_REAL_DATA"]) / "ifeval" / "input_data.jsonl"
     folder = write_suite(tmp_path / "ifeval")
     (folder / "items.jsonl").write_bytes(source.read_bytes())
-    assert add_suite(Store(str(tmp_path / "store")), folder, "ifeval.v1", "ann").items == 541
+    assert add_suite(open_store(str(tmp_path / "store"), create=True), folder, "ifeval.v1", "ann").items == 541

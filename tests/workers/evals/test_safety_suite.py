@@ -11,12 +11,13 @@ from ft_assets.workers.suites.suites import add_suite, safety_prompts, scored_te
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadRecipe
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.workers.evals.safety_world import BENIGN, HARMFUL, write_safety_suite
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "store"))
+    return open_store(str(tmp_path / "store"), create=True)
 
 
 @pytest.fixture

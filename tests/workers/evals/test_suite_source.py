@@ -16,6 +16,7 @@ from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadBase, BadRecipe
 from ft_resources.hub import Hub
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.fake_hub import FakeHub, hub_by
 from tests.workers.evals.test_generated import TASK
 from tests.workers.evals.test_instructions import ITEM
@@ -26,7 +27,7 @@ NAMES = {"train": "main/train-00000-of-00001.parquet", "test": "main/test-00000-
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "store"))
+    return open_store(str(tmp_path / "store"), create=True)
 
 
 @pytest.fixture

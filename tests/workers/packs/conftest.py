@@ -19,7 +19,7 @@ from ft_assets.workers.tokenizers.chat_template import load_template
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.canonical import digest
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from ft_resources.work import WorkRequest, WorkSpec
 from ft_resources.worker_context import WorkContext, WorkResult
 from tests.fake_base import make_fake_base
@@ -63,7 +63,7 @@ class Workbench:
     builds: int = field(default=0)
 
     def __post_init__(self) -> None:
-        self.store = Store(str(self.folder / "store"))
+        self.store = open_store(str(self.folder / "store"), create=True)
         self.artifacts = Artifacts(self.store)
 
     def base(self) -> Artifact:

@@ -32,6 +32,7 @@ from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
 from ft_resources.canonical import digest
 from ft_resources.errors import BadData, CorruptArtifact
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from ft_resources.work import WorkRequest
 from ft_resources.worker_context import WorkContext, WorkResult
 from tests.fake_base import VOCABULARY, make_fake_base
@@ -68,7 +69,7 @@ class Bench:
     runs: int = field(default=0)
 
     def __post_init__(self) -> None:
-        self.store = Store(str(self.root / "store"))
+        self.store = open_store(str(self.root / "store"), create=True)
         for number, (split, pairs) in enumerate((("train", PAIRS), ("validation", 3))):
             write_pairs(self.root / "pack", split, pairs, seed=number)
         make_fake_base(self.root / "base")

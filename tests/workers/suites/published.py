@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ft_assets.workers.evals.model import LoadedModel, load_model
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.workers.evals.real_suites import make_suite
 from tests.workers.suites.hub_rows import STOCK, installed, rows_of, stock_rows
 
@@ -41,7 +41,7 @@ def published(name: str, data: Path, folder: Path, seed: int, count: int) -> Pub
         return _gsm8k(data, folder / "suite", draw, count)
     rows = _hub_rows(name, data, draw, count) or rows_of(name, seed, count)
     task, metric = STOCK[name]
-    suite = installed(Store(str(folder / "store")), name, rows, folder)
+    suite = installed(open_store(str(folder / "store"), create=True), name, rows, folder)
     return Published(suite=suite, task=task, metric=metric, rows=stock_rows(name, rows))
 
 

@@ -12,7 +12,7 @@ from ft_assets.workers.suites.catalogue.hub import hub_entries
 from ft_assets.workers.suites.registered import get_suite
 from ft_assets.workers.suites.suites import read_task
 from ft_resources.canonical import digest
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 
 DATA = Path(os.environ.get("FT_REAL_DATA", ""))
 # What each key stands for. An installed suite never changes: for another task or other files, make a new version.
@@ -64,7 +64,7 @@ def test_it_holds_no_data() -> None:
 @pytest.mark.realdata
 @pytest.mark.skipif(not (DATA / "mmlu").exists(), reason="FT_REAL_DATA is not set: no benchmarks")
 def test_all_of_it_installs_from_a_folder_and_keeps_its_digests(tmp_path: Path) -> None:
-    store = Store(str(tmp_path / "store"))
+    store = open_store(str(tmp_path / "store"), create=True)
     groups = [group for group in GROUPS if group != "multilingual"]
     done = api.install_suites(groups, offline=DATA, store=store, actor="ann")
     catalogue = read_catalogue()

@@ -13,6 +13,7 @@ from ft_assets.workers.suites.suites import asked_items
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadBase, BadRecipe, UserError
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.fake_base import make_fake_base
 from tests.fake_hub import FakeHub
 from tests.workers.suites.beside_lm_eval import are_equal, ours, stock
@@ -23,7 +24,7 @@ SEEDS = (1, 2)
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "store"))
+    return open_store(str(tmp_path / "store"), create=True)
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.pinned_files import SourceUnavailable
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.choice_suite import as_lines, write_choice_suite
 from tests.workers.datasets.conftest import pair, report_of, run_curation
 from tests.workers.suites.made_catalogue import COMMIT, FILES, Mirror, mirror, write_catalogue, write_files
@@ -27,7 +28,7 @@ ALL = ["general", "safety", "code"]
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "store"))
+    return open_store(str(tmp_path / "store"), create=True)
 
 
 @pytest.fixture(autouse=True)

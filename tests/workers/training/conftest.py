@@ -18,6 +18,7 @@ from ft_assets.workers.training.distributed import launch
 from ft_resources.artifacts import EXPLAINING_FOLDERS, Address, Artifact, Artifacts
 from ft_resources.canonical import digest
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from ft_resources.work import WorkRequest, WorkSpec
 from ft_resources.worker_context import WorkContext, WorkResult
 from tests.fake_base import VOCABULARY, make_fake_base
@@ -118,7 +119,7 @@ def publish(store: Store, folder: Path, asset: str, tenant: str, facts: dict[str
 def make_bench(
     root: Path, *, variant: str = "lora", documents: int = 60, dropout: float = 0.1, **training: Any
 ) -> Bench:
-    store = Store(str(root / "store"))
+    store = open_store(str(root / "store"), create=True)
     write_pack(root / "pack", "train", documents)
     write_pack(root / "pack", "validation", 12, seed=1)
     base = make_fake_base(root / "base")

@@ -14,6 +14,7 @@ from ft_assets.workers.training.train import train
 from ft_assets.workers.training.training_loop import TrainingLoop, fetch_ahead
 from ft_resources.file_cache import FileCache
 from ft_resources.store import Store
+from ft_resources.store_layout import Layout as StoreLayout
 from tests.workers.packs.made import made_spool
 from tests.workers.training.conftest import TENANT, content, make_bench, publish
 from tests.workers.training.test_train import run_killed_at
@@ -26,8 +27,8 @@ WINDOWS, SHARDS = 40, 10
 class Bucket(Store):
     """A folder that is treated as if it lay elsewhere; notes what is fetched from it, and by which thread."""
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
+    def __init__(self, url: str, layout: StoreLayout = StoreLayout.BESIDE) -> None:
+        super().__init__(url, layout=layout)
         self.root = None
         self.fetched: list[tuple[str, str]] = []
 
@@ -48,7 +49,7 @@ def test_a_training_finds_its_pack_there_and_ends_with_the_bytes_of_one_on_local
     monkeypatch.delenv("FT_CACHE", raising=False)
     quiet = train(make_bench(tmp_path / "quiet").context())
     bench = make_bench(tmp_path / "bucket")
-    bench.store = Bucket(bench.store.url)
+    bench.store = Bucket(bench.store.url, bench.store.layout)
     if resumed:
         run_killed_at(bench, 1, 5)
     bench.store.fetched.clear()

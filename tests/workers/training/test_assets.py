@@ -11,7 +11,7 @@ from ft_assets.graph.assets.checkpoints import _metadata, only_trained
 from ft_assets.graph.glue import DagsterObserver, describe_progress
 from ft_assets.workers.training.journal import Journal
 from ft_assets.workers.training.telemetry.report import loss_curve, write_pictures
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.workers.training.conftest import publish
 
 FACTS: dict[str, Any] = {
@@ -29,7 +29,7 @@ def test_the_page_shows_the_curve_the_last_losses_and_what_was_resumed(tmp_path:
     folder = tmp_path / "result"
     (folder / "report").mkdir(parents=True)
     (folder / "report" / "loss.png").write_bytes(loss_curve([{"step": 1, "loss": 2.0}], "acme.books.v1"))
-    artifact = publish(Store(str(tmp_path / "store")), folder, "checkpoint", "acme", FACTS)
+    artifact = publish(open_store(str(tmp_path / "store"), create=True), folder, "checkpoint", "acme", FACTS)
     shown = {name: entry.value for name, entry in _metadata(artifact).items()}
     assert shown["loss_curve"].startswith("![training and validation loss](data:image/png;base64,iVBOR")
     assert (shown["train_loss"], shown["validation_loss"], shown["steps"]) == (1.25, 1.5, 2)
@@ -52,7 +52,7 @@ def test_losses_over_rows_of_different_kinds_say_so_beside_the_curve(tmp_path: P
     folder = tmp_path / "result"
     (folder / "report").mkdir(parents=True)
     (folder / "report" / "loss.png").write_bytes(b"png")
-    artifact = publish(Store(str(tmp_path / "store")), folder, "checkpoint", "acme", FACTS)
+    artifact = publish(open_store(str(tmp_path / "store"), create=True), folder, "checkpoint", "acme", FACTS)
     shown = {name: entry.value for name, entry in _metadata(artifact, note).items()}
     assert shown["losses_not_comparable"] == note
     assert str(shown["loss_curve"]).endswith(note)
@@ -66,7 +66,7 @@ def test_the_page_shows_the_throughput_perplexity_utilisation_and_alerts(tmp_pat
     folder = tmp_path / "result"
     (folder / "report").mkdir(parents=True)
     write_pictures(folder / "report", journal, "acme.books.v1")
-    artifact = publish(Store(str(tmp_path / "store")), folder, "checkpoint", "acme", facts)
+    artifact = publish(open_store(str(tmp_path / "store"), create=True), folder, "checkpoint", "acme", facts)
     shown = {name: entry.value for name, entry in _metadata(artifact).items()}
     assert shown["throughput"].startswith("![tokens per second, and waiting for data](data:image/png;base64,iVBOR")
     assert (shown["validation_perplexity"], shown["mfu"]) == (4.5, 0.41)

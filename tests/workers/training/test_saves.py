@@ -13,6 +13,7 @@ from ft_assets.workers.training.saved_rows import LANES, LEDGER, STEPS, Books, c
 from ft_assets.workers.training.saves import FILES, IncompleteSave, SaveWriter, newest_save
 from ft_resources.artifacts import Address
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from ft_resources.work import attempt_path
 
 ADDRESS = Address(tenant="acme", asset="checkpoint", fingerprint="f" * 64)
@@ -20,7 +21,7 @@ ADDRESS = Address(tenant="acme", asset="checkpoint", fingerprint="f" * 64)
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "store"))
+    return open_store(str(tmp_path / "store"), create=True)
 
 
 def record(step: int) -> dict[str, Any]:
@@ -172,7 +173,7 @@ def test_an_upload_that_was_cut_off_is_no_save(store: Store, tmp_path: Path) -> 
 
     save(store, tmp_path / "a", 5)
     with pytest.raises(KeyboardInterrupt):
-        save(CutOff(store.url), tmp_path / "a", 9)
+        save(CutOff(store.url, layout=store.layout), tmp_path / "a", 9)
     assert newest_step(store, tmp_path / "s", [1]) == 5
 
 

@@ -11,7 +11,7 @@ from ft_assets.workers.evals.verdicts import judge_candidate
 from ft_assets.workers.training import training_loop
 from ft_assets.workers.training.journal import NOT_FINITE, ends_not_finite
 from ft_assets.workers.training.train import train
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.workers.evals.world import World
 from tests.workers.training.conftest import Bench, make_bench
 from tests.workers.training.test_train import run_killed_at
@@ -65,7 +65,7 @@ def test_it_is_an_alert_a_row_and_a_fact_of_the_checkpoint_also_after_a_resume(w
 
 @pytest.mark.parametrize(("steps", "refused"), [([6, 9], True), ([6], False), ([], False)])
 def test_no_gate_passes_on_a_training_that_ended_so(steps: list[int], refused: bool, tmp_path: Path) -> None:
-    world = World(store=Store(str(tmp_path / "store")), folder=tmp_path)
+    world = World(store=open_store(str(tmp_path / "store"), create=True), folder=tmp_path)
     base = world.base()
     facts = {"steps": 9, "validation_loss": [[3, 1.0]], NOT_FINITE: steps}
     checkpoint = world.publish("checkpoint", {"recipe.json": b"{}"}, inputs={"base": base}, facts=facts)

@@ -15,7 +15,7 @@ from ft_assets.workers.training.earlier import WARM_START_INPUT
 from ft_assets.workers.training.reference import reference_logps
 from ft_assets.workers.training.variants import VARIANTS
 from ft_resources.artifacts import Artifact, Artifacts
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from ft_resources.work import WorkRequest
 from ft_resources.worker_context import WorkContext
 from tests.fake_base import VOCABULARY, make_fake_base
@@ -58,7 +58,7 @@ def write_form(folder: Path, split: str, form: str, examples: int, seed: int) ->
 
 def make_variety(root: Path, method: str, variant: str, *, loss: str = "sigmoid", **training: Any) -> Bench:
     """A run of ``method`` and ``variant``, all of whose examples are in each step."""
-    store = Store(str(root / "store"))
+    store = open_store(str(root / "store"), create=True)
     form = METHODS[method].form.name
     for number, (split, examples) in enumerate((("train", 12), ("validation", 4))):
         write_form(root / "pack", split, form, examples, seed=number)

@@ -11,6 +11,7 @@ from blake3 import blake3
 
 from ft_resources.errors import StoreUnavailable
 from ft_resources.store import Store
+from ft_resources.store_layout import Layout
 
 _CHECKSUM_BYTES = 32
 
@@ -21,15 +22,16 @@ class ChunkCache:
 
     store_url: str
     tenant: str
+    layout: Layout = Layout.BESIDE
 
     @property
     def compression(self) -> str | None:
         """Compression of the cached batches. On a local disk, compressing costs more than it saves."""
-        return None if Store(self.store_url).root is not None else "lz4"
+        return None if self._store().root is not None else "lz4"
 
     def get(self, key: str) -> pa.Buffer | None:
         """The data stored for ``key``, or None if there is no intact object."""
-        store, path = Store(self.store_url), self._path(key)
+        store, path = self._store(), self._path(key)
         here = store.local_path(path)
         try:
             if here is None:
@@ -46,9 +48,12 @@ class ChunkCache:
     def put(self, key: str, data: bytes) -> None:
         """Store ``data`` for ``key``. If the store refuses, only the time saved next time is lost."""
         try:
-            Store(self.store_url).put(self._path(key), b"".join((blake3(data).digest(), data)))
+            self._store().put(self._path(key), b"".join((blake3(data).digest(), data)))
         except StoreUnavailable as error:
             print(f"chunk cache: {error.what}", flush=True)
+
+    def _store(self) -> Store:
+        return Store(self.store_url, layout=self.layout)
 
     def _path(self, key: str) -> str:
         return f"{self.tenant}/cache/chunks/{key[:2]}/{key}"

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ft_resources.store import Store
 from ft_resources.work import WorkSpec
 from ft_resources.worker_context import WorkContext
 
@@ -25,7 +24,7 @@ class RankContext(WorkContext):
 
     def __init__(self, folder: Path, rank: int, local_rank: int) -> None:
         spec = WorkSpec.model_validate_json((folder / SPEC).read_bytes())
-        super().__init__(spec, Store(spec.store_url), Path(json.loads((folder / SCRATCH).read_bytes())))
+        super().__init__(spec, spec.open_store(), Path(json.loads((folder / SCRATCH).read_bytes())))
         self._folder, self._local_rank = folder, local_rank
         self._events = (folder / EVENTS).open("a", buffering=1) if rank == 0 else None
         threading.Thread(target=self._look_for_stop, name="stop", daemon=True).start()

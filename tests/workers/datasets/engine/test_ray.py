@@ -80,7 +80,7 @@ def test_a_name_model_of_this_machine_finds_the_same_on_the_nodes(
 def test_a_version_that_differs_in_few_rows_prepares_few_chunks_on_the_nodes(
     write: WriteRows, curated: CurateFiles, store: Store
 ) -> None:
-    cache = ChunkCache(store_url=store.url, tenant="acme")
+    cache = ChunkCache(store_url=store.url, layout=store.layout, tenant="acme")
     cached: list[bool] = []
 
     def run_chunks(tasks: Iterator[ChunkTask]) -> Iterator[ChunkResult]:

@@ -13,7 +13,7 @@ from ft_assets.settings.dataset.policy import DatasetPolicy, TextSettings
 from ft_assets.workers.datasets.intake.chunking import chunks
 from ft_assets.workers.datasets.intake.spool import spool
 from ft_resources.errors import BadData
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.workers.datasets.intake.builders import sparse
 from tests.workers.datasets.intake.corpus import CASES, Upload
 from tests.workers.datasets.intake.messages import MESSAGES
@@ -23,7 +23,7 @@ from tests.workers.datasets.intake.messages import MESSAGES
 def test_a_malformed_upload_is_refused_in_these_words_and_leaves_nothing(
     upload: Upload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = Store(str(tmp_path / "store"))
+    store = open_store(str(tmp_path / "store"), create=True)
     store.put_json("names/dataset/other.facts.v1.json", {"address": "of somebody else"})
     scratch = tmp_path / "scratch"
     for folder in (tmp_path / "in", scratch):

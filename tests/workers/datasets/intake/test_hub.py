@@ -10,7 +10,7 @@ from ft_assets.settings.tenants import load_tenants
 from ft_assets.workers.datasets.intake.hub import HubSplit, fetch_split
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadData, StoreUnavailable, UserError
-from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 
 COMMIT = "0123456789abcdef" * 2 + "01234567"
 REFERENCE = "hub:org/tickets@main#train"
@@ -32,7 +32,7 @@ def test_a_split_becomes_a_file_named_after_its_commit(tmp_path: Path) -> None:
 
 
 def test_a_hub_split_is_added_like_a_file_and_once_for_a_commit(tmp_path: Path) -> None:
-    store = Store(str(tmp_path / "store"))
+    store = open_store(str(tmp_path / "store"), create=True)
     first = add_dataset(store, load_tenants(), REFERENCE, "acme.tickets", None, actor="ann", open_split=open_split)
     again = add_dataset(store, load_tenants(), REFERENCE, "acme.tickets", None, actor="ann", open_split=open_split)
     assert (str(first.key), first.created, again.created) == ("acme.tickets.v1", True, False)
@@ -41,7 +41,7 @@ def test_a_hub_split_is_added_like_a_file_and_once_for_a_commit(tmp_path: Path) 
 
 
 def test_a_column_without_a_json_form_is_named_by_row_and_nothing_is_stored(tmp_path: Path) -> None:
-    store = Store(str(tmp_path / "store"))
+    store = open_store(str(tmp_path / "store"), create=True)
     with pytest.raises(BadData, match="row 121: a column has no JSON form"):
         add_dataset(
             store,
@@ -52,7 +52,7 @@ def test_a_column_without_a_json_form_is_named_by_row_and_nothing_is_stored(tmp_
             actor="ann",
             open_split=lambda *_: (COMMIT, [*rows(), {"image": b"png"}]),
         )
-    assert store.folders() == []
+    assert store.root_folders() == []
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 
 NICE, NASTY = ("good", "kind", "warm", "calm", "fair", "bright"), ("vile", "nasty", "foul", "cruel", "rotten", "mean")
 CONTEXT = 32
@@ -14,7 +15,7 @@ CONTEXT = 32
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "store"))
+    return open_store(str(tmp_path / "store"), create=True)
 
 
 @pytest.fixture(scope="session")

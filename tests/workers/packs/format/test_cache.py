@@ -16,6 +16,7 @@ from ft_resources.artifacts import Artifact
 from ft_resources.errors import CorruptArtifact
 from ft_resources.file_cache import FileCache
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.counting_store import CountingStore
 from tests.workers.packs.format.bucket import (
     ADDRESS,
@@ -203,7 +204,7 @@ def test_a_download_that_dies_leaves_nothing_that_others_could_read(
 
 
 def test_a_pack_on_local_disk_is_read_in_place_and_verified(tmp_path: Path, cache: FileCache) -> None:
-    store = Store(str(tmp_path / "store"))
+    store = open_store(str(tmp_path / "store"), create=True)
     artifact = publish(store, tmp_path)
     pack = Pack.open(CachedFiles(artifact, cache), "train")
     assert pack.read([5]).input_ids.tolist() == tokens(5)
