@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 import yaml
 
+from ft_assets.control.registry.register import register_recipe
 from ft_assets.workers.suites.suites import add_suite
+from ft_resources.errors import BadRecipe, UserError
 from ft_resources.store import Store
 from ft_resources.store_marker import open_store
 from tests.choice_suite import write_choice_suite
 from tests.fake_base import make_fake_base
+from tests.fake_hub import FakeHub
 
 SUITE = "tiny-suite.v1"
 
@@ -52,3 +55,14 @@ def write_recipe(tmp_path: Path, base: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+def refused(store: Store, path: Path, error: type[UserError] = BadRecipe, hub: FakeHub | None = None) -> str:
+    """The text of the error, after checking that the store is as it was."""
+    before = contents(store)
+    with pytest.raises(error) as caught:
+        register_recipe(store, path, actor="ann", hub=hub)
+    assert contents(store) == before
+    assert caught.value.where
+    assert caught.value.remedy
+    return str(caught.value)

@@ -8,33 +8,20 @@ import pytest
 
 from ft_assets.control.auto.resolve import resolve, with_written, written_paths
 from ft_assets.control.recipes.load import load_recipe
-from ft_assets.control.recipes.stored import StoredRecipe, get_recipe, list_recipes
+from ft_assets.control.recipes.stored import get_recipe, list_recipes
 from ft_assets.control.registry.register import register_locked, register_recipe
 from ft_assets.settings.recipe.recipe import Recipe
-from ft_assets.workers.base_models.context import context_length
 from ft_assets.workers.base_models.lock import lock_folder
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Address, Artifacts
-from ft_resources.errors import BadBase, BadRecipe, CorruptArtifact, StoreUnavailable, UserError
+from ft_resources.errors import BadRecipe, CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.store import Store
 from ft_resources.strict import parse_strict, read_text
-from tests.control.registry.conftest import SUITE, contents
-from tests.fake_base import CHAT_TEMPLATE, make_fake_base
-from tests.fake_hub import FakeHub
+from tests.control.registry.conftest import SUITE, contents, refused
+from tests.fake_base import make_fake_base
 from tests.workers.evals.safety_world import write_safety_suite
 
 Write = Callable[..., Path]
-
-
-def refused(store: Store, path: Path, error: type[UserError] = BadRecipe, hub: FakeHub | None = None) -> str:
-    """The text of the error, after checking that the store is as it was."""
-    before = contents(store)
-    with pytest.raises(error) as caught:
-        register_recipe(store, path, actor="ann", hub=hub)
-    assert contents(store) == before
-    assert caught.value.where
-    assert caught.value.remedy
-    return str(caught.value)
 
 
 def test_a_registered_recipe_is_found_with_its_lock(store: Store, write_recipe: Write, base: Path) -> None:
@@ -216,83 +203,6 @@ def test_a_missing_recipe_file_is_refused(store: Store, tmp_path: Path) -> None:
     assert "No such file" in refused(store, tmp_path / "nowhere.yaml")
 
 
-def test_a_missing_base_folder_is_refused(store: Store, write_recipe: Write) -> None:
-    assert "there is no folder" in refused(store, write_recipe(base="folder:./bse"), BadBase)
-
-
-def test_a_base_without_a_template_needs_a_recipe_that_names_one(
-    store: Store, write_recipe: Write, tmp_path: Path
-) -> None:
-    make_fake_base(tmp_path / "base", with_template=False)
-    assert "no chat template and the recipe names none" in refused(store, write_recipe(), BadBase)
-    (tmp_path / "mine.jinja").write_text(CHAT_TEMPLATE)
-    done = register_recipe(store, write_recipe(chat_template="mine.jinja"), actor="ann")
-    assert get_recipe(store, "tiny.v1").recipe.chat_template == CHAT_TEMPLATE
-    # The same holds where the folder is only named by its digest.
-    text = refused(store, write_recipe(key="other.v1", base=f"folder:sha256:{done.lock.digest}"))
-    assert "no chat template and the recipe names none" in text
-
-
-def test_texts_are_learned_without_a_template_unless_a_suite_asks_by_one(
-    store: Store, write_recipe: Write, tmp_path: Path
-) -> None:
-    make_fake_base(tmp_path / "base", with_template=False)
-    cpt = {"method": "cpt", "packing": {"overlong": "split"}, "gates": {"task_gain": {"metric": "perplexity"}}}
-    add_suite(store, write_safety_suite(tmp_path / "care"), "care.v1", "ann")
-    asking = write_recipe(**cpt, evaluation={"suites": [SUITE, "care.v1"]})
-    assert "no chat template and the recipe names none" in refused(store, asking, BadBase)
-    done = register_recipe(store, write_recipe(**cpt), actor="ann")
-    register_recipe(store, write_recipe(key="again.v1", base=f"folder:sha256:{done.lock.digest}", **cpt), actor="ann")
-
-
-def test_a_window_beyond_the_bases_context_is_refused_with_both_numbers(store: Store, write_recipe: Write) -> None:
-    text = refused(store, write_recipe(packing={"max_length": 257}))
-    assert "packing.max_length is 257, and the base reads at most 256 tokens at once" in text
-    assert "recipe.yaml, packing.max_length" in text
-    assert "packing: {max_length: 256}" in text
-    done = register_recipe(store, write_recipe(packing={"max_length": 256}), actor="ann")
-    named = f"folder:sha256:{done.lock.digest}"
-    assert "257" in refused(store, write_recipe(key="other.v1", base=named, packing={"max_length": 257}))
-
-
-def test_a_window_that_nobody_wrote_fits_the_base(store: Store, write_recipe: Write) -> None:
-    register_recipe(store, write_recipe(), actor="ann")
-    stored = get_recipe(store, "tiny.v1").recipe
-    assert stored.packing.max_length == 256
-    assert resolve(stored)[1]["packing.max_length"] == "auto: as much as the base reads at once"
-    assert not register_recipe(store, write_recipe(), actor="ann").created
-
-
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        ({"max_position_embeddings": 4096}, 4096),
-        ({"n_positions": 1024}, 1024),
-        ({"text_config": {"max_position_embeddings": 512}}, 512),
-        ({"max_position_embeddings": 2048, "rope_scaling": {"type": "linear", "factor": 4.0}}, 8192),
-        (
-            {
-                "max_position_embeddings": 131072,
-                "rope_scaling": {"factor": 8.0, "original_max_position_embeddings": 8192},
-            },
-            131072,
-        ),
-        ({"max_position_embeddings": True}, None),
-        ({"model_type": "mamba"}, None),
-        ([], None),
-    ],
-)
-def test_the_context_is_read_from_the_bases_config(config: object, expected: int | None) -> None:
-    assert context_length(json.dumps(config).encode()) == expected
-
-
-def test_a_template_with_a_mistake_is_refused_with_its_line(store: Store, write_recipe: Write, tmp_path: Path) -> None:
-    (tmp_path / "mine.jinja").write_text("{% for m in messages %}\n{{ m.content\n{% endfor %}")
-    text = refused(store, write_recipe(chat_template="mine.jinja"), BadBase)
-    assert "mine.jinja" in text
-    assert "line 3" in text
-
-
 def test_an_unknown_key_comes_with_the_nearest_registered_one(store: Store, write_recipe: Write) -> None:
     register_recipe(store, write_recipe(key="docs-qa.v1"), actor="ann")
     with pytest.raises(UserError, match=r"there is no recipe 'docs-q\.v1'; did you mean 'docs-qa\.v1'\?"):
@@ -356,34 +266,3 @@ def test_a_record_that_somebody_edited_is_found_out(store: Store, write_recipe: 
     store.put("names/recipe/tiny.v1.json", json.dumps(record).encode())
     with pytest.raises(CorruptArtifact, match="does not match its digest"):
         get_recipe(store, "tiny.v1")
-
-
-def from_hub(store: Store, path: Path, hub: FakeHub) -> StoredRecipe:
-    return get_recipe(store, register_recipe(store, path, actor="ann", hub=hub).key)
-
-
-def test_a_moved_revision_never_changes_what_a_recipe_means(store: Store, write_recipe: Write, base: Path) -> None:
-    hub = FakeHub()
-    first_commit = hub.commit("org/tiny", base)
-    path = write_recipe(base="hub:org/tiny@main")
-    first = from_hub(store, path, hub)
-    assert first.lock.revision == first_commit
-    assert "model.safetensors" not in hub.downloads
-    second_commit = hub.commit("org/tiny", make_fake_base(base, seed=1))
-    assert second_commit != first_commit
-    assert from_hub(store, path, hub) == first
-    following = from_hub(store, write_recipe(key="tiny.v2", base="hub:org/tiny@main"), hub)
-    assert following.lock.revision == second_commit
-    assert following.lock.digest != first.lock.digest
-
-
-def test_an_unknown_hub_model_leaves_the_store_as_it_was(store: Store, write_recipe: Write) -> None:
-    assert "no such model" in refused_hub(store, write_recipe(base="hub:org/none@main"))
-
-
-def refused_hub(store: Store, path: Path) -> str:
-    before = contents(store)
-    with pytest.raises(BadBase) as caught:
-        register_recipe(store, path, actor="ann", hub=FakeHub())
-    assert contents(store) == before
-    return str(caught.value)
