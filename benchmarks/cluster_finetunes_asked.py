@@ -12,6 +12,7 @@ from ft_assets.control.registry.register import register_recipe
 from ft_assets.demo.dataset import build_demo_dataset
 from ft_assets.settings.tenants import NO_TENANTS
 from ft_assets.workers.suites.suites import add_suite
+from ft_resources.store_marker import open_store
 from tests.e2e.project import ROOT, Project
 
 TENANT = "demo"
@@ -33,6 +34,7 @@ def ask(folder: Path, count: int) -> tuple[Project, Asked]:
     project = Project(folder=folder, store_url=f"file://{folder}/store")
     # Dagster's state is made by one process before many open it.
     project.instance().dispose()
+    open_store(project.store_url, create=True)
     add_suite(project.store, FOLDER / "suites" / "book_cloze", SUITE, "benchmark")
     rows = folder / "docs.jsonl"
     build_demo_dataset(rows)
