@@ -6,7 +6,20 @@ from importlib import import_module
 
 from benchmarks.table import Figure, print_table
 
-NAMES = ("demo", "datasets", "packs", "trainer", "gpu", "gates", "cluster", "house", "scale", "server", "parity")
+NAMES = (
+    "demo",
+    "datasets",
+    "packs",
+    "trainer",
+    "gpu",
+    "gates",
+    "cluster",
+    "house",
+    "scale",
+    "server",
+    "parity",
+    "canary",
+)
 _WITH_OPTIONS = ("gpu", "cluster", "house", "scale", "server")
 
 

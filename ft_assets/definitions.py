@@ -16,6 +16,7 @@ from ft_sensors.orphans import orphans_sensor
 from ft_sensors.queue import queue_sensor
 from ft_sensors.retention import retention_sensor
 from ft_sensors.retraining import retraining_sensor
+from ft_sensors.rollouts import rollouts_sensor
 from ft_sensors.run_failures import run_failures_sensor
 from ft_sensors.sources import sources_sensor
 from ft_sensors.submissions import submissions_sensor
@@ -31,6 +32,7 @@ def build_definitions(store_url: str) -> dg.Definitions:
             retraining_sensor,
             base_revision_sensor,
             base_bump_sensor,
+            rollouts_sensor,
             run_failures_sensor,
             notices_sensor,
             queue_sensor,

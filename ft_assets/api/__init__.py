@@ -190,6 +190,15 @@ if TYPE_CHECKING:
     from ft_assets.api.retention import collects_unreferenced as collects_unreferenced
     from ft_assets.api.retention import retire_datasets as retire_datasets
     from ft_assets.api.retraining import retrain as retrain
+    from ft_assets.api.rollouts import OUTCOMES as OUTCOMES
+    from ft_assets.api.rollouts import RolloutRecord as RolloutRecord
+    from ft_assets.api.rollouts import RolloutReport as RolloutReport
+    from ft_assets.api.rollouts import advance_rollouts as advance_rollouts
+    from ft_assets.api.rollouts import cancel_rollout as cancel_rollout
+    from ft_assets.api.rollouts import choose_adapter as choose_adapter
+    from ft_assets.api.rollouts import show_rollout as show_rollout
+    from ft_assets.api.rollouts import start_rollout as start_rollout
+    from ft_assets.api.rollouts import weights_of as weights_of
     from ft_assets.api.served_models import FoundModel as FoundModel
     from ft_assets.api.served_models import PromptCache as PromptCache
     from ft_assets.api.served_models import Prompts as Prompts
@@ -296,6 +305,8 @@ _MODULES = {
     "report_pages": "ReportFile report_file",
     "retention": "PlacesCollected collect_leftovers collect_unreferenced collects_unreferenced retire_datasets",
     "retraining": "retrain",
+    "rollouts": "OUTCOMES RolloutRecord RolloutReport advance_rollouts cancel_rollout choose_adapter show_rollout "
+    "start_rollout weights_of",
     "served_models": "FoundModel PromptCache Prompts find_served_model list_served_models no_model served_model_at",
     "side_by_side": "BothAnswers answers_side_by_side",
     "serving": "LineServed Reconciler ServerShown ServingStatus follow_lines keep_status open_fleet serving_status",

@@ -29,6 +29,7 @@ from ft_assets.cli import (
     pages,
     rebuild,
     recipes,
+    rollouts,
     run,
     serve,
     status,
@@ -78,6 +79,7 @@ app.add_typer(recipes.app, name="recipe")
 app.add_typer(suites.app, name="suite")
 app.add_typer(adapters.app, name="adapter")
 app.add_typer(gates.app, name="gate")
+app.add_typer(rollouts.app, name="rollout")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(api_keys.app, name="key")
 app.add_typer(serve.app, name="serve")

@@ -26,6 +26,8 @@ and ``attempts/<number>/``):
     <tenant>/lines/<line>/<seq>.json                promotions of a line, hash-chained
     <tenant>/parity/<digest>/<settings>/<seq>.json  whether a server gives what was evaluated, hash-chained
     <tenant>/proposals/<line>/<id>.json             who asks for production; <id>/answer.json: what a second person said
+    <tenant>/rollouts/<line>/<seq>.json             rollouts of a line's candidates, hash-chained
+    <tenant>/outcomes/<line>/<day>/                 what came of requests, an object a minute and server; kept 30 days
     <tenant>/quota/<month>/<seq>.json               reserved GPU-hours, hash-chained
     <tenant>/tombstones/<subject>/<seq>.json        deletions and restorations, hash-chained
     <tenant>/usage/<month>/<attempt>.json           what an attempt used; refunds/<month>/<attempt>.json: who pays

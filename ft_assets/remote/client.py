@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from time import sleep
@@ -168,6 +168,8 @@ def _plain(value: Any) -> Any:
     """An argument as JSON."""
     if isinstance(value, Submission):
         return value.id
-    if isinstance(value, str | int | float | bool):
+    if value is None or isinstance(value, str | int | float | bool):
         return value
-    return [str(each) for each in value]
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    return [each if isinstance(each, int) else str(each) for each in value]

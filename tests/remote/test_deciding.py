@@ -56,6 +56,20 @@ def test_a_second_person_approves_or_declines_at_the_server(
     assert bea("decline", LINE, "--reason", "no").stdout.endswith(" withdrawn\n")
 
 
+def test_a_rollout_is_started_and_ended_at_the_server(far: Far, adapters: list[Artifact], project: Project) -> None:
+    first, second = (str(adapter.address) for adapter in adapters)
+    far("promote", first, "--to", "production", "--reason", "good")
+    options = ("--steps", "5,100", "--outcome", "thumbs", "--margin", "thumbs=0.1", "--reason", "try it")
+    started = far("rollout", "start", LINE, "--candidate", second, *options)
+    assert started.exit_code == 0, started.stderr
+    assert started.stdout.endswith(f" {second} 5%\n")
+    status = json.loads(far("rollout", "status", LINE, "--json").stdout)
+    assert status["weights"] == {second: 5, first: 95}
+    assert status["next"].startswith("wait: outcomes of the candidate at 5 %")
+    assert status["records"][0]["actor"].startswith("bea (key ")
+    assert far("rollout", "cancel", LINE, "--reason", "not today").exit_code == 0
+
+
 def test_what_is_deleted_at_the_server_comes_back(far: Far, adapters: list[Artifact]) -> None:
     first = str(adapters[0].address)
     far("promote", first, "--to", "production", "--reason", "good")

@@ -12,9 +12,12 @@ from ft_assets.control import identity
 from ft_assets.control.erasure.plan import ErasurePlan, Node, Situation, plan_erasure
 from ft_assets.control.lines.lines import Pointer, list_lines, read_line
 from ft_assets.control.lines.promotion import Decision, promote
+from ft_assets.control.rollouts.rollouts import lines_with_rollouts
+from ft_assets.control.rollouts.weights import weights_of
 from ft_assets.records.erased import find_erased, record_erasure, remove_bytes
 from ft_assets.records.files import FILES, delete_file
 from ft_assets.records.names import DATASET
+from ft_assets.records.outcomes import FOLDER as OUTCOMES
 from ft_assets.records.submissions import all_submissions
 from ft_assets.records.tombstones import GRACE_DAYS, Subject, Tombstone, all_tombstones, delete, find_tombstone
 from ft_assets.settings.keys import DatasetKey
@@ -28,7 +31,7 @@ RECORDS = frozenset(
     {
         *("lines", "proposals", "submissions", "tombstones", "reviews", "sweeps", "carries", "rejections", "notices"),
         *("submission_keys", "pulls", "jobs", "settled_jobs", "job_keys", "deleted_models", "file_records"),
-        *("run_failures", "usage", "quota", "refunds", "parity", "cache"),
+        *("run_failures", "usage", "quota", "refunds", "parity", "cache", "rollouts", "outcomes"),
     }
 )
 _CACHE = "cache"
@@ -78,7 +81,8 @@ def look(artifacts: Artifacts, now: datetime | None = None, *, whole: bool = Fal
 
 def collect(artifacts: Artifacts, now: datetime | None = None) -> Collected:
     """Erase what may be erased. Manifests are kept as records, with all hashes."""
-    plan = plan_erasure(look(artifacts, now))
+    situation = look(artifacts, now)
+    plan = plan_erasure(situation)
     at = datetime.now(UTC).isoformat(timespec="seconds")
     done, objects = [], 0
     for address, tombstone in plan.remove.items():
@@ -96,12 +100,20 @@ def collect(artifacts: Artifacts, now: datetime | None = None) -> Collected:
         for entry in list(artifacts.store.entries(f"{tenant}/{_CACHE}")):
             artifacts.store.delete(entry.path)
             objects += 1
+    for tombstone in situation.tombstones:
+        if tombstone.kind == "tenant" and situation.now >= tombstone.due:
+            for entry in list(artifacts.store.entries(f"{tombstone.name}/{OUTCOMES}")):
+                artifacts.store.delete(entry.path)
+                objects += 1
     return Collected(plan=plan, addresses=tuple(done), objects=objects)
 
 
 def served_adapters(store: Store) -> dict[str, str]:
-    """Adapters in staging and production: address to line and stage."""
+    """Adapters in staging, in production and in open rollouts: address to where."""
     served: dict[str, str] = {}
+    for line in lines_with_rollouts(store):
+        # An archived candidate has no share, also where its rollout's end is not recorded yet.
+        served.update({address: f"in a rollout of {line}" for address, _ in weights_of(store, line)})
     for line in list_lines(store):
         state = read_line(store, line)
         for stage in _SERVED:

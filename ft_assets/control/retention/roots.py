@@ -15,7 +15,7 @@ from ft_resources.remembered import Remembered
 from ft_resources.store import Store
 
 # A tenant's records of decisions and notices. Usage and erasures are left out: they name what is long gone.
-_FOLDERS = ("lines", "proposals", "submissions", "rejections", "carries", "sweeps", "reviews", "tombstones")
+_FOLDERS = ("lines", "rollouts", "proposals", "submissions", "rejections", "carries", "sweeps", "reviews", "tombstones")
 _ADDRESS = re.compile(rb"[a-z0-9-]+/[a-z0-9_]+/[0-9a-f]{64}")
 # Cache by path and modification time.
 _MENTIONED: Remembered[tuple[str, ...]] = Remembered()

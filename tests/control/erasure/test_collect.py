@@ -9,6 +9,7 @@ from ft_assets.control.erasure.collect import collect, erase_tenant
 from ft_assets.control.erasure.verify_tombstones import tombstone_findings
 from ft_assets.control.lines.lines import read_line
 from ft_assets.control.lines.promotion import promote
+from ft_assets.control.rollouts.asked import Wish, start
 from ft_assets.records.erased import find_erased
 from ft_assets.records.tombstones import Subject, delete, find_tombstone, restore
 from ft_assets.settings.keys import DatasetKey
@@ -17,6 +18,7 @@ from ft_resources.artifacts import Address
 from ft_resources.errors import CorruptArtifact, Deleted, UserError
 from ft_resources.store import Store
 from tests.control.lines.promotable import LINE, Promotable, add_dataset, decided
+from tests.control.rollouts.made import BEGIN, leave_outcomes, outcome
 
 KEY = "acme.things.v1"
 DATASET = Subject.dataset(DatasetKey.parse(KEY))
@@ -197,3 +199,24 @@ def test_a_tombstone_that_is_gone_after_bytes_went_for_it_is_found(line: Promota
     findings = list(tombstone_findings(store))
     assert findings
     assert all(f"{tombstone.path}: the tombstone is missing for which acme/" in finding for finding in findings)
+
+
+def test_the_candidate_of_a_rollout_is_kept_and_outcomes_go_with_their_tenant(line: Promotable) -> None:
+    artifacts, store = line.world.artifacts, line.world.store
+    first, second = line.adapter(1), line.adapter(2)
+    promote(artifacts, str(first.address), "production", decided())
+    start(artifacts, LINE, Wish(candidate=str(second.address), outcomes=("thumbs",)), decided())
+    leave_outcomes(store, [outcome(second.ref, 1.0, BEGIN)])
+    delete(store, Subject.adapter(second.address), actor="ann", reason="old")
+    done = collect(artifacts, LATER)
+    assert done.plan.kept[str(second.address)] == f"{second.address} is in a rollout of {LINE}"
+    assert list(store.entries("acme/outcomes"))
+    _, archived = erase_tenant(artifacts, "acme", decided(reason="contract ended"))
+    assert sorted(archived) == [f"in a rollout of {LINE}", f"in production of {LINE}"]
+    assert collect(artifacts).objects == 0
+    assert list(store.entries("acme/outcomes"))
+    collect(artifacts, LATER)
+    assert not list(store.entries("acme/outcomes"))
+    assert gone(store, str(second.address))
+    # Who decided what stays.
+    assert list(store.entries("acme/rollouts"))

@@ -1,0 +1,175 @@
+"""Rollouts: a candidate takes a growing share of a line's traffic, as far as outcomes allow."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from ft_assets.api.addresses import find_address
+from ft_assets.api.defaults import actor_or_user, store_or_default, tenants_or_default
+from ft_assets.api.own_keys import own_line
+from ft_assets.api.steps import Step
+from ft_assets.control.lines.promotion import Decision, Log
+from ft_assets.control.rollouts import asked, weights
+from ft_assets.control.rollouts.asked import MINIMUM, OUTCOMES, STEPS, Wish
+from ft_assets.control.rollouts.conduct import conduct
+from ft_assets.control.rollouts.evidence import Evidence
+from ft_assets.control.rollouts.look import look
+from ft_assets.control.rollouts.rollouts import (
+    RolloutLost,
+    RolloutRecord,
+    RolloutState,
+    lines_with_rollouts,
+    read_rollouts,
+)
+from ft_assets.control.rollouts.weights import Weights
+from ft_assets.records.outcomes import kept_since, lines_with_outcomes, prune_outcomes
+from ft_assets.settings.tenants import TenantsFile
+from ft_resources.artifacts import Artifacts
+from ft_resources.errors import CorruptArtifact
+from ft_resources.store import Store
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolloutReport:
+    """How the rollouts of a line stand.
+
+    Args:
+        state: all of them.
+        weights: addresses and percents of the line's traffic now.
+        evidence: what outcomes say of the open rollout now; empty without one.
+        next: what will be done with it, or what it waits for; "" without one.
+    """
+
+    state: RolloutState
+    weights: list[tuple[str, int]]
+    evidence: list[Evidence]
+    next: str
+
+
+def start_rollout(
+    line: str,
+    *,
+    reason: str,
+    candidate: str = "",
+    steps: Sequence[int] = STEPS,
+    minimum: int = MINIMUM,
+    outcomes: Sequence[str] = OUTCOMES,
+    margins: Mapping[str, float] | None = None,
+    latency_limit_s: float | None = None,
+    waive_incumbent: bool = False,
+    store: Store | None = None,
+    tenants: TenantsFile | None = None,
+    actor: str = "",
+    made_by: str = "",
+    log: Log = _LOG,
+) -> RolloutRecord:
+    """Give a candidate the first share of a line's traffic; its outcomes decide about the others.
+
+    Args:
+        line: ``tenant.dataset.recipe``; an adapter of it must be in production.
+        reason: why; it is recorded.
+        candidate: an adapter's address; without it the adapter in staging.
+        steps: weights in percent, rising; the last is 100, which is production.
+        minimum: outcomes of the candidate of each kind, at each weight.
+        outcomes: kinds that count, of thumbs, judge, latency, refusal and format.
+        margins: by kind, the loss that is a regression, as a share of outcomes; 0.05 where none is given.
+        latency_limit_s: answers within it are good. Without it, what nine of ten of the incumbent's stayed within in
+            the last day.
+        waive_incumbent: as ``promote`` takes it.
+        made_by: who made the key by which ``actor`` was proved; see ``maker_of``.
+
+    Raises:
+        UserError: where a check of a promotion to production says no, a rollout is open, nothing is in production, or
+            what is asked for makes no plan.
+        RolloutLost: where somebody else started one in the same moment.
+    """
+    store, line = store_or_default(store), own_line(line)
+    decision = Decision(
+        actor=actor_or_user(actor),
+        reason=reason,
+        tenants=tenants_or_default(tenants),
+        waive_incumbent=waive_incumbent,
+        made_by=made_by,
+        log=log,
+    )
+    wish = Wish(
+        candidate=str(find_address(candidate, store=store)) if candidate else line,
+        steps=steps,
+        minimum=minimum,
+        outcomes=outcomes,
+        margins=margins or {},
+        latency_limit_s=latency_limit_s,
+    )
+    return asked.start(Artifacts(store), line, wish, decision)
+
+
+def show_rollout(line: str, *, store: Store | None = None) -> RolloutReport:
+    """How the rollouts of a line stand, and what outcomes say of the open one. Looking changes nothing, and may be
+    done at any time. Raises UserError for what is no line."""
+    store, line = store_or_default(store), own_line(line)
+    state, divided = read_rollouts(store, line), list(weights.weights_of(store, line))
+    if state.open is None:
+        return RolloutReport(state=state, weights=divided, evidence=[], next="")
+    seen = look(Artifacts(store), state.open, datetime.now(UTC))
+    said = f"{seen.verdict.action.replace('_', ' ')}: {seen.verdict.reason}"
+    return RolloutReport(state=state, weights=divided, evidence=seen.evidence, next=said)
+
+
+def cancel_rollout(line: str, *, reason: str, store: Store | None = None, actor: str = "") -> RolloutRecord:
+    """End a line's open rollout; production has all traffic again. Raises NotFound where none is open, and RolloutLost
+    where another decision was first."""
+    return asked.cancel(store_or_default(store), own_line(line), actor=actor_or_user(actor), reason=reason)
+
+
+def weights_of(line: str, *, store: Store | None = None) -> Weights:
+    """Addresses of the adapters that share a line's traffic, with percents; empty where none is in production."""
+    return weights.weights_of(store_or_default(store), own_line(line))
+
+
+def choose_adapter(weights_of_line: Weights, user: str) -> str:
+    """The address of the adapter that answers ``user``: the same one each time, while the candidate's weight rises."""
+    return weights.choose(weights_of_line, user)
+
+
+def advance_rollouts(
+    *, after: str = "", store: Store | None = None, tenants: TenantsFile | None = None, log: Log = _LOG
+) -> Step:
+    """Look at every open rollout and do what follows; once a day, also remove old outcomes.
+
+    Args:
+        after: the day on which outcomes were removed last.
+
+    One line that cannot be read holds up no other. Raises StoreUnavailable.
+    """
+    store, tenants, now = store_or_default(store), tenants_or_default(tenants), datetime.now(UTC)
+    artifacts, told, warnings, going = Artifacts(store), [], [], 0
+    waits: list[str] = []
+    for line in lines_with_rollouts(store):
+        try:
+            done = conduct(artifacts, line, tenants=tenants, log=log, now=now)
+        except (CorruptArtifact, RolloutLost) as error:
+            warnings.append(f"{line}: {error}")
+            continue
+        going += done is not None
+        if done is not None and done.record is not None:
+            told.append(f"{line}: {done.record.kind.replace('_', ' ')}, {done.record.weight} %: {done.said}")
+        elif done is not None:
+            waits.append(f"{line} waits: {done.said}")
+    today = now.date().isoformat()
+    if after != today:
+        told.extend(_removed(store, now))
+    said = f"looked at {going} open rollouts: {len(told)} changes"
+    return Step(said=said, worked=len(told), log=(*told, *waits), warnings=tuple(warnings), after=today)
+
+
+def _removed(store: Store, now: datetime) -> Iterator[str]:
+    """Remove outcomes that are older than they are kept, except those since the beginning of an open rollout."""
+    for tenant in store.tenants():
+        for line in lines_with_outcomes(store, tenant):
+            going = read_rollouts(store, line).open
+            before = min([kept_since(now), *([going.started.at] if going else [])])
+            if removed := prune_outcomes(store, line, before):
+                yield f"{line}: {removed} objects of outcomes before {before[:10]} removed"

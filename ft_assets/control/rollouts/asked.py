@@ -1,0 +1,171 @@
+"""What a person asks of a rollout: to start it, and to end it."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from pydantic import ValidationError
+
+from ft_assets.control.lines.lines import check_line, read_line
+from ft_assets.control.lines.promotion import Decision, prepare
+from ft_assets.control.rollouts.look import model_name
+from ft_assets.control.rollouts.rollouts import (
+    RolloutPlan,
+    RolloutRecord,
+    RolloutState,
+    append,
+    read_rollouts,
+)
+from ft_assets.records.outcomes import KINDS, Kind, read_outcomes
+from ft_resources.artifacts import Artifacts, InputRef
+from ft_resources.errors import NotFound, UserError
+from ft_resources.store import Store
+
+STEPS = (1, 5, 25, 100)
+MINIMUM = 200
+MARGIN = 0.05
+OUTCOMES: tuple[Kind, ...] = ("thumbs", "latency")
+# The latency that nine of ten answers of the incumbent stay within, and how many of the last day it takes to know.
+_WITHIN, _LEAST = 0.9, 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What a rollout should be.
+
+    Args:
+        candidate: as ``promote`` takes a target.
+        steps: weights in percent; the last is 100.
+        minimum: outcomes of the candidate of each kind, at each weight.
+        outcomes: the kinds that count.
+        margins: by kind, the loss that is a regression; ``MARGIN`` for kinds that are not in it.
+        latency_limit_s: answers within it are good; None for what nine of ten answers of the incumbent stayed within
+            in the last day.
+    """
+
+    candidate: str
+    steps: Sequence[int] = STEPS
+    minimum: int = MINIMUM
+    outcomes: Sequence[str] = OUTCOMES
+    margins: Mapping[str, float] = field(default_factory=dict)
+    latency_limit_s: float | None = None
+
+
+def start(
+    artifacts: Artifacts, line: str, wish: Wish, decision: Decision, now: datetime | None = None
+) -> RolloutRecord:
+    """Start a rollout; the candidate has the first weight from then on.
+
+    Every check of a promotion to production runs before. Raises UserError if one refuses it, for a wish that makes no
+    plan, where nothing stands in production, and where a rollout of the line is open; RolloutLost if another one began
+    in the same moment.
+    """
+    store, now = artifacts.store, now or datetime.now(UTC)
+    state = read_rollouts(store, check_line(line))
+    if state.open is not None:
+        going = state.open.last
+        raise UserError(
+            f"a rollout is open: {going.candidate.address} has {going.weight} %",
+            where=f"line {line}",
+            remedy=f"Wait for its end (ft rollout status {line}), or end it: ft rollout cancel {line} --reason …",
+        )
+    standing = read_line(store, line).at("production")
+    if standing is None:
+        raise UserError(
+            "nothing stands in production to compare the candidate with",
+            where=f"line {line}",
+            remedy=f"Promote the first adapter at once: ft promote {line} --to production --reason …",
+        )
+    made, new = prepare(artifacts, wish.candidate, "production", decision)
+    if made.line != line or not new:
+        what = f"{made.adapter.address} {'stands in production already' if made.line == line else f'is of {made.line}'}"
+        raise UserError(what, where=f"line {line}", remedy=f"Name another adapter of the line: ft line {line}")
+    plan = _plan(store, line, wish, decision, standing.adapter, now)
+    record = RolloutRecord(
+        id=(drawn := uuid.uuid4().hex),
+        line=line,
+        seq=state.length + 1,
+        kind="started",
+        rollout=drawn,
+        candidate=made.adapter,
+        incumbent=standing.adapter,
+        plan=plan,
+        weight=plan.steps[0],
+        evidence=[],
+        findings=made.findings,
+        actor=decision.actor.strip(),
+        reason=decision.reason.strip(),
+        at=now.isoformat(timespec="milliseconds"),
+        previous=state.head,
+    )
+    return append(store, record)
+
+
+def cancel(store: Store, line: str, *, actor: str, reason: str, now: datetime | None = None) -> RolloutRecord:
+    """End the line's open rollout; the incumbent has all traffic again. Raises NotFound where none is open, UserError
+    without a reason, and RolloutLost if another decision was first."""
+    state = read_rollouts(store, line)
+    if state.open is None:
+        raise NotFound("no rollout is open", where=f"line {line}", remedy="There is nothing to cancel.")
+    if not reason.strip():
+        raise UserError("a cancellation needs a reason", where=f"line {line}", remedy="Name it; it is recorded.")
+    return append(store, following(state, kind="cancelled", weight=0, actor=actor, reason=reason.strip(), now=now))
+
+
+def following(state: RolloutState, *, now: datetime | None = None, **values: object) -> RolloutRecord:
+    """The next record of the open rollout, not yet in the log."""
+    assert state.open is not None
+    at = (now or datetime.now(UTC)).isoformat(timespec="milliseconds")
+    fields = {
+        "id": uuid.uuid4().hex,
+        "seq": state.length + 1,
+        "previous": state.head,
+        "at": at,
+        "seal": "",
+        "evidence": [],
+        "findings": [],
+        **values,
+    }
+    return state.open.last.model_copy(update=fields)
+
+
+def _plan(store: Store, line: str, wish: Wish, decision: Decision, incumbent: InputRef, now: datetime) -> RolloutPlan:
+    unknown = sorted({*wish.outcomes, *wish.margins} - set(KINDS))
+    if unknown or not set(wish.margins) <= set(wish.outcomes):
+        what = f"{unknown[0]!r} is not a kind of outcome" if unknown else "a margin is given for what does not count"
+        raise UserError(what, where="rollout", remedy=f"Outcomes that may count are {', '.join(KINDS)}.")
+    limit = wish.latency_limit_s
+    if "latency" in wish.outcomes and limit is None:
+        limit = _usual_latency(store, line, incumbent, now)
+    try:
+        return RolloutPlan.model_validate(
+            {
+                "steps": list(wish.steps),
+                "minimum": wish.minimum,
+                "margins": {kind: wish.margins.get(kind, MARGIN) for kind in sorted(wish.outcomes)},
+                "latency_limit_s": limit,
+                "waive_incumbent": decision.waive_incumbent,
+                "made_by": decision.made_by,
+            }
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = f"rollout: {'.'.join(map(str, first['loc']))}".removesuffix(": ")
+        raise UserError(first["msg"].removeprefix("Value error, "), where=where, remedy="Change it.") from error
+
+
+def _usual_latency(store: Store, line: str, incumbent: InputRef, now: datetime) -> float:
+    name, since = model_name(line, incumbent), (now - timedelta(days=1)).isoformat()
+    seen = sorted(
+        outcome.value
+        for outcome in read_outcomes(store, line, since, now.isoformat())
+        if outcome.kind == "latency" and outcome.model == name
+    )
+    if len(seen) < _LEAST:
+        raise UserError(
+            f"the incumbent's usual latency is not known: {len(seen)} answers in the last day, {_LEAST} are needed",
+            where=f"line {line}",
+            remedy="Say which latency is good (--latency-limit SECONDS), or do not count it (--outcome thumbs).",
+        )
+    return seen[int(_WITHIN * len(seen))]

@@ -1,0 +1,62 @@
+"""What follows from a rollout's evidence: a pure function."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ft_assets.control.rollouts.evidence import Evidence
+from ft_assets.control.rollouts.rollouts import WHOLE, Rollout
+
+Action = Literal["wait", "advance", "complete", "completed", "roll_back", "cancel"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """What else there is to know.
+
+    Args:
+        production: address of the adapter in production, empty for none.
+        obstacle: why the candidate may not be served any more, empty if it may.
+    """
+
+    production: str
+    obstacle: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What to do, and why. ``complete`` asks for the promotion, ``completed`` says that it was made."""
+
+    action: Action
+    reason: str
+
+
+def decide(rollout: Rollout, evidence: Sequence[Evidence], situation: Situation) -> Verdict:
+    """What to do with an open rollout.
+
+    A candidate that was shown to be worse in any kind of outcome goes at once. It gets more traffic once it has its
+    minimum of outcomes at the present weight. It goes to production only once it was shown to be as good in every kind.
+    """
+    last = rollout.last
+    if situation.production == last.candidate.address:
+        return Verdict(action="completed", reason="the candidate stands in production")
+    if situation.production != last.incumbent.address:
+        stands = situation.production or "nothing"
+        return Verdict(action="cancel", reason=f"production changed meanwhile: now {stands} stands there")
+    if situation.obstacle:
+        return Verdict(action="roll_back", reason=situation.obstacle)
+    worse = [each.sentence for each in evidence if each.worse]
+    if worse:
+        return Verdict(action="roll_back", reason=f"shown to be worse than the incumbent: {'; '.join(worse)}")
+    minimum = last.plan.minimum
+    short = [f"{each.kind}: {each.in_stage} of {minimum}" for each in evidence if each.in_stage < minimum]
+    if short:
+        return Verdict(action="wait", reason=f"outcomes of the candidate at {last.weight} %: {', '.join(short)}")
+    if rollout.next_step < WHOLE:
+        return Verdict(
+            action="advance", reason=f"{minimum} outcomes or more at {last.weight} %, and none shows it worse"
+        )
+    undecided = [each.sentence for each in evidence if not each.as_good]
+    if undecided:
+        return Verdict(action="wait", reason=f"not yet shown to be within its margin: {'; '.join(undecided)}")
+    return Verdict(action="complete", reason="; ".join(each.sentence for each in evidence))

@@ -1,0 +1,80 @@
+"""A look at an open rollout: its outcomes until now, what they say, and what follows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from ft_assets.control.lines.eligibility import accepted_adapter
+from ft_assets.control.lines.lines import LineState, read_line
+from ft_assets.control.lines.proposals import read_proposals
+from ft_assets.control.rollouts.decide import Situation, Verdict, decide
+from ft_assets.control.rollouts.evidence import Arm, Evidence, weigh
+from ft_assets.control.rollouts.rollouts import Rollout
+from ft_assets.records.outcomes import Outcome, read_outcomes
+from ft_resources.artifacts import Artifacts, InputRef
+from ft_resources.errors import StoreUnavailable, UserError
+from ft_resources.store import Store
+
+SETTLED = timedelta(minutes=2)
+"""How old outcomes have to be: by then every server has written its minute, so no earlier one comes after a look."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What was seen, and what follows from it."""
+
+    evidence: list[Evidence]
+    verdict: Verdict
+
+
+def look(artifacts: Artifacts, rollout: Rollout, now: datetime) -> Look:
+    """Look at an open rollout; nothing is changed. Raises StoreUnavailable and CorruptArtifact."""
+    started, plan = rollout.started, rollout.last.plan
+    state = read_line(artifacts.store, started.line)
+    standing = state.at("production")
+    evidence = weigh(
+        list(_of_arms(artifacts.store, rollout, now)),
+        margins=plan.margins,
+        latency_limit_s=plan.latency_limit_s,
+        stage_at=rollout.last.at,
+    )
+    situation = Situation(
+        production=standing.adapter.address if standing else "", obstacle=_obstacle(artifacts, rollout, state)
+    )
+    return Look(evidence=evidence, verdict=decide(rollout, evidence, situation))
+
+
+def model_name(line: str, adapter: InputRef) -> str:
+    """What servers, and so outcomes, call an adapter of the line."""
+    return f"{line}@{adapter.digest[:16]}"
+
+
+def _of_arms(store: Store, rollout: Rollout, now: datetime) -> Iterator[tuple[Arm, Outcome]]:
+    started = rollout.started
+    arms: dict[str, Arm] = {
+        model_name(started.line, started.candidate): "candidate",
+        model_name(started.line, started.incumbent): "incumbent",
+    }
+    for outcome in read_outcomes(store, started.line, started.at, (now - SETTLED).isoformat()):
+        if outcome.model in arms:
+            yield arms[outcome.model], outcome
+
+
+def _obstacle(artifacts: Artifacts, rollout: Rollout, line: LineState) -> str:
+    """Why the candidate may not be served any more, or will not go to production; empty for no reason."""
+    started = rollout.started
+    address = started.candidate.address
+    marks = [stage for stage in line.stages_of(address) if stage in ("deprecated", "archived")]
+    if marks:
+        return f"the candidate was {marks[0]}"
+    try:
+        accepted_adapter(artifacts, address, started.line)
+    except StoreUnavailable:
+        raise
+    except UserError as error:
+        return error.what
+    for each in read_proposals(artifacts.store, started.line):
+        refused = each.state in ("declined", "withdrawn") and each.proposal.at >= started.at
+        if refused and each.answer is not None and each.proposal.adapter == started.candidate:
+            return f"{each.answer.actor} has {each.answer.kind} its promotion: {each.answer.reason}"
+    return ""

@@ -1,0 +1,164 @@
+"""Rollouts of a line's candidates: a sequence of create-only records whose fold determines the weight of each adapter.
+
+Record ``seq`` is at ``<tenant>/rollouts/<line>/<seq>.json``, hash-chained as promotions are. The log has every rollout
+of the line, one after the other: at most one of them is open. Each record carries the evidence it was decided on.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from ft_assets.control.lines.lines import check_line
+from ft_assets.control.rollouts.evidence import Evidence
+from ft_assets.records.chained_log import ChainedLog, SealedRecord
+from ft_assets.records.outcomes import Kind
+from ft_resources.artifacts import InputRef
+from ft_resources.errors import UserError
+from ft_resources.store import Store
+from ft_resources.strict_model import StrictModel
+
+FOLDER = "rollouts"
+RecordKind = Literal["started", "advanced", "completed", "rolled_back", "cancelled"]
+WHOLE = 100
+
+
+class RolloutLost(UserError):
+    """Another record took the place in the log; nothing was changed."""
+
+
+class RolloutPlan(StrictModel):
+    """What was asked for when the rollout began."""
+
+    steps: list[int] = Field(description="Weights of the candidate in percent, rising; the last is 100: production.")
+    minimum: int = Field(ge=1, description="Outcomes of the candidate of each kind, at each weight.")
+    margins: dict[Kind, float] = Field(description="By kind of outcome that counts: the loss that is a regression.")
+    latency_limit_s: float | None = Field(gt=0, description="Answers within it are good; null if latency is not asked.")
+    waive_incumbent: bool = Field(description="Whether an inconclusive offline comparison is let through.")
+    made_by: str = Field(description="Who made the key of who started it; empty for no key.")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "RolloutPlan":
+        rising = self.steps == sorted(set(self.steps)) and len(self.steps) > 1
+        if not rising or self.steps[0] < 1 or self.steps[-1] != WHOLE:
+            raise ValueError("steps rise from 1 or more to 100, with at least one below 100")
+        if not self.margins or not all(0 < margin < 1 for margin in self.margins.values()):
+            raise ValueError("at least one kind of outcome counts, with a margin between 0 and 1")
+        if ("latency" in self.margins) != (self.latency_limit_s is not None):
+            raise ValueError("a latency limit belongs to the outcome latency")
+        return self
+
+
+class RolloutRecord(SealedRecord):
+    """One decision about a rollout."""
+
+    WHAT: ClassVar[str] = "the record of a rollout"
+
+    version: Literal[1] = 1
+    id: str = Field(min_length=1, description="Drawn by the writer, to recognise its own record.")
+    line: str = Field(description="tenant.dataset-name.recipe-name.")
+    kind: RecordKind
+    rollout: str = Field(min_length=1, description="Id of the record that started it.")
+    candidate: InputRef = Field(description="Address and content digest.")
+    incumbent: InputRef = Field(description="What stood in production when it started.")
+    plan: RolloutPlan
+    weight: int = Field(ge=0, le=WHOLE, description="Percent of the traffic that the candidate has from now on.")
+    evidence: list[Evidence] = Field(description="What outcomes said; empty where nothing was looked at.")
+    findings: list[str] = Field(description="What the checks of a promotion found, where they ran.")
+    actor: str = Field(min_length=1, description="Who decided; `auto` where the evidence did.")
+    reason: str = Field(min_length=1, description="Why.")
+    at: str = Field(min_length=1, description="UTC, ISO 8601.")
+
+    @property
+    def path(self) -> str:
+        return f"{_folder(self.line)}/{self.seq:06d}.json"
+
+    @property
+    def going(self) -> bool:
+        """Whether the rollout goes on after this record."""
+        return self.kind in ("started", "advanced")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rollout:
+    """One rollout: its records, in order."""
+
+    records: tuple[RolloutRecord, ...]
+
+    @property
+    def started(self) -> RolloutRecord:
+        return self.records[0]
+
+    @property
+    def last(self) -> RolloutRecord:
+        return self.records[-1]
+
+    @property
+    def next_step(self) -> int:
+        """The weight after the present one; the present one must be below 100."""
+        return next(step for step in self.last.plan.steps if step > self.last.weight)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolloutState:
+    """The state after a log's records.
+
+    Args:
+        rollouts: all of them, in order.
+        head: sha256 of the last record, empty for an empty log.
+    """
+
+    line: str
+    rollouts: tuple[Rollout, ...] = ()
+    head: str = ""
+
+    @property
+    def length(self) -> int:
+        return sum(len(rollout.records) for rollout in self.rollouts)
+
+    @property
+    def open(self) -> Rollout | None:
+        """The rollout that goes on."""
+        return self.rollouts[-1] if self.rollouts and self.rollouts[-1].last.going else None
+
+
+def fold(line: str, records: Iterable[RolloutRecord], head: str = "") -> RolloutState:
+    """The state after the records, in order. Pure."""
+    by_rollout: dict[str, list[RolloutRecord]] = {}
+    for record in records:
+        by_rollout.setdefault(record.rollout, []).append(record)
+    rollouts = tuple(Rollout(records=tuple(each)) for each in by_rollout.values())
+    return RolloutState(line=line, rollouts=rollouts, head=head)
+
+
+def read_rollouts(store: Store, line: str) -> RolloutState:
+    """The rollouts of a line. Raises CorruptArtifact, which names the file, as ``read_line`` does."""
+    records, head = _log(store, check_line(line)).read()
+    return fold(line, records, head)
+
+
+def lines_with_rollouts(store: Store, tenant: str = "") -> list[str]:
+    """Lines that had a rollout, of one tenant or of all, sorted."""
+    tenants = [tenant] if tenant else store.tenants()
+    return sorted(line for name in tenants for line in store.folders(f"{name}/{FOLDER}"))
+
+
+def append(store: Store, record: RolloutRecord) -> RolloutRecord:
+    """Write the record at its place in the log. Raises RolloutLost, which names the winner, if the place is taken."""
+    winner = _log(store, record.line).append(record)
+    if winner.id == record.id:
+        return record
+    raise RolloutLost(
+        f"{winner.actor} was faster: the rollout was {winner.kind.replace('_', ' ')} at {winner.at} ({winner.reason})",
+        where=record.path,
+        remedy=f"Nothing was changed. See ft rollout status {record.line}, and repeat the request if it is needed.",
+    )
+
+
+def _log(store: Store, line: str) -> ChainedLog[RolloutRecord]:
+    return ChainedLog(store=store, folder=_folder(line), kind=RolloutRecord)
+
+
+def _folder(line: str) -> str:
+    return f"{line.partition('.')[0]}/{FOLDER}/{line}"

@@ -1,0 +1,42 @@
+"""How the traffic of a line is divided, and which adapter answers a user."""
+
+from collections.abc import Sequence
+from hashlib import sha256
+
+from ft_assets.control.lines.lines import LineState, read_line
+from ft_assets.control.rollouts.rollouts import WHOLE, RolloutState, read_rollouts
+from ft_resources.store import Store
+
+Weights = Sequence[tuple[str, int]]
+"""Addresses of adapters with percents that sum to 100, a rollout's candidate first. Empty: nothing is in production."""
+
+
+def weights_of(store: Store, line: str) -> Weights:
+    """How the traffic to ``line`` is divided now. Raises CorruptArtifact for a log that was tampered with."""
+    return divide(read_line(store, line), read_rollouts(store, line))
+
+
+def divide(line: LineState, rollouts: RolloutState) -> Weights:
+    """As ``weights_of``. A candidate has traffic only beside the incumbent that it is compared with, and while it may
+    be served. Pure."""
+    standing = line.at("production")
+    if standing is None:
+        return ()
+    production, going = standing.adapter.address, rollouts.open
+    if going is None or going.last.incumbent.address != production:
+        return ((production, WHOLE),)
+    candidate = going.last.candidate.address
+    if candidate in line.archived | line.deprecated:
+        return ((production, WHOLE),)
+    return ((candidate, going.last.weight), (production, WHOLE - going.last.weight))
+
+
+def choose(weights: Weights, user: str) -> str:
+    """The address of the adapter that answers ``user``; ``weights`` must not be empty.
+
+    A user keeps the candidate while its weight rises: each user has a fixed place between 0 and 1, and the candidate
+    answers those below its weight. Another candidate gives them other places. Pure.
+    """
+    first, weight = weights[0]
+    place = int.from_bytes(sha256(f"{first}\n{user}".encode()).digest()[:8]) / 2**64
+    return first if place < weight / WHOLE else weights[-1][0]

@@ -1,0 +1,73 @@
+"""Rollouts at the command line."""
+
+import json
+
+import pytest
+
+from ft_assets.control.rollouts.rollouts import read_rollouts
+from ft_resources.artifacts import Artifact
+from tests.cli.conftest import Ft
+from tests.cli.test_lines import adapters as adapters
+from tests.control.lines.promotable import LINE
+from tests.e2e.project import Project
+
+pytestmark = pytest.mark.dagster
+
+
+def test_a_rollout_is_started_looked_at_and_ended(ft: Ft, adapters: list[Artifact], project: Project) -> None:
+    first, second = (str(adapter.address) for adapter in adapters)
+    assert ft("rollout", "status", LINE).stderr == f"{LINE} had no rollout yet.\n"
+    refused = ft("rollout", "start", LINE, "--candidate", second, "--reason", "try it")
+    assert "nothing stands in production" in refused.stderr
+    ft("promote", first, "--to", "production", "--reason", "good")
+    unknown = ft("rollout", "start", LINE, "--candidate", second, "--reason", "try it")
+    assert unknown.exit_code == 2
+    assert "--latency-limit" in unknown.stderr
+
+    wanted = ("--steps", "2,100", "--minimum", "300", "--outcome", "thumbs", "--outcome", "latency")
+    limits = ("--margin", "thumbs=0.03", "--latency-limit", "1.5", "--reason", "try it")
+    started = ft("rollout", "start", LINE, "--candidate", second[:30], *wanted, *limits)
+    assert started.exit_code == 0, started.stderr
+    assert started.stdout.startswith(f"{LINE} rollout ")
+    assert started.stdout.endswith(f" {second} 2%\n")
+    plan = read_rollouts(project.store, LINE).open.started.plan
+    assert (plan.steps, plan.minimum, plan.latency_limit_s) == ([2, 100], 300, 1.5)
+    assert plan.margins == {"thumbs": 0.03, "latency": 0.05}
+
+    status = ft("rollout", "status", LINE)
+    assert "started, 2 %" in status.stdout
+    assert "outcomes of the candidate at 2 %: latency: 0 of 300, thumbs: 0 of 300" in status.stderr
+    shown = json.loads(ft("rollout", "status", LINE, "--json").stdout)
+    assert shown["weights"] == {second: 2, first: 98}
+    assert [each["kind"] for each in shown["evidence"]] == ["latency", "thumbs"]
+
+    assert ft("rollout", "cancel", LINE, "--reason", "not today").stdout.endswith(" cancelled\n")
+    assert "cancelled, 0 %" in ft("rollout", "status", LINE).stdout
+    assert "no rollout is open" in ft("rollout", "cancel", LINE, "--reason", "not today").stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--steps", "one,100", "are not percents"),
+        ("--margin", "thumbs", "is not a margin"),
+        ("--margin", "thumbs=much", "is not a margin"),
+        ("--outcome", "mood", "'mood' is not a kind of outcome"),
+    ],
+)
+def test_an_option_that_cannot_be_read_is_named(
+    ft: Ft, adapters: list[Artifact], option: str, value: str, said: str
+) -> None:
+    first, second = (str(adapter.address) for adapter in adapters)
+    ft("promote", first, "--to", "production", "--reason", "good")
+    refused = ft("rollout", "start", LINE, "--candidate", second, "--reason", "try it", option, value)
+    assert refused.exit_code == 2
+    assert said in refused.stderr
+
+
+def test_the_candidate_is_the_one_in_staging_if_none_is_named(ft: Ft, adapters: list[Artifact]) -> None:
+    first, second = (str(adapter.address) for adapter in adapters)
+    ft("promote", first, "--to", "production", "--reason", "good")
+    ft("promote", second, "--to", "staging", "--reason", "good")
+    started = ft("rollout", "start", LINE, "--outcome", "thumbs", "--reason", "try it")
+    assert started.stdout.endswith(f" {second} 1%\n")

@@ -1,0 +1,254 @@
+"""Rollouts from start to end, over outcomes that lie in a store."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from logging import getLogger
+
+import pytest
+
+from ft_assets.control.lines.lines import read_line
+from ft_assets.control.lines.promotion import promote, rollback
+from ft_assets.control.lines.second_person import approve, decline
+from ft_assets.control.rollouts.asked import Wish, cancel, start
+from ft_assets.control.rollouts.conduct import Conducted, conduct
+from ft_assets.control.rollouts.look import SETTLED
+from ft_assets.control.rollouts.rollouts import RolloutLost, RolloutRecord, append, read_rollouts
+from ft_assets.control.rollouts.weights import weights_of
+from ft_assets.settings.tenants import TenantsFile
+from ft_resources.artifacts import Artifact
+from ft_resources.errors import CorruptArtifact, NotFound, UserError
+from tests.control.lines.promotable import LINE, SERVED, Promotable, decided
+from tests.control.rollouts.made import BEGIN, leave_outcomes, outcome, traffic
+
+TWO = SERVED.model_copy(update={"production_second_person": True})
+HOUR = timedelta(hours=1)
+
+
+class Rolled:
+    """A line whose first adapter is in production, and a second that is the candidate."""
+
+    def __init__(self, line: Promotable) -> None:
+        self.line, self.artifacts, self.store = line, line.world.artifacts, line.world.store
+        self.incumbent, self.candidate = line.adapter(1), line.adapter(2)
+        promote(self.artifacts, str(self.incumbent.address), "production", decided())
+
+    def start(self, adapter: Artifact | None = None, tenants: TenantsFile = SERVED, **changes: object) -> RolloutRecord:
+        values = {"steps": (5, 25, 100), "minimum": 50, "outcomes": ("thumbs",), "margins": {"thumbs": 0.2}, **changes}
+        wish = Wish(candidate=str((adapter or self.candidate).address), **values)  # type: ignore[arg-type]
+        return start(self.artifacts, LINE, wish, decided(reason="try it", tenants=tenants), now=BEGIN)
+
+    def serve(self, n: int, good: tuple[float, float], begin: datetime, server: str) -> None:
+        seen = traffic(self.candidate.ref, self.incumbent.ref, good=good, n=n, begin=begin)
+        leave_outcomes(self.store, seen, server)
+
+    def conduct(self, now: datetime, tenants: TenantsFile = SERVED) -> Conducted | None:
+        return conduct(self.artifacts, LINE, tenants=tenants, log=getLogger(), tracking="", now=now)
+
+    @property
+    def weights(self) -> dict[str, int]:
+        names = {str(self.candidate.address): "candidate", str(self.incumbent.address): "incumbent"}
+        return {names[address]: weight for address, weight in weights_of(self.store, LINE)}
+
+    @property
+    def kinds(self) -> list[str]:
+        return [record.kind for record in read_rollouts(self.store, LINE).rollouts[-1].records]
+
+
+@pytest.fixture
+def rolled(line: Promotable) -> Rolled:
+    return Rolled(line)
+
+
+def test_a_good_candidate_goes_step_by_step_into_production(rolled: Rolled) -> None:
+    assert rolled.weights == {"incumbent": 100}
+    started = rolled.start()
+    assert rolled.weights == {"candidate": 5, "incumbent": 95}
+    assert rolled.conduct(BEGIN + HOUR).said == "outcomes of the candidate at 5 %: thumbs: 0 of 50"
+    rolled.serve(60, (0.9, 0.9), BEGIN, "one")
+    assert rolled.conduct(BEGIN + HOUR).record.kind == "advanced"
+    assert rolled.weights == {"candidate": 25, "incumbent": 75}
+    # The first weight's outcomes are evidence, and do not count for the minimum of the second.
+    assert rolled.conduct(BEGIN + HOUR).said == "outcomes of the candidate at 25 %: thumbs: 0 of 50"
+    rolled.serve(300, (0.9, 0.9), BEGIN + HOUR, "two")
+    ended = rolled.conduct(BEGIN + 2 * HOUR).record
+    assert rolled.weights == {"candidate": 100}
+    assert (rolled.kinds, ended.weight) == (["started", "advanced", "completed"], 100)
+    (evidence,) = ended.evidence
+    assert (evidence.candidate, evidence.in_stage, evidence.as_good) == (360, 300, True)
+    made = read_line(rolled.store, LINE).at("production")
+    assert made.adapter == rolled.candidate.ref
+    assert made.reason.startswith(f"rollout {started.rollout}: thumbs: 0.900 good of 360")
+    assert "the safety gate passed" in ended.findings
+    assert rolled.conduct(BEGIN + 3 * HOUR) is None
+
+
+def test_a_candidate_that_is_worse_loses_its_traffic_and_the_record_says_why(rolled: Rolled) -> None:
+    rolled.start()
+    rolled.serve(45, (0.3, 0.9), BEGIN, "one")
+    record = rolled.conduct(BEGIN + HOUR).record
+    assert (record.kind, record.weight, record.actor) == ("rolled_back", 0, "auto")
+    assert record.reason.startswith("shown to be worse than the incumbent: thumbs: 0.289 good of 45")
+    assert rolled.weights == {"incumbent": 100}
+    assert read_line(rolled.store, LINE).at("production").adapter == rolled.incumbent.ref
+    # Whoever wants may try again: it begins with no outcomes.
+    again = rolled.start()
+    assert again.rollout != record.rollout
+    assert len(read_rollouts(rolled.store, LINE).rollouts) == 2
+
+
+def test_outcomes_of_the_last_minutes_wait_until_every_server_has_written_its_own(rolled: Rolled) -> None:
+    rolled.start()
+    rolled.serve(60, (0.9, 0.9), BEGIN, "one")
+    assert rolled.conduct(BEGIN + SETTLED).record is None
+    assert rolled.conduct(BEGIN + SETTLED + timedelta(seconds=60)).record.kind == "advanced"
+
+
+def test_production_by_two_people_waits_for_the_second(rolled: Rolled) -> None:
+    rolled.start(tenants=TWO, steps=(25, 100))
+    rolled.serve(300, (0.9, 0.9), BEGIN, "one")
+    for _ in range(2):
+        waits = rolled.conduct(BEGIN + HOUR, TWO)
+        assert waits.record is None
+        assert "needs a second person; ann proposed" in waits.said
+    assert rolled.weights == {"candidate": 25, "incumbent": 75}
+    approve(rolled.artifacts, LINE, decided("bea", tenants=TWO))
+    assert rolled.conduct(BEGIN + HOUR, TWO).record.kind == "completed"
+    assert rolled.weights == {"candidate": 100}
+
+
+def test_a_declined_completion_ends_the_rollout(rolled: Rolled) -> None:
+    # The proposal is made today, and the rollout began before.
+    rolled.start(tenants=TWO, steps=(25, 100))
+    rolled.serve(300, (0.9, 0.9), BEGIN, "one")
+    rolled.conduct(BEGIN + HOUR, TWO)
+    decline(rolled.artifacts, LINE, decided("bea", reason="it is rude", tenants=TWO))
+    record = rolled.conduct(BEGIN + HOUR, TWO).record
+    assert (record.kind, record.reason) == ("rolled_back", "bea has declined its promotion: it is rude")
+
+
+def test_a_completion_waits_while_a_check_of_promotions_refuses_it(rolled: Rolled) -> None:
+    rolled.start(steps=(25, 100))
+    rolled.serve(300, (0.9, 0.9), BEGIN, "one")
+    waits = rolled.conduct(BEGIN + HOUR, TenantsFile())
+    assert waits.record is None
+    assert waits.said.startswith("ready for production, but the base")
+    assert rolled.conduct(BEGIN + HOUR).record.kind == "completed"
+
+
+@pytest.mark.parametrize(
+    ("happens", "kind", "reason"),
+    [
+        (lambda rolled: rolled.promote_another(), "cancelled", "production changed meanwhile"),
+        (lambda rolled: rolled.to("archived"), "rolled_back", "the candidate was archived"),
+        (lambda rolled: rolled.to("deprecated"), "rolled_back", "the candidate was deprecated"),
+        (lambda rolled: rolled.to("production"), "completed", "the candidate stands in production"),
+    ],
+)
+def test_what_happens_to_the_line_ends_the_rollout(
+    line: Promotable, happens: Callable[["Moved"], None], kind: str, reason: str
+) -> None:
+    rolled = Moved(line)
+    rolled.start()
+    happens(rolled)
+    # At once, before anything is recorded of it.
+    assert [weight for _, weight in weights_of(rolled.store, LINE)] == [100]
+    record = rolled.conduct(BEGIN + HOUR).record
+    assert record.kind == kind
+    assert reason in record.reason
+
+
+class Moved(Rolled):
+    """A line that moves while a rollout is open."""
+
+    def to(self, stage: str) -> None:
+        promote(self.artifacts, str(self.candidate.address), stage, decided())
+
+    def promote_another(self) -> None:
+        promote(self.artifacts, str(self.line.adapter(3).address), "production", decided())
+
+
+def test_a_person_ends_a_rollout_and_another_may_begin(rolled: Rolled) -> None:
+    rolled.start()
+    with pytest.raises(UserError, match="a rollout is open"):
+        rolled.start()
+    with pytest.raises(UserError, match="needs a reason"):
+        cancel(rolled.store, LINE, actor="bea", reason=" ")
+    record = cancel(rolled.store, LINE, actor="bea", reason="not today")
+    assert (record.kind, record.weight, record.actor, record.evidence) == ("cancelled", 0, "bea", [])
+    assert rolled.weights == {"incumbent": 100}
+    with pytest.raises(NotFound, match="no rollout is open"):
+        cancel(rolled.store, LINE, actor="bea", reason="not today")
+    rolled.start()
+
+
+def test_of_two_decisions_at_one_moment_one_counts(rolled: Rolled) -> None:
+    started = rolled.start()
+    made = started.model_copy(update={"seq": 2, "kind": "cancelled", "id": "late", "seal": ""})
+    cancel(rolled.store, LINE, actor="bea", reason="not today")
+    with pytest.raises(RolloutLost, match="bea was faster: the rollout was cancelled"):
+        append(rolled.store, made)
+
+
+def test_only_what_may_go_to_production_may_be_rolled_out(rolled: Rolled) -> None:
+    bad = [{"gate": "safety", "outcome": "fail", "reason": "rude"}]
+    for adapter, said in (
+        (rolled.line.adapter(4, verdicts=bad), "not every gate accepted it"),
+        (rolled.incumbent, "stands in production already"),
+    ):
+        with pytest.raises(UserError, match=said):
+            rolled.start(adapter)
+    with pytest.raises(UserError, match="is not on the servers"):
+        rolled.start(tenants=TenantsFile())
+    assert read_rollouts(rolled.store, LINE).rollouts == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"steps": (5, 25)}, "steps rise"),
+        ({"outcomes": ("mood",), "margins": {}}, "'mood' is not a kind of outcome"),
+        ({"outcomes": ("judge",)}, "a margin is given for what does not count"),
+        ({"outcomes": (), "margins": {}}, "at least one kind"),
+        ({"minimum": 0}, "greater than or equal to 1"),
+        ({"outcomes": ("thumbs", "latency")}, "usual latency is not known: 0 answers"),
+    ],
+)
+def test_a_wish_that_makes_no_plan_is_refused(rolled: Rolled, changes: dict, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        rolled.start(**changes)
+    assert rolled.weights == {"incumbent": 100}
+
+
+def test_the_usual_latency_is_what_nine_of_ten_answers_stayed_within(rolled: Rolled) -> None:
+    before = BEGIN - HOUR
+    leave_outcomes(
+        rolled.store,
+        [
+            outcome(rolled.incumbent.ref, number / 100, before + timedelta(seconds=number), kind="latency")
+            for number in range(100)
+        ],
+    )
+    assert rolled.start(outcomes=("thumbs", "latency")).plan.latency_limit_s == 0.9
+
+
+def test_a_line_without_production_has_nothing_to_compare_with(line: Promotable) -> None:
+    adapter = line.adapter()
+    with pytest.raises(UserError, match="nothing stands in production"):
+        start(line.world.artifacts, LINE, Wish(candidate=str(adapter.address)), decided())
+    assert weights_of(line.world.store, LINE) == ()
+
+
+def test_a_changed_record_is_found(rolled: Rolled) -> None:
+    record = rolled.start()
+    rolled.store.put(record.path, record.data().replace(b'"weight":5', b'"weight":6'))
+    with pytest.raises(CorruptArtifact, match="was altered"):
+        weights_of(rolled.store, LINE)
+
+
+def test_a_rollback_of_production_returns_to_whom_it_was_before(rolled: Rolled) -> None:
+    third = rolled.line.adapter(3)
+    promote(rolled.artifacts, str(third.address), "production", decided())
+    rolled.start()
+    rollback(rolled.artifacts, LINE, decided())
+    assert rolled.weights == {"incumbent": 100}
+    assert rolled.conduct(BEGIN + HOUR).record.kind == "cancelled"

@@ -1,0 +1,94 @@
+"""Rollouts go on by themselves, and old outcomes go."""
+
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+
+from ft_assets import api
+from ft_assets.control.lines.lines import read_line
+from ft_assets.control.lines.promotion import promote
+from ft_assets.control.rollouts.asked import Wish, start
+from ft_assets.control.rollouts.rollouts import RolloutRecord, read_rollouts
+from ft_assets.records.outcomes import KEPT_DAYS, read_outcomes
+from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.dagster_resources import StoreResource
+from ft_sensors.rollouts import rollouts_sensor
+from tests.cli.test_lines import adapters as adapters
+from tests.control.lines.promotable import LINE, SERVED, decided
+from tests.control.rollouts.made import leave_outcomes, outcome, traffic
+from tests.e2e.project import Project
+from tests.sensors.words import sentence
+
+pytestmark = pytest.mark.dagster
+
+NOW = datetime.now(UTC)
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def started(project: Project, adapters: list[Artifact], monkeypatch: pytest.MonkeyPatch) -> RolloutRecord:
+    """A rollout that began an hour ago, one step before production."""
+    monkeypatch.setenv("FT_TENANTS", str(project.folder / "tenants.yaml"))
+    artifacts = Artifacts(project.store)
+    promote(artifacts, str(adapters[0].address), "production", decided())
+    wish = Wish(
+        candidate=str(adapters[1].address), steps=(5, 100), minimum=50, outcomes=("thumbs",), margins={"thumbs": 0.2}
+    )
+    return start(artifacts, LINE, wish, decided(), now=NOW - HOUR)
+
+
+def tick(project: Project) -> str:
+    return sentence(rollouts_sensor(dg.build_sensor_context(), store=StoreResource(url=project.store_url)))
+
+
+def serve(project: Project, started: RolloutRecord, good: tuple[float, float]) -> None:
+    seen = traffic(started.candidate, started.incumbent, good=good, n=300, begin=NOW - HOUR)
+    leave_outcomes(project.store, seen)
+
+
+def test_without_rollouts_nothing_is_done(project: Project) -> None:
+    assert tick(project) == "looked at 0 open rollouts: 0 changes"
+
+
+def test_a_good_candidate_goes_to_production(project: Project, started: RolloutRecord) -> None:
+    assert tick(project) == "looked at 1 open rollouts: 0 changes"
+    serve(project, started, (0.9, 0.9))
+    assert tick(project) == "looked at 1 open rollouts: 1 changes"
+    assert read_line(project.store, LINE).at("production").adapter == started.candidate
+    assert tick(project) == "looked at 0 open rollouts: 0 changes"
+
+
+def test_a_worse_one_is_taken_back(project: Project, started: RolloutRecord) -> None:
+    serve(project, started, (0.5, 0.9))
+    tick(project)
+    assert read_rollouts(project.store, LINE).rollouts[-1].last.kind == "rolled_back"
+    assert read_line(project.store, LINE).at("production").adapter == started.incumbent
+
+
+def test_a_line_that_cannot_be_read_holds_up_no_other(project: Project, started: RolloutRecord) -> None:
+    serve(project, started, (0.9, 0.9))
+    project.store.create("acme/rollouts/acme.things.other/000001.json", b"{}")
+    assert tick(project) == "looked at 1 open rollouts: 1 changes"
+
+
+def test_old_outcomes_go_once_a_day_but_not_those_of_an_open_rollout(project: Project, started: RolloutRecord) -> None:
+    days = [NOW - timedelta(days=KEPT_DAYS + 2), NOW - timedelta(days=KEPT_DAYS - 2)]
+    leave_outcomes(project.store, [outcome(started.incumbent, 1.0, day) for day in days])
+
+    def step(after: str) -> str:
+        return api.advance_rollouts(after=after, store=project.store, tenants=SERVED).after
+
+    def kept() -> int:
+        return len(list(read_outcomes(project.store, LINE, "2000", "3000")))
+
+    today = step("")
+    assert kept() == 1
+    leave_outcomes(project.store, [outcome(started.incumbent, 1.0, days[0])], server="late")
+    assert step(today) == today
+    assert kept() == 2
+    # As if the rollout had begun before the older one.
+    began = started.model_copy(update={"at": (days[0] - HOUR).isoformat(), "seal": ""})
+    project.store.put(started.path, began.data())
+    step("")
+    assert kept() == 2
