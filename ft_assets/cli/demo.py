@@ -24,13 +24,17 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).resolve().parents[1] / "demo"
 NAME, SUITE = "demo.docs", "book-cloze.v1"
 _EXAMPLES = 8
+QUESTION = "def rmtree(path, ignore_errors=False, onerror=None)\n\nWhat is the default of ignore_errors?"
 
 
 Base = Annotated[str, typer.Option(help="Use another base: hub:ORG/NAME@REVISION, or folder:PATH.")]
 Dataset = Annotated[str, typer.Option(help="Use another dataset: hub:ORG/NAME@REVISION#SPLIT, or a JSON lines file.")]
 
 
-def demo(base: Base = "", dataset: Dataset = "") -> None:
+Serve = Annotated[bool, typer.Option("--serve", help="In the end, ask the adapter in staging over HTTP.")]
+
+
+def demo(base: Base = "", dataset: Dataset = "", serve: Serve = False) -> None:
     """Train an adapter on real text that passes its gates, and a careless recipe that is rejected. No network, no GPU.
 
     With --base or --dataset, only the careful recipe is run, on these.
@@ -38,7 +42,7 @@ def demo(base: Base = "", dataset: Dataset = "") -> None:
     require_store("ft demo")
     if base or dataset:
         return _demo_on(base, dataset)
-    _demo_offline()
+    _demo_offline(serve=serve)
 
 
 def _demo_on(base: str, dataset: str) -> None:
@@ -72,7 +76,7 @@ def own_recipe(base: str, dataset: str, folder: Path) -> Path:
     return path
 
 
-def _demo_offline() -> None:
+def _demo_offline(*, serve: bool) -> None:
     from ft_assets.cli.output import note
     from ft_assets.records.submissions import SubmissionStatus
 
@@ -82,11 +86,13 @@ def _demo_offline() -> None:
     console.print("\n[bold]1. A careful recipe.[/] It must answer better than the base and keep what the base knew.")
     careful, accepted = _run(store, dataset, "recipe.yaml", SubmissionStatus.ACCEPTED)
     _print_gain(console, store, careful)
-    _promote(console, store, accepted.adapter)
+    line = _promote(console, store, accepted.adapter)
     console.print("\n[bold]2. A careless recipe.[/] The same data, a learning rate that is far too high.")
     _run(store, dataset, "recipe_forgetful.yaml", SubmissionStatus.REJECTED)
     console.print("\n[bold]Both pairs, their plots and their gates are in Dagster:[/] make ui")
     note("The store and Dagster's state are in .ft/; a second run of the demo reuses everything.")
+    if serve:
+        _ask(console, store, line)
 
 
 def _register(console: "Console", store: "Store") -> str:
@@ -126,8 +132,20 @@ def _run(
     return made.submission, made.outcome
 
 
-def _promote(console: "Console", store: "Store", adapter: str) -> None:
-    """Promote to staging and, if allowed, to production; prints the reason for a refusal."""
+def _ask(console: "Console", store: "Store", line: str) -> None:
+    """Serve the adapter in staging, ask it one question, and end the servers."""
+    from ft_assets.cli.demo_serving import ask_in_staging
+
+    console.print(
+        "\n[bold]3. The adapter in staging, asked over HTTP.[/] Its server ends with the demo; make serve goes on."
+    )
+    command, answer = ask_in_staging(line, QUESTION, store=store)
+    console.print(f"$ {command}", markup=False)
+    console.print(answer, markup=False)
+
+
+def _promote(console: "Console", store: "Store", adapter: str) -> str:
+    """Promote to staging and, if allowed, to production; prints the reason for a refusal. The line."""
     from ft_assets.cli.output import note
 
     reason = "the demo: it passed its gates"
@@ -141,6 +159,7 @@ def _promote(console: "Console", store: "Store", adapter: str) -> None:
         note("a model this small refuses nothing, so the demo's recipes have no safety gate: see docs/how-to/safety.md")
     else:
         console.print("production  the same")
+    return record.line
 
 
 def _print_gain(console: "Console", store: "Store", submission: "Submission") -> None:

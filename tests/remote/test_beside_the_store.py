@@ -40,7 +40,7 @@ BESIDE = {
     *("collect_deleted", "collect_leftovers", "collect_unreferenced", "erase_tenant"),
 }
 # The demo has files of its own, and a server's door is not behind another.
-APART = {"door.py", "demo.py"}
+APART = {"door.py", "demo.py", "demo_serving.py"}
 
 
 def _called() -> dict[str, str]:
