@@ -230,9 +230,10 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
 
 
 def _is_plain(node: nodes.Expr) -> bool:
-    """Whether it is a constant of the source, or a list of such."""
+    """Whether it is a constant of the source, or a list of such. A mapping is none: a search in it hashes what is
+    sought, which may be nested without end."""
     parts = node.items if isinstance(node, nodes.List | nodes.Tuple) else [node]
-    return all(isinstance(each, nodes.Const) for each in parts)
+    return all(isinstance(each, nodes.Const) and not isinstance(each.value, Mapping) for each in parts)
 
 
 @jinja2.pass_context

@@ -32,6 +32,11 @@ USES_OF_NESTED = (
     *("{{ [ns.x] | select('eq', ns.y) | list }}", "{{ ns.x in [ns.y] }}", "{{ [ns.x].index(ns.y) }}"),
     *("{{ [ns.x, ns.y] | sort | length }}", "{{ [ns.z] | unique | list }}", "{{ {ns.z: 1} | length }}"),
     *("{{ {}.get(ns.z) }}", "{{ [ns.x] | map('string') | list }}", "{% if ns.z in {} %}{% endif %}"),
+    *(
+        "{% if ns.z not in {1: 2} %}{% endif %}",
+        "{% if ns.z is in {} %}{% endif %}",
+        "{{ ns.z in [{}] and ns.z in {} }}",
+    ),
 )
 
 
