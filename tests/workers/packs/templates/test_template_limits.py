@@ -35,7 +35,6 @@ USES_OF_NESTED = (
     *(
         "{% if ns.z not in {1: 2} %}{% endif %}",
         "{% if ns.z is in {} %}{% endif %}",
-        "{{ ns.z in [{}] and ns.z in {} }}",
     ),
 )
 
