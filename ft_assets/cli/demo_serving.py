@@ -9,8 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import httpx
+
 from ft_assets import api
+from ft_assets.server.app import api_app
 from ft_assets.server.following import Following
+from ft_assets.server.serving import server_of
+from ft_assets.settings.servers import ServersFile
 from ft_resources.errors import UserError
 
 if TYPE_CHECKING:
@@ -22,8 +27,6 @@ _WAIT_S = 300.0
 def ask_in_staging(line: str, question: str, *, store: "Store") -> tuple[str, str]:
     """Serve what stands in stages, ask the adapter in staging of ``line``, and end everything; the command that asks,
     and the answer. Raises UserError where it is not served or does not answer."""
-    import httpx
-
     access = api.open_access()
     made, key = api.create_key(line.partition(".")[0], name="demo", expires="1h", access=access)
     body = {
@@ -48,10 +51,6 @@ def ask_in_staging(line: str, question: str, *, store: "Store") -> tuple[str, st
 @contextmanager
 def _serving(store: "Store", access: Any) -> Iterator[str]:
     """The HTTP API on a free port with a server of models behind it; its address."""
-    from ft_assets.server.app import api_app
-    from ft_assets.server.serving import server_of
-    from ft_assets.settings.servers import ServersFile
-
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     fleet = api.open_fleet(embedded=1, servers=ServersFile(), store=store)

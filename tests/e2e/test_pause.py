@@ -90,7 +90,7 @@ def test_a_training_paused_in_the_middle_and_resumed_ends_with_the_bytes_of_one_
     # What one that nobody paused gives, from the same inputs in a store of its own.
     shutil.copytree(project.folder / "store", project.folder / "quiet")
     quiet = open_store(f"file://{project.folder}/quiet")
-    shutil.rmtree(project.folder / "quiet" / str(request.address))
+    shutil.rmtree(quiet.local_path(str(request.address)))
     expected = Execution(store=quiet, launcher=LocalLauncher()).run(request, actor="ann").artifact
     assert expected.facts.get("resumed", []) == []
 
