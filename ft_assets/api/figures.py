@@ -54,7 +54,7 @@ def platform_figures(*, store: Store | None = None, tenants: TenantsFile | None 
         if status.state is State.QUEUED:
             waited = now - datetime.fromisoformat(submission.created_at).timestamp()
             waiting[submission.tenant] = max(waiting.get(submission.tenant, 0.0), waited)
-    months = tuple(each.report for each in usage(store=store, tenants=tenants))
+    months = tuple(each.report for each in usage(store=store, tenants=tenants, problems=problems))
     return PlatformFigures(
         at=now, open=states, waiting_s=waiting, alerted=alerted, months=months, problems=tuple(problems)
     )

@@ -14,7 +14,7 @@ from ft_assets.control.metering.sync import recent_months, sync
 from ft_assets.control.metering.usage import count_usage, month_of
 from ft_assets.control.submissions.admission import standing_of
 from ft_assets.settings.tenants import TenantsFile
-from ft_resources.errors import UserError
+from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.store import Store
 
 
@@ -28,23 +28,43 @@ class Usage:
 
 
 def usage(
-    tenant: str = "", *, month: str = "", store: Store | None = None, tenants: TenantsFile | None = None
+    tenant: str = "",
+    *,
+    month: str = "",
+    store: Store | None = None,
+    tenants: TenantsFile | None = None,
+    problems: list[str] | None = None,
 ) -> list[Usage]:
     """The month (``2026-11``, UTC; this one where not given) of a tenant, or of all who used anything.
 
-    Raises UserError for what is no month.
+    Raises UserError for what is no month. A tenant with an unreadable record is left out, and reported in ``problems``
+    if given; otherwise CorruptArtifact is raised.
     """
     store, month, tenants = store_or_default(store), _month(month), tenants_or_default(tenants)
     ledger, found = Ledger(ledger_url()), []
-    for name in [tenant] if tenant else store.tenants():
-        sync(store, ledger, tenants, name, months=[month])
-        rows, jobs = ledger.usage_rows(name, month), ledger.job_counts(name, month)
-        if rows or jobs:
-            report = month_report(name, month, rows, jobs, tenants.quota_of(name), tenants.currency)
-            promised = taken_hours(store, name, month)[1]
-            found.append(Usage(report=report, attempts=tuple(rows), promised=promised))
-    ledger.close()
+    try:
+        for name in [tenant] if tenant else store.tenants():
+            try:
+                one = _usage_of(store, ledger, tenants, name, month)
+            except CorruptArtifact as error:
+                if problems is None:
+                    raise
+                problems.append(f"{error.where}: {error.what}")
+                continue
+            found += [one] if one else []
+    finally:
+        ledger.close()
     return found
+
+
+def _usage_of(store: Store, ledger: Ledger, tenants: TenantsFile, tenant: str, month: str) -> Usage | None:
+    """A tenant's month; None if nothing was used."""
+    sync(store, ledger, tenants, tenant, months=[month])
+    rows, jobs = ledger.usage_rows(tenant, month), ledger.job_counts(tenant, month)
+    if not (rows or jobs):
+        return None
+    report = month_report(tenant, month, rows, jobs, tenants.quota_of(tenant), tenants.currency)
+    return Usage(report=report, attempts=tuple(rows), promised=taken_hours(store, tenant, month)[1])
 
 
 def refund(

@@ -160,16 +160,21 @@ def advance_rollouts(
             waits.append(f"{line} waits: {done.said}")
     today = now.date().isoformat()
     if after != today:
-        told.extend(_removed(store, now))
+        told.extend(_removed(store, now, warnings))
     said = f"looked at {going} open rollouts: {len(told)} changes"
     return Step(said=said, worked=len(told), log=(*told, *waits), warnings=tuple(warnings), after=today)
 
 
-def _removed(store: Store, now: datetime) -> Iterator[str]:
-    """Remove outcomes that are older than they are kept, except those since the beginning of an open rollout."""
+def _removed(store: Store, now: datetime, warnings: list[str]) -> Iterator[str]:
+    """Remove outcomes that are older than they are kept, except those since the beginning of an open rollout. Those of
+    a line whose rollouts cannot be read stay, with a warning: one of them may need them."""
     for tenant in store.tenants():
         for line in lines_with_outcomes(store, tenant):
-            going = read_rollouts(store, line).open
+            try:
+                going = read_rollouts(store, line).open
+            except CorruptArtifact as error:
+                warnings.append(f"{line}: its old outcomes stay: {error}")
+                continue
             before = min([kept_since(now), *([going.started.at] if going else [])])
             if removed := prune_outcomes(store, line, before):
                 yield f"{line}: {removed} objects of outcomes before {before[:10]} removed"

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlparse
 
 from ft_resources.artifacts import MANIFEST, Address
+from ft_resources.errors import UserError
 from ft_resources.store_layout import Layout
 from ft_resources.work import WorkSpec
 
@@ -43,6 +44,8 @@ def session_policy(spec: WorkSpec, kms_key: str | None = None) -> str | None:
 
     ``kms_key`` is the ARN of the bucket's encryption key, if it is not S3's own.
     If there are too many inputs to list, reading is allowed in their assets' folders, or else in the tenant's prefix.
+    Where names are long, writing is then allowed in the whole folder of the artifact. Raises UserError for a URL that
+    is longer than that leaves room for.
     """
     if not spec.store_url.startswith("s3://"):
         return None
@@ -50,11 +53,16 @@ def session_policy(spec: WorkSpec, kms_key: str | None = None) -> str | None:
     addresses = sorted({ref.address for ref in spec.inputs.values()})
     exact = [_short(Address.parse(address)) for address in addresses if not address.startswith(f"{SHARED}/")]
     by_asset = sorted({f"{Address.parse(address).tenant}/{Address.parse(address).asset}/*" for address in addresses})
-    for readable in (exact, by_asset, [f"{spec.address.tenant}/*"]):
-        policy = json.dumps(_session(root, spec, readable, kms_key), separators=(",", ":"))
+    narrow = (_session(root, spec, each, kms_key) for each in (exact, by_asset, [f"{spec.address.tenant}/*"]))
+    for found in (*narrow, _widest_session(root, spec, kms_key)):
+        policy = json.dumps(found, separators=(",", ":"))
         if len(policy) <= MAX_CHARACTERS:
             return policy
-    raise AssertionError("a policy of one tenant's prefix is short")
+    raise UserError(
+        "the store's URL is too long for the policy that a worker's session has",
+        where=spec.store_url,
+        remedy="Give the store a shorter prefix.",
+    )
 
 
 def role_policy(store_url: str, layout: Layout, tenant: str, kms_key: str | None = None) -> dict[str, Any]:
@@ -148,6 +156,23 @@ def _session(root: str, spec: WorkSpec, readable: list[str], kms_key: str | None
             _allow(["s3:PutObject", "s3:AbortMultipartUpload"], [f"{root}/{path}" for path in writes]),
             _allow(["s3:DeleteObject"], [f"{root}/{path}" for path in drops]),
             _listing(bucket, listed),
+            *_of_key(kms_key),
+        ],
+    }
+
+
+def _widest_session(root: str, spec: WorkSpec, kms_key: str | None) -> dict[str, Any]:
+    """Reading all that the role may read, and writing the artifact's folder: the least that is said in few words."""
+    bucket, _, inside = root.partition("/")
+    folders = [f"{spec.address.tenant}/*", f"{SHARED}/*"]
+    kept = [f"{spec.address.tenant}/{CACHE}/*"] if spec.asset == "dataset" else []
+    written = [f"{root}/{path}" for path in (_short(spec.address), *kept)]
+    return {
+        "Version": _VERSION,
+        "Statement": [
+            _allow(["s3:GetObject"], [f"{root}/{folder}" for folder in folders]),
+            _allow(["s3:PutObject", "s3:AbortMultipartUpload", "s3:DeleteObject"], written),
+            _listing(bucket, [f"{inside}/{folder}".lstrip("/") for folder in folders]),
             *_of_key(kms_key),
         ],
     }

@@ -125,6 +125,31 @@ def test_an_alert_fires_alone_where_something_is_wrong(alert: str, rules: Path, 
     firing(rules, WRONG[alert], {alert}, minutes=minutes, folder=tmp_path)
 
 
+def failures(*outcomes: tuple[str, str]) -> list[dict[str, str]]:
+    """What two replicas of the API tell of a tenant's jobs this month, by outcome; of others nothing is told."""
+    jobs = 'ft_month_jobs{{tenant="acme",outcome="{}"{}}}'
+    absent = [series(jobs.format(outcome, ""), "_x1600") for outcome in ("failed", "accepted")]
+    pods = [f',pod="{pod}"' for pod in ("one", "two")]
+    return [*absent, *(series(jobs.format(outcome, pod), values) for pod in pods for outcome, values in outcomes)]
+
+
+@needs_promtool
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        # Two failures and one success in the last hour, however many replicas tell of them.
+        (failures(("failed", "0+0.0333x1600"), ("accepted", "0+0.0167x1600")), set()),
+        # One in ten minutes, and nothing of another outcome in the month.
+        (failures(("failed", "0+0.1x1600")), {"FtManyFail"}),
+        (failures(("failed", "0+0.1x1600"), ("accepted", "0+0.2x1600")), set()),
+    ],
+)
+def test_failures_are_counted_once_and_also_where_nothing_succeeds(
+    told: list[dict[str, str]], expected: set[str], rules: Path, tmp_path: Path
+) -> None:
+    firing(rules, told, expected, minutes=3 * 60, folder=tmp_path)
+
+
 def test_each_alert_says_what_is_wrong_and_what_to_do() -> None:
     for each in ALERTS:
         assert set(each["annotations"]) == {"summary", "remedy"}

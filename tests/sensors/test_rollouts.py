@@ -92,3 +92,19 @@ def test_old_outcomes_go_once_a_day_but_not_those_of_an_open_rollout(project: Pr
     project.store.put(started.path, began.data())
     step("")
     assert kept() == 2
+
+
+def test_rollouts_that_cannot_be_read_keep_the_outcomes_of_their_own_line_and_no_others(
+    project: Project, started: RolloutRecord
+) -> None:
+    """Whatever came after such a line was kept for ever, and the cleaning began anew every minute."""
+    old = NOW - timedelta(days=KEPT_DAYS + 2)
+    leave_outcomes(project.store, [outcome(started.incumbent, 1.0, old)])
+    project.store.create("acme/rollouts/acme.alone.first/000001.json", b"{}")
+    folder = f"acme/outcomes/acme.alone.first/{old.date()}"
+    project.store.create(f"{folder}/0000-one-1.jsonl", b"")
+    found = api.advance_rollouts(store=project.store, tenants=SERVED)
+    assert found.after
+    assert not list(read_outcomes(project.store, LINE, "2000", "3000"))
+    assert project.store.names(folder)
+    assert any(each.startswith("acme.alone.first: its old outcomes stay: ") for each in found.warnings)

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import urllib.request
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 from urllib.error import URLError
 
@@ -16,10 +17,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ft_assets import api
 from ft_assets.api import PlatformFigures
+from ft_assets.control.metering.usage import month_of, usage_folder
 from ft_assets.server.metrics.page import metrics_page
 from ft_assets.server.metrics.platform import PlatformMetrics
 from ft_assets.server.metrics.requests import RequestFigures
-from ft_resources.errors import UserError
+from ft_resources.errors import CorruptArtifact, UserError
+from tests.control.metering.test_quota import use
 from tests.e2e.project import Project
 from tests.scraped import figures
 
@@ -116,6 +119,18 @@ def test_open_work_is_counted_from_the_store(project: Project) -> None:
     found = api.platform_figures(store=project.store)
     assert found.open == {("acme", "queued"): 1}
     assert 0 <= found.waiting_s["acme"] < 60
+
+
+def test_a_tenant_whose_usage_cannot_be_read_is_named_and_hides_no_other(project: Project) -> None:
+    now = datetime.now(UTC)
+    use(project.store, "checkpoint.f.0001", 2.0, at=now)
+    broken = f"{usage_folder('aardvark', month_of(now))}/x.json"
+    project.store.put(broken, b"{}")
+    found = api.platform_figures(store=project.store)
+    assert [(month.tenant, month.billed_hours) for month in found.months] == [("acme", pytest.approx(2.0))]
+    assert [problem.partition(":")[0] for problem in found.problems] == [broken]
+    with pytest.raises(CorruptArtifact, match="usage record"):
+        api.usage(store=project.store)
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")

@@ -5,16 +5,20 @@ from functools import partial
 from typing import Any
 
 from ft_assets.control.identity.adapters import exported
+from ft_assets.control.identity.lookup import registered_recipe
 from ft_assets.control.identity.reports import reevaluation_request
 from ft_assets.records.tombstones import require_alive
 from ft_assets.settings.catalogue.export_format import ExportFormat
 from ft_assets.settings.catalogue.exports import EXPORTS
 from ft_assets.settings.code_versions import CODE_VERSIONS
-from ft_resources.artifacts import Address, Artifact, Artifacts
+from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
 from ft_resources.errors import UserError
-from ft_resources.work import WorkRequest
+from ft_resources.work import Resources, WorkRequest
 
 _PEFT_CONFIG = "adapter_config.json"
+_BYTES = 4
+# For the libraries, the logits of a text and what a layer takes while it is merged.
+_ROOM_GIB = 8.0
 
 
 def export_request(artifacts: Artifacts, adapter: Artifact, wanted: ExportFormat) -> WorkRequest:
@@ -42,7 +46,18 @@ def export_request(artifacts: Artifacts, adapter: Artifact, wanted: ExportFormat
         },
         params={},
         label=f"{params['dataset']}|{params['recipe']}",
+        resources=_resources(artifacts, params["recipe"], adapter.manifest.inputs["base"]),
     )
+
+
+def _resources(artifacts: Artifacts, recipe_key: str, base: InputRef) -> Resources:
+    """No GPU, and memory for the base in float32, in which logits are compared; or the recipe's, where that is more."""
+    wanted = registered_recipe(artifacts, recipe_key).recipe.hardware.resources(0).model_copy(update={"gpu_type": None})
+    found = artifacts.find(Address.parse(base.address))
+    if found is None or "parameters" not in found.facts:
+        return wanted
+    needed = _BYTES * int(found.facts["parameters"]) / 2**30 + _ROOM_GIB
+    return wanted.model_copy(update={"memory_gib": max(needed, wanted.memory_gib or 0.0)})
 
 
 def exports_missing(artifacts: Artifacts, adapter: Artifact, names: Iterable[str]) -> list[str]:

@@ -157,6 +157,10 @@ def _of_works(submission: Submission, works: Sequence["Work"], since: str, now: 
     begun = any(work.claimed_at >= asked for work in works)
     if begun and open_works:
         return _status(submission, state_of_work(open_works[0].asset), open_works[0], detail="next")
+    if any(work.asset == "adapter" and work.done for work in works):
+        # Exports are no work of this list, and may take as long as the evaluation did.
+        left = "the adapter is made; its exports and the record of its end are left"
+        return _status(submission, State.EVALUATING, detail=left)
     return _status(submission, State.QUEUED)
 
 

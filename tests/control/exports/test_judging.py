@@ -13,6 +13,7 @@ from ft_assets.workers.evals.verdict import Verdict
 from ft_resources.artifacts import Address, Artifact
 from ft_resources.errors import Deleted, GateRejected, UserError
 from tests.control.lines.promotable import Promotable
+from tests.workers.evals.world import World
 
 HALF = [1.0, 0.0] * 500
 
@@ -85,3 +86,23 @@ def test_nothing_is_exported_of_what_was_deleted(line: Promotable) -> None:
     delete(line.world.store, Subject.adapter(adapter.address), actor="ann", reason="wrong data")
     with pytest.raises(Deleted, match="wrong data"):
         identity.export_request(line.world.artifacts, adapter, EXPORTS["merged"])
+
+
+@pytest.mark.parametrize(("named", "asked"), [(None, 4 + 8), (10.0, 4 + 8), (64.0, 64.0)])
+def test_a_merge_asks_for_memory_for_its_base_in_float32(
+    world: World, judged_well: None, named: float | None, asked: float
+) -> None:
+    """It had the memory of a worker without a GPU, whatever the base: a base of 7 billion parameters was killed."""
+    line = Promotable.make(world, recipe={"hardware": {"memory_gib": named, "gpus": 1, "gpu_type": "H100"}})
+    facts = {"parameters": 2**30}
+    line.base = world.publish("base_model", {"config.json": b"{}"}, tenant="shared", params={"big": 1}, facts=facts)
+    adapter = line.adapter()
+    report = world.artifacts.get(Address.parse(adapter.manifest.inputs["eval_report"].address))
+    lora = world.publish(
+        "adapter",
+        {"adapter_config.json": b"{}"},
+        inputs={"eval_report": report, "base": line.base},
+        params=adapter.manifest.identity["params"],
+    )
+    request = identity.export_request(world.artifacts, lora, EXPORTS["merged"])
+    assert (request.resources.memory_gib, request.resources.gpus, request.resources.gpu_type) == (asked, 0, None)

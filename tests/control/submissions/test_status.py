@@ -83,6 +83,13 @@ def test_between_two_pieces_of_work_the_next_one_decides() -> None:
     assert status(done("dataset"), done("token_pack"), work("checkpoint")).state is State.TRAINING
 
 
+@pytest.mark.parametrize("before", [False, True])
+def test_what_has_its_adapter_and_waits_for_exports_is_not_queued(before: bool) -> None:
+    """It was queued again for as long as the export took, and alerts and notices said that nothing was launched."""
+    works = [done(asset, before=before) for asset in STATE_OF_WORK]
+    assert status(*works).state is State.EVALUATING
+
+
 def test_a_silent_worker_is_preempted_and_a_fresh_sign_of_life_is_not() -> None:
     assert status(running("checkpoint", seconds_ago=29)).state is State.TRAINING
     silent = status(running("checkpoint", seconds_ago=31))

@@ -12,6 +12,7 @@ from ft_assets.workers.adapters.lineage import lineage
 from ft_assets.workers.training.kept_weights import drop_displaced, store_kept
 from ft_resources.artifacts import Address, Artifacts, InputRef
 from ft_resources.canonical import digest
+from ft_resources.errors import UserError
 from ft_resources.kubernetes.s3_policy import CACHE, MAX_CHARACTERS, WORKED, role_policy, session_policy, trust_policy
 from ft_resources.store import Entry, Store
 from ft_resources.store_layout import MARKER, ROOT_FOLDERS, Layout
@@ -234,6 +235,32 @@ def test_a_role_publishes_what_its_workers_make_and_changes_nothing_that_is_publ
 def test_a_role_may_write_what_its_workers_make_and_no_more() -> None:
     assert set(WORKED) == set(WORK)
     assert CACHE not in WORKED
+
+
+@pytest.mark.parametrize("asset", WORKED)
+@pytest.mark.parametrize(("bucket", "tenant"), [("b" * 30, "t" * 20), ("b" * 63, "t" * 40)])
+def test_long_names_leave_a_session_that_is_short_enough_and_leaves_no_tenant(
+    asset: str, bucket: str, tenant: str
+) -> None:
+    """A bucket of 30 characters and a tenant of 20 were too much for an evaluation, which never started."""
+    key = "arn:aws:kms:eu-central-1:123456789012:key/00000000-0000-0000-0000-000000000000"
+    spec = spec_of(tenant=tenant, asset=asset, store_url=f"s3://{bucket}/root")
+    policy = session_policy(spec, key)
+    assert policy is not None
+    assert len(policy) <= MAX_CHARACTERS
+    for statement in json.loads(policy)["Statement"]:
+        root = f"arn:aws:s3:::{bucket}/root/tenants"
+        own = (f"{root}/{tenant}/{asset}/{spec.address.fingerprint[:20]}", f"{root}/{tenant}/{CACHE}/")
+        for resource in statement["Resource"]:
+            if WRITE in statement["Action"] or DELETE in statement["Action"]:
+                assert resource.startswith(own)
+            elif READ in statement["Action"]:
+                assert resource.startswith((f"{root}/{tenant}/", f"{root}/shared/"))
+
+
+def test_a_url_that_leaves_no_room_for_a_policy_is_an_error() -> None:
+    with pytest.raises(UserError, match="too long for the policy"):
+        session_policy(spec_of(store_url=f"s3://bucket/{'x' * 900}"))
 
 
 def test_workers_may_use_the_key_that_the_bucket_is_encrypted_with_and_no_other() -> None:
