@@ -19,8 +19,9 @@ NAMES = (
     "server",
     "parity",
     "canary",
+    "serving",
 )
-_WITH_OPTIONS = ("gpu", "cluster", "house", "scale", "server")
+_WITH_OPTIONS = ("gpu", "cluster", "house", "scale", "server", "serving")
 
 
 def main() -> None:

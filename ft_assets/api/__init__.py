@@ -161,6 +161,11 @@ if TYPE_CHECKING:
     from ft_assets.api.orchestration import present as present
     from ft_assets.api.orchestration import require_approved as require_approved
     from ft_assets.api.orphans import settle_orphans as settle_orphans
+    from ft_assets.api.outcomes import OutcomeLog as OutcomeLog
+    from ft_assets.api.outcomes import Thumb as Thumb
+    from ft_assets.api.outcomes import note_answer as note_answer
+    from ft_assets.api.outcomes import note_thumb as note_thumb
+    from ft_assets.api.outcomes import require_line as require_line
     from ft_assets.api.parity import ParityRecord as ParityRecord
     from ft_assets.api.parity import ParityReport as ParityReport
     from ft_assets.api.parity import Render as Render
@@ -199,12 +204,15 @@ if TYPE_CHECKING:
     from ft_assets.api.rollouts import show_rollout as show_rollout
     from ft_assets.api.rollouts import start_rollout as start_rollout
     from ft_assets.api.rollouts import weights_of as weights_of
+    from ft_assets.api.served_models import Division as Division
     from ft_assets.api.served_models import FoundModel as FoundModel
     from ft_assets.api.served_models import PromptCache as PromptCache
     from ft_assets.api.served_models import Prompts as Prompts
+    from ft_assets.api.served_models import find_division as find_division
     from ft_assets.api.served_models import find_served_model as find_served_model
     from ft_assets.api.served_models import list_served_models as list_served_models
     from ft_assets.api.served_models import no_model as no_model
+    from ft_assets.api.served_models import only_model as only_model
     from ft_assets.api.served_models import served_model_at as served_model_at
     from ft_assets.api.serving import LineServed as LineServed
     from ft_assets.api.serving import Reconciler as Reconciler
@@ -297,6 +305,7 @@ _MODULES = {
     "orchestration": "MOST_AGAIN Launch Present RunState Stage Wanted impossible next_launches present "
     "require_approved",
     "orphans": "settle_orphans",
+    "outcomes": "OutcomeLog Thumb note_answer note_thumb require_line",
     "parity": "ParityRecord ParityReport Render ServerSettings check_parity show_parity",
     "part_uploads": "UploadState add_part begin_upload cancel_upload complete_upload end_expired_uploads",
     "recipes": "RetiredRecipe get_recipe has_recipe list_recipes next_version resolved_recipe restore_recipe "
@@ -307,7 +316,8 @@ _MODULES = {
     "retraining": "retrain",
     "rollouts": "OUTCOMES RolloutRecord RolloutReport advance_rollouts cancel_rollout choose_adapter show_rollout "
     "start_rollout weights_of",
-    "served_models": "FoundModel PromptCache Prompts find_served_model list_served_models no_model served_model_at",
+    "served_models": "Division FoundModel PromptCache Prompts find_division find_served_model list_served_models "
+    "no_model only_model served_model_at",
     "side_by_side": "BothAnswers answers_side_by_side",
     "serving": "LineServed Reconciler ServerShown ServingStatus follow_lines keep_status open_fleet serving_status",
     "sign_in": "SignedIn begin_sign_in choose_tenant end_sign_in sign_in_name",

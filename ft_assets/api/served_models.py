@@ -1,15 +1,21 @@
 """Models that can be asked: what a name means, and how a prompt for it is written."""
 
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ft_assets.api.defaults import store_or_default
+from ft_assets.control.rollouts.weights import Weights, choose, weights_of
 from ft_assets.control.serving import names
 from ft_assets.control.serving.names import no_model as no_model
 from ft_assets.workers.serving.prompts import PromptCache as PromptCache
 from ft_assets.workers.serving.prompts import Prompts as Prompts
 from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.errors import StoreUnavailable, UserError
 from ft_resources.serving.fleet import ServedModel
 from ft_resources.store import Store
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +24,50 @@ class FoundModel:
 
     artifact: Artifact
     served: ServedModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Division:
+    """The adapters that answer for a name.
+
+    Args:
+        weights: their shares of the traffic; one adapter has all of it where no rollout is open.
+        models: by address.
+        is_traffic: whether this is a line's traffic, whose outcomes count; else somebody asks for one adapter.
+    """
+
+    weights: Weights
+    models: Mapping[str, FoundModel]
+    is_traffic: bool
+
+    def choose(self, user: str) -> FoundModel:
+        """The adapter that answers ``user``: the same one each time, while a candidate's share rises."""
+        return self.models[choose(self.weights, user)]
+
+
+def find_division(name: str, *, tenant: str, store: Store | None = None) -> Division:
+    """What ``LINE``, ``LINE@staging`` or ``LINE@DIGEST`` means for a tenant, a rollout's candidate included. A
+    candidate that cannot answer has no traffic. Raises as ``find_served_model``."""
+    store = store_or_default(store)
+    model = find_served_model(name, tenant=tenant, store=store)
+    if "@" in name:
+        return only_model(model)
+    try:
+        weights = weights_of(store, name)
+        models = {address: served_model_at(address, name=name, store=store) for address, _ in weights}
+    except StoreUnavailable:
+        raise
+    except UserError as error:
+        _LOG.warning("%s: production has all traffic, as its rollout cannot be followed: %s", name, error)
+        weights, models = (), {}
+    if not weights:
+        weights, models = ((model.served.address, 100),), {model.served.address: model}
+    return Division(weights=weights, models=models, is_traffic=True)
+
+
+def only_model(model: FoundModel) -> Division:
+    """The division of a name that means one adapter, whatever stands where."""
+    return Division(weights=((model.served.address, 100),), models={model.served.address: model}, is_traffic=False)
 
 
 def find_served_model(name: str, *, tenant: str, store: Store | None = None) -> FoundModel:

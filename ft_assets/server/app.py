@@ -14,6 +14,7 @@ from ft_assets.server import (
     calls,
     chat,
     event_pages,
+    feedback,
     files,
     jobs,
     keys,
@@ -33,6 +34,7 @@ from ft_assets.server.health import add_health
 from ft_assets.server.long_calls import LongCalls
 from ft_assets.server.metrics.requests import Counted, RequestFigures
 from ft_assets.server.models_asked import ModelsAsked
+from ft_assets.server.outcomes import Outcomes
 from ft_assets.server.settling import Settling
 from ft_assets.server.upload_slots import UploadSlots
 from ft_resources.launchers.base import Launcher
@@ -58,15 +60,17 @@ def api_app(
     here = partial(api.settle_job, store=store, launcher=launcher, orchestrator=orchestrator)
     settling = Settling(store, settle or here)
     long_calls = LongCalls()
-    answering = Answering(fleet)
+    answering, outcomes = Answering(fleet), Outcomes(store)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         settling.start()
+        outcomes.start()
         yield
         settling.stop()
         long_calls.stop()
         await answering.close()
+        outcomes.stop()
 
     app = FastAPI(
         title="Fine-tuning",
@@ -87,12 +91,27 @@ def api_app(
         models=ModelsAsked(store, launcher),
         prompts=PromptCache(),
         answering=answering,
+        outcomes=outcomes,
         launcher=launcher,
         orchestrator=orchestrator,
         fleet=fleet,
     )
     app.state.context = context
-    for part in (files, uploads, jobs, event_pages, models, platform, keys, links, calls, sent, adapter_files, chat):
+    for part in (
+        files,
+        uploads,
+        jobs,
+        event_pages,
+        models,
+        platform,
+        keys,
+        links,
+        calls,
+        sent,
+        adapter_files,
+        chat,
+        feedback,
+    ):
         app.include_router(part.router)
     app.mount("/console", console_app(context))
     for path in ("/", "/console"):

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import logging
+import time
+import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, TypeVar
@@ -10,6 +12,7 @@ from typing import Any, TypeVar
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from ft_assets import api
 from ft_assets.api import FoundModel, Identity, Prompts
 from ft_assets.server.answering import Question
 from ft_assets.server.chat_answers import Answer, ChatAnswer, CompletionAnswer
@@ -46,7 +49,7 @@ async def chat(body: ChatBody, request: Request, context: Ctx, caller: Viewer) -
 
     def answer(model: FoundModel, prompts: Prompts, prompt_tokens: int) -> Answer:
         word = prompts.word if body.logprobs else None
-        return ChatAnswer(body.model, _fingerprint(model), prompt_tokens, with_usage=body.with_usage, word=word)
+        return ChatAnswer(body.model, model.served.digest[:16], prompt_tokens, with_usage=body.with_usage, word=word)
 
     return await _answered(body, request, context, caller, question, answer)
 
@@ -62,7 +65,7 @@ async def completions(body: CompletionBody, request: Request, context: Ctx, call
         return _question(body, model, ids, (), "prompt")
 
     def answer(model: FoundModel, prompts: Prompts, prompt_tokens: int) -> Answer:
-        return CompletionAnswer(body.model, _fingerprint(model), prompt_tokens, with_usage=body.with_usage)
+        return CompletionAnswer(body.model, model.served.digest[:16], prompt_tokens, with_usage=body.with_usage)
 
     return await _answered(body, request, context, caller, question, answer)
 
@@ -75,25 +78,36 @@ async def _answered(
     ask: Callable[[FoundModel, Prompts], Question],
     answer_of: Callable[[FoundModel, Prompts, int], Answer],
 ) -> Response:
-    def prepare() -> tuple[Question, Answer]:
-        model = context.models.find(caller.tenant, body.model)
+    began = time.monotonic()
+
+    def prepare() -> tuple[Question, Answer, bool]:
+        division = context.models.find(caller.tenant, body.model)
+        # Who does not say who asks is another user each time.
+        model = division.choose(body.asker or uuid.uuid4().hex)
         prompts = context.prompts.of(model.artifact)
         question = ask(model, prompts)
-        return question, answer_of(model, prompts, len(question.prompt))
+        return question, answer_of(model, prompts, len(question.prompt)), division.is_traffic
 
-    async def whole(pieces: AsyncGenerator[Piece], answer: Answer) -> dict[str, Any]:
-        parts = [part async for part in _parts(pieces, answer, body)]
-        return answer.whole(parts)
+    async def noted(parts: AsyncIterator[Part], question: Question, answer: Answer) -> AsyncIterator[Part]:
+        text = []
+        async for part in parts:
+            text.append(part.text)
+            yield part
+        seconds = time.monotonic() - began
+        log = context.outcomes.log
+        api.note_answer(log, question.model, request=answer.id, text="".join(text), seconds=seconds)
 
     async def work() -> Response:
-        question, answer = await context.answering.prepared(prepare)
-        pieces = await context.answering.ask(question)
+        question, answer, is_traffic = await context.answering.prepared(prepare)
+        parts = _parts(await context.answering.ask(question), answer, body)
+        if is_traffic:
+            parts = noted(parts, question, answer)
         if body.stream:
             # Its first piece is there: from here on the status says that all is well.
             return StreamingResponse(
-                _events(pieces, answer, body), media_type="text/event-stream", headers={"cache-control": "no-store"}
+                _events(parts, answer, body), media_type="text/event-stream", headers={"cache-control": "no-store"}
             )
-        return JSONResponse(await whole(pieces, answer))
+        return JSONResponse(answer.whole([part async for part in parts]))
 
     try:
         return await _unless_gone(request, work())
@@ -119,10 +133,6 @@ def _question(
     return Question(model=model.served, prompt=prompt, most=body.most, sampling=sampling, where=where)
 
 
-def _fingerprint(model: FoundModel) -> str:
-    return f"fp_{model.served.digest[:16]}"
-
-
 async def _parts(pieces: AsyncGenerator[Piece], answer: Answer, body: Asked) -> AsyncIterator[Part]:
     """The answer up to its first stop string; then the generation is ended."""
     cutter = Cutter(body.stops)
@@ -135,11 +145,11 @@ async def _parts(pieces: AsyncGenerator[Piece], answer: Answer, body: Asked) -> 
                 return
 
 
-async def _events(pieces: AsyncGenerator[Piece], answer: Answer, body: Asked) -> AsyncIterator[str]:
+async def _events(parts: AsyncIterator[Part], answer: Answer, body: Asked) -> AsyncIterator[str]:
     for each in answer.begin():
         yield _event(each)
     try:
-        async for part in _parts(pieces, answer, body):
+        async for part in parts:
             for each in answer.part(part):
                 yield _event(each)
     except UserError as error:

@@ -14,7 +14,8 @@ class Answer:
 
     Args:
         model: as it was asked for.
-        fingerprint: of the adapter that answers.
+        digest: the first 16 digits of the content digest of the adapter that answers. It is told as the fingerprint,
+            and within the id, so that feedback on an answer says of which adapter it is.
         prompt_tokens: number of the prompt's tokens.
         with_usage: whether a stream ends with the usage; its other parts then say that they have none.
 
@@ -25,12 +26,13 @@ class Answer:
     kind: ClassVar[str]
     part_kind: ClassVar[str]
 
-    def __init__(self, model: str, fingerprint: str, prompt_tokens: int, *, with_usage: bool) -> None:
+    def __init__(self, model: str, digest: str, prompt_tokens: int, *, with_usage: bool) -> None:
+        self.id = f"{self.prefix}-{digest}-{uuid.uuid4().hex}"
         self._head = {
-            "id": f"{self.prefix}-{uuid.uuid4().hex}",
+            "id": self.id,
             "created": int(time.time()),
             "model": model,
-            "system_fingerprint": fingerprint,
+            "system_fingerprint": f"fp_{digest}",
         }
         self._prompt_tokens, self._with_usage = prompt_tokens, with_usage
         self.written = 0
@@ -77,13 +79,13 @@ class ChatAnswer(Answer):
     def __init__(
         self,
         model: str,
-        fingerprint: str,
+        digest: str,
         prompt_tokens: int,
         *,
         with_usage: bool,
         word: Callable[[int], str] | None = None,
     ) -> None:
-        super().__init__(model, fingerprint, prompt_tokens, with_usage=with_usage)
+        super().__init__(model, digest, prompt_tokens, with_usage=with_usage)
         self._word = word
 
     def begin(self) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """What is asked of a model, in OpenAI's words.
 
 A setting that would change the answer and that no server here has is refused, unless its value is the one that changes
-nothing. What only labels a request (``user``, ``metadata``) is taken and not used.
+nothing. What only labels a request (``metadata``) is taken and not used; ``user`` says whose answers come from one
+adapter while two share a line's traffic.
 """
 
 from typing import Annotated, Any, Literal
@@ -43,6 +44,11 @@ class Asked(_Body):
     frequency_penalty: _Zero | None = None
     logit_bias: Annotated[dict[str, Any], Field(max_length=0)] | None = None
     user: _Label | None = None
+
+    @property
+    def asker(self) -> str:
+        """Who asks, as the request says; empty where it does not."""
+        return self.user or ""
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -106,6 +112,10 @@ class ChatBody(Asked):
         if self.top_logprobs is not None and not self.logprobs:
             raise ValueError("top_logprobs needs logprobs")
         return self
+
+    @property
+    def asker(self) -> str:
+        return self.safety_identifier or self.user or ""
 
     @property
     def most(self) -> int | None:

@@ -12,6 +12,7 @@ from ft_assets.server import rate_limits
 from ft_assets.server.answering import Answering
 from ft_assets.server.long_calls import LongCalls
 from ft_assets.server.models_asked import ModelsAsked
+from ft_assets.server.outcomes import Outcomes
 from ft_assets.server.upload_slots import UploadSlots
 from ft_resources.errors import NotIdentified
 from ft_resources.launchers.base import Launcher
@@ -33,6 +34,7 @@ class Context:
         models: what names of models mean.
         prompts: how models are asked.
         answering: asks servers of models.
+        outcomes: what is known of answers.
     """
 
     store: Store
@@ -43,6 +45,7 @@ class Context:
     models: ModelsAsked
     prompts: PromptCache
     answering: Answering
+    outcomes: Outcomes
     launcher: Launcher | None = None
     orchestrator: Orchestrator | None = None
     fleet: Fleet | None = None

@@ -1,4 +1,4 @@
-"""Which adapter a tenant's name of a model means, looked up once in a while and not for each request."""
+"""Which adapters a tenant's name of a model means, looked up once in a while and not for each request."""
 
 import logging
 import time
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from threading import Lock
 
 from ft_assets import api
-from ft_assets.api import FoundModel, JobState
+from ft_assets.api import Division, JobState
 from ft_assets.server.names import job_of_model, model_name
 from ft_resources.errors import DatabaseUnavailable, NotFound, StoreUnavailable
 from ft_resources.launchers.base import Launcher
@@ -21,7 +21,7 @@ _WITHOUT_STORE_S = 900.0
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    model: FoundModel
+    division: Division
     at: float
 
 
@@ -36,12 +36,12 @@ class ModelsAsked:
         self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
         self._lock = Lock()
 
-    def find(self, tenant: str, name: str) -> FoundModel:
+    def find(self, tenant: str, name: str) -> Division:
         """What ``name`` means for ``tenant``. Raises NotFound, also for what is another tenant's."""
         key = (tenant, name)
         known, now = self._known.get(key), time.monotonic()
         if known is not None and now - known.at < FRESH_S:
-            return known.model
+            return known.division
         try:
             found = self._look(tenant, name)
         except NotFound:
@@ -52,7 +52,7 @@ class ModelsAsked:
             if known is None or now - known.at > _WITHOUT_STORE_S:
                 raise
             _LOG.warning("%s is answered by what it meant before: %s", name, error)
-            return known.model
+            return known.division
         with self._lock:
             self._known[key] = _Known(found, now)
             self._known.move_to_end(key)
@@ -60,12 +60,12 @@ class ModelsAsked:
                 self._known.popitem(last=False)
         return found
 
-    def _look(self, tenant: str, name: str) -> FoundModel:
+    def _look(self, tenant: str, name: str) -> Division:
         if not job_of_model(name):
-            return api.find_served_model(name, tenant=tenant, store=self._store)
+            return api.find_division(name, tenant=tenant, store=self._store)
         state = made_by_job(tenant, name, store=self._store, launcher=self._launcher)
         assert state.outcome is not None
-        return api.served_model_at(state.outcome.adapter, name=name, store=self._store)
+        return api.only_model(api.served_model_at(state.outcome.adapter, name=name, store=self._store))
 
 
 def made_by_job(tenant: str, name: str, *, store: Store, launcher: Launcher | None) -> JobState:

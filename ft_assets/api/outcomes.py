@@ -1,0 +1,51 @@
+"""What is known of answers: how long they took, whether they refuse, and what users say of them."""
+
+import re
+from datetime import UTC, datetime
+from typing import Literal
+
+from ft_assets.records.outcomes import Kind, Outcome
+from ft_assets.records.outcomes import OutcomeLog as OutcomeLog
+from ft_assets.workers.evals.refusals import outcome_of
+from ft_resources.errors import NotFound, UserError
+from ft_resources.serving.fleet import ServedModel
+
+Thumb = Literal["up", "down"]
+_ID = re.compile(r"(?:chatcmpl|cmpl)-(?P<digest>[0-9a-f]{16})-[0-9a-f]{32}")
+
+
+def note_answer(log: OutcomeLog, model: ServedModel, *, request: str, text: str, seconds: float) -> None:
+    """Keep what is seen of an answer: ``seconds`` until it was complete, and whether ``text`` is a refusal, by its
+    opening."""
+    _note(log, model.name, request, "latency", seconds)
+    _note(log, model.name, request, "refusal", float(outcome_of(text) == "refused"))
+
+
+def note_thumb(log: OutcomeLog, line: str, *, request: str, thumb: Thumb) -> str:
+    """Keep what a user says of the answer with the id ``request``, and return what the adapter that gave it is called.
+
+    ``line`` was asked, and is the caller's own. Raises NotFound for what is no id of an answer.
+    """
+    found = _ID.fullmatch(request)
+    if found is None:
+        raise NotFound(f"there is no answer {request!r}", where="id", remedy="Send the id of an answer as it came.")
+    model = f"{line}@{found['digest']}"
+    _note(log, model, request, "thumbs", float(thumb == "up"))
+    return model
+
+
+def require_line(name: str) -> str:
+    """``name`` where it is a line's. Raises UserError for the name of one adapter: who asks for one by its name is no
+    user of the line, and no part of its traffic."""
+    if "@" in name or ":" in name:
+        raise UserError(
+            f"{name!r} names one adapter, and feedback is kept of a line's traffic",
+            where="model",
+            remedy="Ask the line by its name alone: tenant.dataset.recipe.",
+        )
+    return name
+
+
+def _note(log: OutcomeLog, model: str, request: str, kind: Kind, value: float) -> None:
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    log.add(Outcome(model=model, request=request, kind=kind, value=value, at=at))

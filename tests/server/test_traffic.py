@@ -1,0 +1,201 @@
+"""A rollout's candidate answers its share of a line's traffic, and what is known of answers is kept for the rollout."""
+
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from fastapi import FastAPI
+
+from ft_assets.control.rollouts.rollouts import RolloutPlan, RolloutRecord, append, read_rollouts
+from ft_assets.records.outcomes import Outcome, read_outcomes
+from ft_resources.artifacts import Artifact
+from tests.e2e.project import Project
+from tests.server.chat_world import LINE, Line, OwnFleet, Scripted
+from tests.server.conftest import Client
+
+ASKS: list[Any] = [{"role": "user", "content": "where is the fox?"}]
+USERS = [f"user-{number}" for number in range(40)]
+
+
+@pytest.fixture
+def engine() -> Iterator[Scripted]:
+    made = Scripted(["I cannot help", " with that."])
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def line(project: Project) -> Line:
+    return Line(project)
+
+
+@pytest.fixture
+def fleet(line: Line, engine: Scripted) -> OwnFleet:
+    made = OwnFleet(line.artifacts, line.base.digest)
+    made.add(engine.url)
+    return made
+
+
+def begin(line: Line, incumbent: Artifact, candidate: Artifact, weight: int) -> None:
+    """Open a rollout at ``weight`` percent, without the checks of a promotion."""
+    state = read_rollouts(line.store, LINE)
+    drawn = uuid.uuid4().hex
+    record = RolloutRecord(
+        id=drawn,
+        line=LINE,
+        seq=state.length + 1,
+        kind="started",
+        rollout=drawn,
+        candidate=candidate.ref,
+        incumbent=incumbent.ref,
+        plan=RolloutPlan(
+            steps=[weight, 100],
+            minimum=1,
+            margins={"thumbs": 0.05},
+            latency_limit_s=None,
+            waive_incumbent=False,
+            made_by="",
+        ),
+        weight=weight,
+        evidence=[],
+        findings=[],
+        actor="ann",
+        reason="try it",
+        at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        previous=state.head,
+    )
+    append(line.store, record)
+
+
+def two(line: Line, weight: int) -> tuple[Artifact, Artifact]:
+    """An adapter in production and a candidate with ``weight`` percent of its traffic."""
+    incumbent, candidate = line.adapter(1), line.adapter(2)
+    line.promote(incumbent)
+    begin(line, incumbent, candidate, weight)
+    return incumbent, candidate
+
+
+def name(adapter: Artifact) -> str:
+    return f"{LINE}@{adapter.digest[:16]}"
+
+
+def kept(served: FastAPI, line: Line) -> list[Outcome]:
+    """All outcomes of the line, as if the server had ended."""
+    later = datetime.now(UTC) + timedelta(minutes=2)
+    served.state.context.outcomes.log.flush(later)
+    return list(read_outcomes(line.store, LINE, "2020-01-01", later.isoformat()))
+
+
+def test_users_are_divided_by_the_weight_and_each_stays_with_an_adapter(
+    line: Line, engine: Scripted, client: Client
+) -> None:
+    incumbent, candidate = two(line, 50)
+    acme = client()
+    for _ in range(2):
+        for user in USERS:
+            acme.chat.completions.create(model=LINE, messages=ASKS, user=user)
+    asked = [each["model"] for each in engine.asked]
+    assert asked[: len(USERS)] == asked[len(USERS) :]
+    assert set(asked) == {name(incumbent), name(candidate)}
+    assert 10 <= asked[: len(USERS)].count(name(candidate)) <= 30
+
+
+def test_who_names_no_user_is_divided_too_and_who_names_an_adapter_gets_that_one(
+    line: Line, engine: Scripted, client: Client
+) -> None:
+    incumbent, candidate = two(line, 50)
+    acme = client()
+    for _ in range(40):
+        acme.chat.completions.create(model=LINE, messages=ASKS)
+    assert {each["model"] for each in engine.asked} == {name(incumbent), name(candidate)}
+    engine.asked.clear()
+    for user in USERS[:10]:
+        acme.chat.completions.create(model=name(incumbent), messages=ASKS, user=user)
+    assert {each["model"] for each in engine.asked} == {name(incumbent)}
+
+
+def test_a_candidate_that_was_deleted_has_no_traffic(line: Line, engine: Scripted, client: Client, served: Any) -> None:
+    incumbent, candidate = two(line, 99)
+    line.store.delete(f"{candidate.address}/manifest.json")
+    acme = client()
+    for user in USERS[:10]:
+        acme.chat.completions.create(model=LINE, messages=ASKS, user=user)
+    assert {each["model"] for each in engine.asked} == {name(incumbent)}
+
+
+def test_time_and_refusals_of_a_lines_traffic_are_kept_and_no_text(line: Line, client: Client, served: FastAPI) -> None:
+    incumbent, candidate = two(line, 50)
+    acme = client()
+    said = [acme.chat.completions.create(model=LINE, messages=ASKS, user=user) for user in USERS]
+    stream = acme.chat.completions.create(model=LINE, messages=ASKS, stream=True)
+    (streamed,) = {part.id for part in stream}
+    acme.chat.completions.create(model=name(candidate), messages=ASKS)
+    found = kept(served, line)
+    assert {each.request for each in found} == {each.id for each in said} | {streamed}
+    latency = [each for each in found if each.kind == "latency"]
+    assert len(latency) == len(USERS) + 1
+    assert all(0 < each.value < 60 for each in latency)
+    assert {each.model for each in latency} == {name(incumbent), name(candidate)}
+    assert [each.value for each in found if each.kind == "refusal"] == [1.0] * (len(USERS) + 1)
+    objects = [line.store.get(entry.path) for entry in line.store.entries(f"acme/outcomes/{LINE}")]
+    assert not any(b"cannot help" in each or b"fox" in each for each in objects)
+
+
+def test_a_thumb_counts_for_the_adapter_that_answered_and_the_first_one_counts(
+    line: Line, client: Client, served: FastAPI, url: str
+) -> None:
+    two(line, 50)
+    acme = client(role="viewer")
+    expected = {}
+    for number, user in enumerate(USERS[:8]):
+        answer = acme.chat.completions.create(model=LINE, messages=ASKS, user=user)
+        digest = answer.system_fingerprint.removeprefix("fp_")
+        thumb = "up" if number % 2 else "down"
+        told = httpx.post(
+            f"{url}/ft/feedback",
+            json={"id": answer.id, "model": LINE, "thumb": thumb},
+            headers={"authorization": f"Bearer {acme.api_key}"},
+        )
+        assert (told.status_code, told.json()["model"]) == (200, f"{LINE}@{digest}")
+        expected[answer.id] = (f"{LINE}@{digest}", float(number % 2))
+    again = {"id": answer.id, "model": LINE, "thumb": "down"}
+    httpx.post(f"{url}/ft/feedback", json=again, headers={"authorization": f"Bearer {acme.api_key}"})
+    thumbs = [each for each in kept(served, line) if each.kind == "thumbs"]
+    assert {each.request: (each.model, each.value) for each in thumbs} == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ({"id": "chatcmpl-1", "model": LINE, "thumb": "up"}, 404, "there is no answer 'chatcmpl-1'"),
+        ({"id": "x", "model": "other.colours.tiny", "thumb": "up"}, 404, "there is no model 'other.colours.tiny'"),
+        ({"id": "x", "model": f"{LINE}@staging", "thumb": "up"}, 400, "names one adapter"),
+        ({"id": "x", "model": LINE, "thumb": "sideways"}, 400, "thumb"),
+        ({"id": "x", "model": LINE, "thumb": "up", "text": "nice"}, 400, "text"),
+        ({"model": LINE, "thumb": "up"}, 400, "id"),
+    ],
+)
+def test_wrong_feedback_is_told_and_kept_nowhere(
+    body: dict[str, Any], status: int, words: str, line: Line, client: Client, served: FastAPI, url: str
+) -> None:
+    line.promote(line.adapter(1))
+    answer = httpx.post(f"{url}/ft/feedback", json=body, headers={"authorization": f"Bearer {client().api_key}"})
+    assert answer.status_code == status
+    assert words in str(answer.json()["error"])
+    assert kept(served, line) == []
+
+
+def test_another_tenant_gives_no_feedback_on_a_line(line: Line, client: Client, served: FastAPI, url: str) -> None:
+    line.promote(line.adapter(1))
+    answer = client().chat.completions.create(model=LINE, messages=ASKS)
+    other = client("other")
+    with pytest.raises(openai.NotFoundError):
+        other.chat.completions.create(model=LINE, messages=ASKS)
+    body = {"id": answer.id, "model": LINE, "thumb": "down"}
+    told = httpx.post(f"{url}/ft/feedback", json=body, headers={"authorization": f"Bearer {other.api_key}"})
+    assert told.status_code == 404
+    assert [each.kind for each in kept(served, line) if each.kind == "thumbs"] == []
