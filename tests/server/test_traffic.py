@@ -133,7 +133,7 @@ def test_time_and_refusals_of_a_lines_traffic_are_kept_and_no_text(line: Line, c
     said = [acme.chat.completions.create(model=LINE, messages=ASKS, user=user) for user in USERS]
     stream = acme.chat.completions.create(model=LINE, messages=ASKS, stream=True)
     (streamed,) = {part.id for part in stream}
-    acme.chat.completions.create(model=name(candidate), messages=ASKS)
+    acme.chat.completions.create(model=name(incumbent), messages=ASKS)
     found = kept(served, line)
     assert {each.request for each in found} == {each.id for each in said} | {streamed}
     latency = [each for each in found if each.kind == "latency"]
