@@ -413,7 +413,7 @@ def test_a_store_that_is_away_for_a_while_changes_nothing(
     def away(*_: Any, **__: Any) -> None:
         raise StoreUnavailable("it is away", where="store", remedy="Wait.")
 
-    monkeypatch.setattr(api, "find_served_model", away)
+    monkeypatch.setattr(api, "find_division", away)
     time.sleep(2.1)
     assert acme.chat.completions.create(model=LINE, messages=ASKS, **GREEDY).choices == first.choices
     with pytest.raises(openai.InternalServerError) as caught:
