@@ -111,7 +111,11 @@ class Running:
     def _write(self, batch: Batch, logits: torch.Tensor) -> None:
         """Choose each row's next token; rows that it ends leave."""
         finite = logits.isfinite().all(-1).tolist()
-        tokens = choose(logits, [(row.request.sampling, row.draws) for row in batch.rows])
+        # Those of a sick row are replaced, so that it fails alone; nothing is written of it.
+        tokens = choose(
+            logits.where(logits.isfinite().all(-1, keepdim=True), 0.0),
+            [(row.request.sampling, row.draws) for row in batch.rows],
+        )
         for row, token, is_finite in zip(list(batch.rows), tokens, finite, strict=True):
             if not is_finite:
                 self._fail([row], NotFinite("the model's logits are not all finite numbers"))

@@ -47,7 +47,10 @@ def with_logprobs(logits: torch.Tensor, ids: list[int], top: int) -> list[Token]
 
 def _draw(logits: torch.Tensor, sampling: Sampling, draws: torch.Generator) -> int:
     """A token drawn from the smallest set of likeliest tokens with a probability of at least ``top_p``."""
-    probabilities, order = (logits.double().cpu() / sampling.temperature).softmax(-1).sort(descending=True, stable=True)
+    wide = logits.double().cpu()
+    # From the largest on, as a tiny temperature would else make all of them infinite.
+    scaled = (wide - wide.max()) / sampling.temperature
+    probabilities, order = scaled.softmax(-1).sort(descending=True, stable=True)
     before = probabilities.cumsum(0) - probabilities
     kept = torch.where(before < sampling.top_p, probabilities, 0.0)
     place = torch.multinomial(kept, 1, generator=draws)
