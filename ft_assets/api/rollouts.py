@@ -83,7 +83,7 @@ def start_rollout(
 
     Raises:
         UserError: where a check of a promotion to production says no, a rollout is open, nothing is in production, or
-            what is asked for makes no plan.
+            the options do not make a valid plan.
         RolloutLost: where somebody else started one in the same moment.
     """
     store, line = store_or_default(store), own_line(line)

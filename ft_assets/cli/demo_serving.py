@@ -50,7 +50,7 @@ def ask_in_staging(line: str, question: str, *, store: "Store") -> tuple[str, st
 
 @contextmanager
 def _serving(store: "Store", access: Any) -> Iterator[str]:
-    """The HTTP API on a free port with a server of models behind it; its address."""
+    """Run the HTTP API on a free port, with a model server for it to ask; gives its address."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     fleet = api.open_fleet(embedded=1, servers=ServersFile(), store=store)

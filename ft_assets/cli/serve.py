@@ -1,4 +1,4 @@
-"""``ft serve``: the HTTP API, with servers of models behind it; ``ft serve status``: what these serve."""
+"""``ft serve``: the HTTP API and its model servers; ``ft serve status``: what they serve."""
 
 import socket
 import subprocess

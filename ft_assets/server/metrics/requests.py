@@ -54,6 +54,6 @@ class Counted:
 
 
 def route_of(scope: Scope) -> str:
-    """The pattern of the route that a request took, such as ``/v1/files/{file_id}``; ``other`` where there is none."""
+    """The pattern of a request's route, such as ``/v1/files/{file_id}``; ``other`` if no route matched."""
     path = getattr(scope.get("route"), "path", "")
     return f"{scope.get('root_path', '')}{path}" if path else _OTHER

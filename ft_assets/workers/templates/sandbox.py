@@ -230,8 +230,8 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
 
 
 def _is_plain(node: nodes.Expr) -> bool:
-    """Whether it is a constant of the source, or a list of such. A mapping is none: a search in it hashes what is
-    sought, which may be nested without end."""
+    """Whether it is a constant of the source, or a list of such. A mapping does not count: looking up a key hashes it,
+    which takes forever for deeply nested tuples."""
     parts = node.items if isinstance(node, nodes.List | nodes.Tuple) else [node]
     return all(isinstance(each, nodes.Const) and not isinstance(each.value, Mapping) for each in parts)
 
