@@ -39,6 +39,11 @@ def open_door() -> None:
         prepare_environment()
 
 
+def close_door() -> None:
+    """Where one process carries out several commands, none of them is sent where the one before it was."""
+    _door.remote = None
+
+
 def connect(login: "Login") -> "Remote":
     """The API at the login's server."""
     from ft_assets.remote.client import Remote

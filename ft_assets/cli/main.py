@@ -37,7 +37,7 @@ from ft_assets.cli import (
     ui,
     usage,
 )
-from ft_assets.cli.door import open_door
+from ft_assets.cli.door import close_door, open_door
 from ft_resources.environment import warn_of_unknown_variables
 from ft_resources.errors import UserError
 
@@ -71,6 +71,7 @@ app = typer.Typer(
 def _before_every_command(context: typer.Context) -> None:
     warn_of_unknown_variables()
     if context.invoked_subcommand not in _DOORKEEPERS:
+        context.call_on_close(close_door)
         open_door()
 
 

@@ -101,6 +101,7 @@ def test_the_printed_policy_of_a_role_is_for_the_stores_layout_with_the_key_of_t
                 Store(url).put(name, b"{}")
             monkeypatch.setenv("FT_STORE", url)
             result = CliRunner().invoke(app, ["cluster", "policy", "acme"])
+            assert result.exit_code == 0, result.output
             layout = Layout.BESIDE if names else Layout.BELOW
             assert json.loads(result.stdout) == role_policy(url, layout, "acme", key)
     monkeypatch.setenv("FT_STORE", str(tmp_path))

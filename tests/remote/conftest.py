@@ -12,7 +12,6 @@ from ft_assets import api
 from ft_assets.cli.main import app
 from ft_assets.graph.orchestrator import Dagster
 from ft_assets.server.app import api_app
-from ft_resources import store_marker
 from tests.cli.conftest import Ft
 from tests.cli.conftest import instance as instance
 from tests.cli.conftest import made as made
@@ -56,25 +55,22 @@ def key(access: api.Access) -> Callable[..., str]:
 
 
 @pytest.fixture
-def far_as(url: str, key: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Far]:
-    """Makes what calls ``ft`` at the server, as the holder of a key of its own. It cannot open a store."""
+def far_as(url: str, key: Callable[..., str], tmp_path: Path) -> Callable[..., Far]:
+    """Makes what calls ``ft`` at the server, as the holder of a key of its own, beside a place where no store is."""
 
     def make(tenant: str = "acme", role: api.Role = "admin", name: str = "bea") -> Far:
-        own = {"FT_STORE": None, "FT_STATE": None, "XDG_CONFIG_HOME": str(tmp_path / "config")}
+        nowhere = tmp_path / "nowhere"
+        own = {"FT_STORE": str(nowhere), "FT_STATE": None, "XDG_CONFIG_HOME": str(tmp_path / "config")}
         settings = {**own, "FT_SERVER": url.removesuffix("/v1"), "FT_API_KEY": key(tenant, role, name)}
 
         def call(*arguments: object) -> Result:
-            with monkeypatch.context() as patched:
-                patched.setattr(store_marker, "open_store", _no_store)
-                return CliRunner(env=settings).invoke(app, [str(argument) for argument in arguments])
+            result = CliRunner(env=settings).invoke(app, [str(argument) for argument in arguments])
+            assert not nowhere.exists()
+            return result
 
         return call
 
     return make
-
-
-def _no_store(*_: object, **__: object) -> None:
-    raise AssertionError("a store was opened")
 
 
 @pytest.fixture
