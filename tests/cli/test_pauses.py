@@ -19,8 +19,9 @@ from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest
 from tests.cli.conftest import DATASET, Ft
-from tests.cli.test_submissions import Pair, attempt_at_dataset, in_terminal
+from tests.cli.test_runs_in_terminal import Pair, in_terminal
 from tests.cli.test_submissions import asked as asked
+from tests.cli.test_submissions import attempt_at_dataset
 from tests.e2e.project import Project
 
 pytestmark = pytest.mark.dagster

@@ -1,6 +1,5 @@
 """Adding versions: what is refused and in which words, what is the same version, and races."""
 
-import os
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,12 +9,11 @@ import pytest
 
 from ft_assets.control.identity import raw_dataset
 from ft_assets.control.registry.versions import DatasetVersion, add_dataset_version, latest_version, list_versions
-from ft_assets.settings.dataset.policy import ContaminationSettings, DatasetPolicy, SplitSettings, TextSettings
-from ft_assets.workers.datasets.intake.snapshot import take_snapshots
+from ft_assets.settings.dataset.policy import ContaminationSettings, DatasetPolicy, SplitSettings
 from ft_resources.artifacts import Artifacts
-from ft_resources.errors import BadData, CorruptArtifact, StoreUnavailable, UserError
+from ft_resources.errors import BadData, CorruptArtifact, StoreUnavailable
 from ft_resources.store import Store
-from tests.workers.datasets.conftest import Row, WriteRows, chat, pair, prose, report_of, run_curation
+from tests.workers.datasets.conftest import Row, WriteRows, pair, prose, report_of, run_curation
 
 Add = Callable[..., DatasetVersion]
 GOOD: list[Row | bytes] = [pair(number) for number in range(150)]
@@ -61,100 +59,11 @@ def test_versions_are_listed_in_order_and_by_name(add: Add, write: WriteRows, st
     assert latest_version(store, "acme", "unknown") is None
 
 
-@pytest.mark.parametrize(
-    ("rows", "message", "remedy"),
-    [
-        ([], "data.jsonl: the file is empty (0 bytes)", "Upload a file with examples in it."),
-        ([b"", b"  "], "data.jsonl: the file has no rows", "Upload a file with examples in it."),
-        (
-            [*GOOD[:40], b'{"prompt": "caf\xe9"}', *GOOD],
-            "data.jsonl, row 41: byte 16 of the row (0xe9) is not UTF-8",
-            "Save the file as UTF-8 (in Excel: CSV UTF-8); it may be in an older encoding, in part or as a whole.",
-        ),
-        (
-            [*GOOD, b"hello"],
-            "data.jsonl, row 151: the row is not valid JSON at character 1 (Expecting value)",
-            "Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml.",
-        ),
-        (
-            [*GOOD, chat("user", "assistant", "assistant")],
-            "data.jsonl, row 151, messages[2].role: 'assistant' stands where 'user' belongs (after 'assistant')",
-            "Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml.",
-        ),
-        (
-            [*GOOD, {}, b"x", {"prompt": "a"}, *GOOD, b"x", b"y"],
-            "data.jsonl, row 151: the row's fields (none that can be shown) fit none of: messages; "
-            "conversations; chosen and rejected; prompt and completion; instruction and output; text "
-            "(4 more bad rows: 152, 153, 304, …)",
-            "Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml.",
-        ),
-        (
-            GOOD[:99],
-            "data.jsonl: 99 different examples are too few to learn from and to measure on",
-            "Add examples: at least 100 different ones are needed.",
-        ),
-        (
-            GOOD[:1] * 7,
-            "data.jsonl: 1 example is too few to learn from and to measure on (7 rows, of which 6 duplicates)",
-            "Add examples: at least 100 different ones are needed.",
-        ),
-        (
-            [*GOOD[:99], *GOOD[:20]],
-            "data.jsonl: 99 different examples are too few to learn from and to measure on "
-            "(119 rows, of which 20 duplicates)",
-            "Add examples: at least 100 different ones are needed.",
-        ),
-    ],
-)
-def test_a_bad_file_is_refused_with_its_row_and_leaves_no_trace(
-    add: Add, write: WriteRows, store: Store, rows: list[Row | bytes], message: str, remedy: str
-) -> None:
-    with pytest.raises(BadData) as error:
-        add(write(rows))
-    assert str(error.value) == f"{message}\n  What to do: {remedy}"
-    assert list(store.entries("names")) == list(store.entries("acme")) == []
-
-
-def test_groups_too_few_for_a_split_are_refused_before_anything_is_stored(
-    add: Add, write: WriteRows, store: Store, tmp_path: Path
-) -> None:
-    rows = [{**pair(number), "source": f"book {number % 3}"} for number in range(150)]
-    policy = DatasetPolicy(split=SplitSettings(group_by="source"))
-    with pytest.raises(BadData) as error:
-        add(write(rows), policy)
-    assert re.search(r"the \w+ split is empty: none of the 3 groups \(source\) fell into it", error.value.what)
-    assert "set split.group_by (source) to a field with more different values" in error.value.remedy
-    assert list(store.entries("names")) == list(store.entries("acme")) == []
-    many = [{**row, "source": f"book {number}"} for number, row in enumerate(rows)]
-    assert add(write(many), policy).created
-
-
 def test_a_text_of_few_sections_is_taken_whatever_its_sections_draw(add: Add, tmp_path: Path) -> None:
     for number in range(6):
         book = tmp_path / f"book {number}.txt"
         book.write_text("\n\n".join(prose((number, part), 600) for part in range(110)))
         assert add(book).created
-
-
-def test_a_text_too_short_for_its_pieces_is_told_the_setting_and_its_value(
-    add: Add, tmp_path: Path, store: Store
-) -> None:
-    def text(name: str, paragraphs: int) -> Path:
-        path = tmp_path / name
-        path.write_text("\n\n".join(" ".join(f"word{number}{n}" for n in range(75)) for number in range(paragraphs)))
-        return path
-
-    with pytest.raises(BadData) as error:
-        add(text("manual.txt", 90))
-    cut = re.match(
-        r"Cut the text .* text.chunk_characters in dataset.yaml is 4,000, and (\d+) would", error.value.remedy
-    )
-    assert cut
-    settings = TextSettings(chunk_characters=int(cut[1]))
-    assert add(text("manual.txt", 90), DatasetPolicy(text=settings)).created
-    with pytest.raises(BadData) as error:
-        add(text("leaflet.txt", 10), name="leaflet")
-    assert "100 pieces need at least 40,000, with text.chunk_characters (4,000) at its least, 200" in error.value.remedy
 
 
 def test_different_rows_count_also_behind_very_many_equal_ones(add: Add, write: WriteRows) -> None:
@@ -170,14 +79,6 @@ def test_bad_rows_may_be_dropped_up_to_the_share_allowed(add: Add, write: WriteR
         "JSON at character 1 (Expecting value)"
     )
     assert add(write([*GOOD, *[b"x"] * 8]), DROP.model_copy(update={"max_dropped_share": 0.2})).created
-
-
-@pytest.mark.parametrize(
-    "name", [".hidden.jsonl", "-x.jsonl", "a\nb.jsonl", "x" * 120 + ".jsonl", "你" * 70 + ".jsonl"]
-)
-def test_a_file_name_that_people_cannot_read_is_refused(add: Add, write: WriteRows, name: str) -> None:
-    with pytest.raises(BadData, match=r"cannot be the name of an upload\n  What to do: Rename it"):
-        add(write(GOOD, name))
 
 
 @pytest.mark.parametrize("name", ["my data.jsonl", "Größe (2).jsonl", "问题.jsonl", "+a.jsonl", "a" * 113 + "é.jsonl"])
@@ -201,52 +102,6 @@ def test_names_that_differ_are_stored_apart_and_those_that_only_look_so_are_one(
     assert add([write(GOOD, "a b.jsonl"), write([pair(999)], "a_b.jsonl"), write([pair(998)], "a?b.jsonl")]).created
     with pytest.raises(BadData, match="two of the files have this name"):
         add([write(GOOD, "\u00e9.jsonl"), write([pair(999)], "e\u0301.jsonl")])
-
-
-def test_what_is_no_regular_file_is_refused(add: Add, write: WriteRows, tmp_path: Path, store: Store) -> None:
-    link, folder, pipe = tmp_path / "link.jsonl", tmp_path / "folder.jsonl", tmp_path / "pipe.jsonl"
-    link.symlink_to(write(GOOD))
-    folder.mkdir()
-    os.mkfifo(pipe)
-    for file, message in (
-        (tmp_path / "absent.jsonl", f"{tmp_path}/absent.jsonl: there is no such file"),
-        (link, "link.jsonl: this is a symbolic link"),
-        (folder, "folder.jsonl: this is not a regular file"),
-        (pipe, "pipe.jsonl: this is not a regular file"),
-    ):
-        with pytest.raises(BadData) as error:
-            add(file)
-        assert str(error.value).splitlines()[0] == message
-    assert list(store.entries("names")) == []
-
-
-def test_a_file_that_is_still_being_written_is_refused(
-    add: Add, write: WriteRows, monkeypatch: pytest.MonkeyPatch, store: Store
-) -> None:
-    file, read = write(GOOD), os.read
-
-    def read_once_and_append(descriptor: int, count: int) -> bytes:
-        monkeypatch.setattr(os, "read", read)
-        data = read(descriptor, count)
-        with file.open("ab") as writer:
-            writer.write(b'{"prompt": "one more')
-        return data
-
-    monkeypatch.setattr(os, "read", read_once_and_append)
-    with pytest.raises(BadData, match=r"^data.jsonl: the file changed while it was being read\n"):
-        add(file)
-    assert list(store.entries("names")) == []
-
-
-@pytest.mark.parametrize(
-    ("tenant", "name"), [("Acme", "facts"), ("acme", "a|b"), ("acme", ""), ("acme", "a.b"), ("", "facts")]
-)
-def test_a_tenant_or_name_that_cannot_be_in_a_key_is_refused(
-    store: Store, write: WriteRows, tenant: str, name: str
-) -> None:
-    with pytest.raises(UserError):
-        add_dataset_version(store, write(GOOD), tenant=tenant, name=name, policy=DatasetPolicy(), actor="tester")
-    assert list(store.entries("names")) == []
 
 
 def test_concurrent_adds_of_different_bytes_get_a_number_each(add: Add, write: WriteRows, store: Store) -> None:
@@ -349,61 +204,3 @@ def test_several_files_and_files_set_aside_are_kept_by_role(add: Add, write: Wri
     assert not add_all(files[::-1], validation=[side], holdout=[kept]).created
     assert add_all(files, validation=[kept], holdout=[side]).created
     assert add_all(files).created
-
-
-@pytest.mark.parametrize(
-    ("roles", "message"),
-    [
-        (
-            ["upload/a", "upload/a"],
-            "a.jsonl: two of the files have this name\n  What to do: Rename one; the names are kept.",
-        ),
-        (
-            ["upload/a", "holdout/b"],
-            "b.jsonl (holdout): the file holds the same bytes as a.jsonl (upload)\n"
-            "  What to do: Give each file once: rows that are trained on cannot be measured on.",
-        ),
-        ([], "acme.facts: no file is given\n  What to do: Name at least one file with examples."),
-    ],
-)
-def test_files_that_do_not_go_together_are_refused(
-    store: Store, tmp_path: Path, write: WriteRows, roles: list[str], message: str
-) -> None:
-    data, given = write(GOOD).read_bytes(), {"upload": [], "holdout": []}
-    for place in roles:
-        role, _, rest = place.partition("/")
-        path = tmp_path / "in" / f"{rest}.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-        given[role].append(path)
-    with pytest.raises(BadData) as error:
-        add_dataset_version(
-            store,
-            given["upload"],
-            tenant="acme",
-            name="facts",
-            policy=DatasetPolicy(),
-            actor="t",
-            holdout=given["holdout"],
-        )
-    assert str(error.value) == message
-    assert list(store.entries("names")) == []
-
-
-def test_what_its_first_bytes_refuse_is_not_copied(tmp_path: Path) -> None:
-    """The attack: two sparse gigabytes were copied before they were no text."""
-    (tmp_path / "rows.jsonl").touch()
-    os.truncate(tmp_path / "rows.jsonl", 2 << 30)
-    (tmp_path / "copy").mkdir()
-    with pytest.raises(BadData):
-        take_snapshots({"upload": [tmp_path / "rows.jsonl"]}, tmp_path / "copy")
-    assert sum(path.stat().st_size for path in (tmp_path / "copy").rglob("*") if path.is_file()) == 0
-
-
-def test_a_disk_without_room_for_the_copy_says_so(tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_bytes(b'{"text": "a"}\n')
-    (tmp_path / "copy" / "upload").mkdir(parents=True)
-    (tmp_path / "copy" / "upload" / "rows.jsonl").symlink_to("/dev/full")
-    with pytest.raises(UserError, match="there is no room on the disk of") as caught:
-        take_snapshots({"upload": [tmp_path / "rows.jsonl"]}, tmp_path / "copy")
-    assert "TMPDIR" in caught.value.remedy

@@ -1,139 +1,32 @@
 """What each method minimises: the numbers of TRL's own code on the same tokens, whatever the micro-batches."""
 
-import itertools
 import math
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch.nn.functional import pad
 from transformers import AutoModelForCausalLM
 from trl import DPOConfig, DPOTrainer, KTOConfig, KTOTrainer
 from trl.experimental.cpo import CPOTrainer
 from trl.experimental.orpo import ORPOTrainer
 
-from ft_assets.control.auto.resolve import training_settings
-from ft_assets.settings.catalogue.methods import METHODS
-from ft_assets.settings.recipe.recipe import Recipe
-from ft_assets.settings.recipe.training import TrainingSettings
-from ft_assets.workers.packs.format import Pack, PackWriter
+from ft_assets.workers.packs.format import Pack
 from ft_assets.workers.packs.isolation.batches import micro_batch
-from ft_assets.workers.packs.packing import one_by_one
-from ft_assets.workers.training.methods import make_objective
-from ft_assets.workers.training.methods.objective import FirstLoss, Objective, Part, Whole, WrongReference, surveyed
-from ft_assets.workers.training.methods.orpo import log_odds
-from ft_assets.workers.training.model import load_base
-from ft_assets.workers.training.ranks import Ranks
+from ft_assets.workers.training.methods.objective import Part
 from ft_assets.workers.training.reader import References
 from ft_assets.workers.training.reference import score
 from ft_assets.workers.training.validation import whole_of_pack
-from tests.fake_base import VOCABULARY, make_fake_base
-from tests.workers.packs.made import made_spool
-
-PAIRS, LONGEST = 7, 30
-ALL = range(PAIRS)
-
-
-def write_pairs(folder: Path, *, prompt: int | None = None, form: str = "preference") -> Pack:
-    """Pairs of random answers to a random prompt of so many tokens, of another length each; of unpaired answers people
-    liked the first, third, …"""
-    random = np.random.default_rng(3)
-    folder.mkdir(parents=True)
-    documents, learned = [], []
-    for _ in ALL:
-        shared = random.integers(6, VOCABULARY, prompt or random.integers(2, 9))
-        for length in random.integers(1, LONGEST - 9, 2):
-            documents.append(np.append(shared, random.integers(6, VOCABULARY, length)))
-            learned.append(np.arange(len(documents[-1])) >= len(shared))
-    lengths = np.array([len(document) for document in documents])
-    spool = made_spool(
-        folder / "spool",
-        lengths,
-        input_ids=np.concatenate(documents).astype(np.int32),
-        learned=np.concatenate(learned),
-        example=np.repeat(np.arange(PAIRS), 2),
-        first_pieces=np.arange(PAIRS, dtype=np.int32) % 2 * 2 if form == "unpaired_preference" else None,
-    )
-    layout = one_by_one(lengths.reshape(-1, 2), max_length=LONGEST, seed=1, bucket=4)
-    PackWriter(folder, "train", form, LONGEST).write(spool, layout)
-    return Pack.open(folder, "train")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_fake_base(tmp_path_factory.mktemp("base"))
-
-
-@pytest.fixture(scope="module")
-def pack(tmp_path_factory: pytest.TempPathFactory) -> Pack:
-    return write_pairs(tmp_path_factory.mktemp("packs") / "pairs")
-
-
-@pytest.fixture(scope="module")
-def reference(folder: Path, pack: Pack) -> References:
-    return References(pack, score(load(folder), pack))
-
-
-@pytest.fixture
-def policy(folder: Path) -> Any:
-    """The base after some learning."""
-    return moved(load(folder))
-
-
-@pytest.fixture
-def plain(folder: Path) -> Any:
-    """The same without anything of ours."""
-    return moved(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32))
-
-
-def load(folder: Path) -> Any:
-    return load_base(folder, TrainingSettings(precision="fp32"), full=True)
-
-
-def moved(model: Any, scale: float = 0.1) -> Any:
-    generator = torch.Generator().manual_seed(5)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=generator) * scale)
-    return model
-
-
-def made(method: str, **settings: Any) -> Objective:
-    """The objective of a recipe whose loss has these settings."""
-    section = {METHODS[method].section: settings} if settings else {}
-    recipe = Recipe.model_validate({"key": "tiny.v1", "base": "hub:acme/tiny@main", "method": method, **section})
-    return make_objective(training_settings(recipe))
-
-
-def summed(objective: Objective, model: Any, pack: Pack, sizes: list[int], reference: References) -> dict[str, float]:
-    """Loss and figures of one step over the whole pack, in micro-batches of these sizes."""
-    total: dict[str, float] = dict.fromkeys(("loss", *objective.figures), 0.0)
-    whole = known_whole(objective, model, pack, sizes, reference)
-    first = 0
-    for size in sizes:
-        windows = range(first, first + size)
-        found = objective.part(model, micro_batch(pack, windows), whole, reference.of(windows))
-        assert tuple(found.figures) == objective.figures
-        total["loss"] += float(found.loss.detach())
-        for name, value in found.figures.items():
-            assert not value.requires_grad
-            total[name] += float(value)
-        first += size
-    return total
-
-
-def known_whole(objective: Objective, model: Any, pack: Pack, sizes: list[int], reference: References) -> Whole:
-    """The whole pack as a step, surveyed in micro-batches of these sizes."""
-    edges = [0, *itertools.accumulate(sizes)]
-    spans = [range(*edge) for edge in itertools.pairwise(edges)]
-    read = ((micro_batch(pack, span), reference.of(span)) for span in spans)
-    return surveyed(objective, model, read, whole_of_pack(pack), Ranks(), torch.device("cpu"))
+from tests.workers.training.method_world import ALL, PAIRS, load, made, moved, summed, write_pairs
+from tests.workers.training.method_world import folder as folder
+from tests.workers.training.method_world import pack as pack
+from tests.workers.training.method_world import plain as plain
+from tests.workers.training.method_world import policy as policy
+from tests.workers.training.method_world import reference as reference
 
 
 def padded(pack: Pack, windows: Any) -> dict[str, torch.Tensor]:
@@ -317,101 +210,3 @@ def test_kto_is_trls_loss_and_figures_on_the_same_tokens(
     assert ours["loss"] == pytest.approx(float(found), rel=1e-5)
     for name in ("rewards/chosen", "rewards/rejected", "rewards/margins", "kl"):
         assert ours[name] == pytest.approx(metrics[name], rel=1e-4, abs=1e-5), name
-
-
-def test_the_first_loss_of_kto_is_half_its_weight(folder: Path, tmp_path: Path) -> None:
-    pack = write_pairs(tmp_path / "unpaired", form="unpaired_preference")
-    model = load(folder)
-    reference = References(pack, score(model, pack))
-    objective = made("kto")
-    expected = objective.first_loss(rough=False)
-    assert expected is not None
-    expected.require(summed(objective, model, pack, [PAIRS], reference))
-    assert made("kto", desirable_weight=2.0).first_loss(rough=False) is None
-    with pytest.raises(WrongReference):
-        expected.require(summed(objective, moved(load(folder)), pack, [PAIRS], reference))
-
-
-def test_a_recipe_of_another_method_says_nothing_of_simpo_and_one_of_simpo_says_all() -> None:
-    other = Recipe.model_validate({"key": "tiny.v1", "base": "hub:acme/tiny@main", "method": "dpo"})
-    assert "simpo" not in other.model_dump(mode="json")
-    own = Recipe.model_validate({"key": "tiny.v1", "base": "hub:acme/tiny@main", "method": "simpo"})
-    assert own.model_dump(mode="json")["simpo"] == {"beta": 2.0, "gamma": 1.0}
-    assert training_settings(own)["simpo"] == {"beta": 2.0, "gamma": 1.0}
-    assert "preference" not in training_settings(own)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_micro_batches_change_neither_loss_nor_figures_nor_gradient(
-    method: str, policy: Any, folder: Path, pack: Pack, reference: References, tmp_path: Path
-) -> None:
-    objective = made(method)
-    if METHODS[method].form.name == "unpaired_preference":
-        pack = write_pairs(tmp_path / "unpaired", form="unpaired_preference")
-        reference = References(pack, score(load(folder), pack))
-    whole = summed(objective, policy, pack, [PAIRS], reference)
-    parts = summed(objective, policy, pack, [1, 3, 1, 2], reference)
-    assert parts == pytest.approx(whole, rel=1e-4, abs=1e-6)
-    gradients = []
-    for sizes in ([PAIRS], [4, 3]):
-        policy.zero_grad()
-        whole_step = known_whole(objective, policy, pack, sizes, reference)
-        first = 0
-        for size in sizes:
-            windows = range(first, first + size)
-            batch = micro_batch(pack, windows)
-            objective.part(policy, batch, whole_step, reference.of(windows)).loss.backward()
-            first += size
-        gradients.append(torch.cat([each.grad.flatten() for each in policy.parameters() if each.grad is not None]))
-    assert gradients[0].norm() > 0
-    assert torch.allclose(*gradients, rtol=1e-3, atol=1e-5)
-
-
-@pytest.mark.parametrize("loss", ["sigmoid", "sigmoid_norm"])
-def test_the_first_loss_of_dpo_is_ln_2(loss: str, folder: Path, pack: Pack, reference: References) -> None:
-    objective = made("dpo", loss=loss, beta=5.0)
-    expected = objective.first_loss(rough=False)
-    assert expected is not None
-    model = load(folder)
-    alone = summed(objective, model, pack, [1] * PAIRS, reference)["loss"]
-    # Each pair by itself is the very forward pass that the reference made.
-    assert alone == pytest.approx(math.log(2), rel=1e-6)
-    expected.require(summed(objective, model, pack, [PAIRS], reference))
-
-
-@pytest.mark.parametrize(("loss", "beta"), [("sigmoid", 0.1), ("sigmoid_norm", 5.0)])
-@pytest.mark.parametrize("rough", [False, True])
-def test_another_reference_is_refused_before_anything_is_learned(
-    loss: str, beta: float, rough: bool, policy: Any, pack: Pack, reference: References
-) -> None:
-    objective = made("dpo", loss=loss, beta=beta)
-    expected = objective.first_loss(rough=rough)
-    assert expected is not None
-    with pytest.raises(WrongReference, match="before anything was learned"):
-        expected.require(summed(objective, policy, pack, [PAIRS], reference))
-
-
-def test_a_first_loss_that_is_another_or_no_number_is_refused() -> None:
-    for loss in (math.inf, math.nan, 0.7):
-        with pytest.raises(WrongReference, match=r"it is 0\.693147"):
-            FirstLoss(value=math.log(2), tolerance=1e-3).require({"loss": loss})
-
-
-@given(st.floats(-200, 0))
-def test_log_odds_are_finite_with_finite_gradients_also_where_the_probability_rounds_to_one(logp: float) -> None:
-    value = torch.tensor(logp, requires_grad=True)
-    found = log_odds(value)
-    found.backward()
-    assert torch.isfinite(found)
-    assert value.grad is not None
-    assert torch.isfinite(value.grad)
-    if logp < -1e-3:
-        assert float(found) == pytest.approx(logp - math.log(-math.expm1(logp)), rel=1e-4, abs=1e-4)
-
-
-def test_recipes_take_every_method_and_each_has_a_loss_and_a_section() -> None:
-    assert set(METHODS) == set(get_args(Recipe.model_fields["method"].annotation))
-    for name, method in METHODS.items():
-        objective = made(name)
-        assert len(objective.figures) == len(set(objective.figures))
-        assert (method.settings is None) == (method.section == "")

@@ -16,7 +16,7 @@ from ft_assets.workers.training.validation import validation_loss
 from tests.workers.packs.isolation.test_apart import TEN, documents
 from tests.workers.training.conftest import make_bench
 from tests.workers.training.families import FAMILIES
-from tests.workers.training.test_methods import made, write_pairs
+from tests.workers.training.method_world import made, write_pairs
 from tests.workers.training.test_trainer import built
 from tests.workers.training.waits import Reads, on_meta
 

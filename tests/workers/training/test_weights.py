@@ -21,7 +21,7 @@ from ft_assets.workers.training.validation import validation_loss, whole_of_pack
 from tests.fake_base import VOCABULARY, make_fake_base
 from tests.workers.packs.made import made_spool
 from tests.workers.training.conftest import content, make_bench, publish, write_pack
-from tests.workers.training.test_methods import load, made, moved
+from tests.workers.training.method_world import load, made, moved
 from tests.workers.training.test_train import rows
 
 WEIGHTS = [0.25, 3.0, 1.0, 0.1, 2.0, 1.5, 1.0, 0.7, 5.0, 1.0]

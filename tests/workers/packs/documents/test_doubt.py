@@ -8,7 +8,7 @@ import pytest
 from ft_assets.workers.packs.documents import chats
 from ft_assets.workers.packs.format import Pack
 from tests.workers.packs.conftest import Workbench, chat
-from tests.workers.packs.documents.test_prepare import CALLS, _batch, _pair, _preparer, _turns
+from tests.workers.packs.documents.prepared import CALLS, batch_of, make_preparer, pair_of, turns_of
 from tests.workers.packs.templates.templates import source
 
 
@@ -46,15 +46,17 @@ def test_rows_that_spell_a_control_token_are_counted_and_named(workbench: Workbe
 
 @pytest.mark.parametrize("skeletons", [True, False])
 def test_whatever_the_form_spelled_control_tokens_are_seen(base_folder: Path, skeletons: bool) -> None:
-    texts = _preparer(base_folder, "text").prepare(_batch({"text": "a"}, {"text": "b<|end|>"}, {"text": "<|en d|>"}))
+    texts = make_preparer(base_folder, "text").prepare(
+        batch_of({"text": "a"}, {"text": "b<|end|>"}, {"text": "<|en d|>"})
+    )
     assert texts.spelled.tolist() == [11]
-    pairs = [_pair(chat("a"), "b", "c"), _pair(chat("a <|user|>"), "b", "c"), _pair(chat("a"), "b", "c <|pad|>")]
-    preferences = _preparer(base_folder, "preference", skeletons=skeletons).prepare(_batch(*pairs))
+    pairs = [pair_of(chat("a"), "b", "c"), pair_of(chat("a <|user|>"), "b", "c"), pair_of(chat("a"), "b", "c <|pad|>")]
+    preferences = make_preparer(base_folder, "preference", skeletons=skeletons).prepare(batch_of(*pairs))
     assert preferences.spelled.tolist() == [11, 12]
-    called = _turns(chat("look it up", "", "x", "done"))
+    called = turns_of(chat("look it up", "", "x", "done"))
     called[1]["tool_calls"] = CALLS.replace("fox", "<|end|>")
     called[2] |= {"role": "tool", "name": "look"}
-    batch = _batch({"messages": _turns(chat("a", "b"))}, {"messages": called})
+    batch = batch_of({"messages": turns_of(chat("a", "b"))}, {"messages": called})
     template = source("qwen2_5_training")
-    chosen = _preparer(base_folder, chat_template=template, max_length=4000, skeletons=skeletons).prepare(batch)
+    chosen = make_preparer(base_folder, chat_template=template, max_length=4000, skeletons=skeletons).prepare(batch)
     assert chosen.spelled.tolist() == [11]

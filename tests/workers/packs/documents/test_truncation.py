@@ -12,7 +12,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from tests.fake_base import SPECIALS, make_fake_base
 from tests.workers.packs.conftest import chat
-from tests.workers.packs.documents.test_prepare import _batch, _chats, _pair, _preparer
+from tests.workers.packs.documents.prepared import batch_of, chats_of, make_preparer, pair_of
 from tests.workers.packs.encoding.tokenizers import QWEN
 
 WORDS = re.findall(
@@ -75,10 +75,10 @@ def _alphabet() -> dict[int, str]:
 def test_only_ends_of_contents_go_and_everything_else_is_there_byte_for_byte(base: Path, name: str, seed: int) -> None:
     tokenizer = ChatTokenizer.load(base)
     contents = [_prose(seed, 40), _prose(seed + 10, 6), _prose(seed + 20, 25), _prose(seed + 30, 8)]
-    batch = _chats(chat(*contents))
+    batch = chats_of(chat(*contents))
 
     def prepare(max_length: int) -> tuple[list[bytes], np.ndarray]:
-        preparer = _preparer(base, chat_template=TEMPLATES[name], max_length=max_length, overlong="truncate")
+        preparer = make_preparer(base, chat_template=TEMPLATES[name], max_length=max_length, overlong="truncate")
         prepared = preparer.prepare(batch)
         return _pieces(tokenizer, prepared.input_ids), prepared.learned
 
@@ -115,8 +115,8 @@ def test_only_ends_of_contents_go_and_everything_else_is_there_byte_for_byte(bas
 
 
 def test_both_answers_to_a_shortened_prompt_follow_the_same_tokens(base: Path) -> None:
-    batch = _batch(_pair(chat(_prose(1, 60)), _prose(2, 10), _prose(3, 4)))
-    preparer = _preparer(
+    batch = batch_of(pair_of(chat(_prose(1, 60)), _prose(2, 10), _prose(3, 4)))
+    preparer = make_preparer(
         base, "preference", chat_template=TEMPLATES["control tokens"], max_length=70, overlong="truncate"
     )
     prepared = preparer.prepare(batch)
