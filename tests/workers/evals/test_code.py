@@ -16,7 +16,7 @@ from ft_assets.workers.suites.suites import add_suite, read_task, scored_texts, 
 from ft_resources.errors import BadRecipe
 from ft_resources.store_marker import open_store
 from tests.fake_base import make_fake_base
-from tests.workers.evals.test_sandbox import needs_sandbox
+from tests.workers.evals.sandboxed import needs_sandbox
 
 KEY = "programs.v1"
 ITEM = {

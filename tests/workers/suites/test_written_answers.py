@@ -10,7 +10,7 @@ from ft_assets.workers.suites.suites import asked_items, read_task, safety_promp
 from ft_resources.errors import BadRecipe
 from ft_resources.store import Store
 from tests.fake_hub import FakeHub
-from tests.workers.evals.test_sandbox import needs_sandbox
+from tests.workers.evals.sandboxed import needs_sandbox
 from tests.workers.suites.hub_rows import commit_of, install_at, installed, rows_of
 from tests.workers.suites.written import mmlu_pro, programs
 

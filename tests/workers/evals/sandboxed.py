@@ -1,0 +1,29 @@
+"""The real sandbox, with small limits, for tests of what runs in it."""
+
+import pytest
+
+from ft_assets.workers.suites.kinds import sandbox
+from ft_assets.workers.suites.kinds.sandbox import Limits, SandboxUnavailable, run_program
+
+QUICK = Limits(timeout_s=3.0, memory_mb=256, files_mb=4, processes=4)
+
+
+def contained() -> bool:
+    try:
+        return run_program("pass", QUICK) == "passed"
+    except SandboxUnavailable:
+        return False
+
+
+needs_sandbox = pytest.mark.skipif(not contained(), reason="this machine cannot contain programs")
+
+
+@pytest.fixture(autouse=True)
+def allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FT_RUN_CODE", "sandbox")
+    sandbox._probe.cache_clear()
+
+
+def holds(program: str) -> bool:
+    """Whether the program finds that what it tries fails: it runs to its end and every assertion holds."""
+    return run_program(program, QUICK) == "passed"
