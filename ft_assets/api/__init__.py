@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ft_assets.api.access import AuditEntry as AuditEntry
     from ft_assets.api.access import Identity as Identity
     from ft_assets.api.access import Role as Role
+    from ft_assets.api.access import admit as admit
     from ft_assets.api.access import audit as audit
     from ft_assets.api.access import audit_page as audit_page
     from ft_assets.api.access import count_request as count_request
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ft_assets.api.access import maker_of as maker_of
     from ft_assets.api.access import open_access as open_access
     from ft_assets.api.access import open_session as open_session
+    from ft_assets.api.access import require_not_erased as require_not_erased
     from ft_assets.api.access import require_role as require_role
     from ft_assets.api.access import revoke_key as revoke_key
     from ft_assets.api.access import session as session
@@ -270,8 +272,8 @@ if TYPE_CHECKING:
     from ft_assets.api.views import rebuild as rebuild
 
 _MODULES = {
-    "access": "Access Allowance ApiKey ApiRequest AuditEntry Identity Role audit audit_page count_request "
-    "count_wrong_key create_key end_session identify list_keys maker_of open_access open_session "
+    "access": "Access Allowance ApiKey ApiRequest AuditEntry Identity Role admit audit audit_page count_request "
+    "count_wrong_key create_key end_session identify list_keys maker_of open_access open_session require_not_erased "
     "require_role revoke_key session",
     "adapters": "copy_out download_adapter download_base find_adapter find_base list_adapters",
     "addresses": "find_address",

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from ipaddress import ip_address, ip_network
 
@@ -26,6 +27,7 @@ __all__ = [
     "AuditEntry",
     "Identity",
     "Role",
+    "admit",
     "audit",
     "audit_page",
     "count_request",
@@ -37,6 +39,7 @@ __all__ = [
     "maker_of",
     "open_access",
     "open_session",
+    "require_not_erased",
     "require_role",
     "revoke_key",
     "session",
@@ -87,6 +90,18 @@ def identify(text: str, *, store: Store, access: Access, tenants: TenantsFile | 
     return found
 
 
+def admit(
+    text: str, *, access: Access, require_there: Callable[[str], None], tenants: TenantsFile | None = None
+) -> tuple[Identity, Allowance | None]:
+    """Who holds the key ``text``, and what is left to them after one request more: ``identify`` and ``count_request``
+    at once. ``require_there`` raises NotIdentified for a tenant that was erased. Raises as ``identify`` does."""
+    file = _tenants_of_the_platform(tenants)
+    found, left = access.admit(text, lambda identity: _limits_of(identity, file))
+    _require_listed(found.tenant, "API key", file)
+    require_there(found.tenant)
+    return found, _nearest(left)
+
+
 def open_session(identity: Identity, *, store: Store, access: Access, tenants: TenantsFile | None = None) -> str:
     """The token of a new session of 12 hours of somebody whom a door has identified. Raises as ``identify`` does."""
     if identity.role == PLATFORM:
@@ -113,12 +128,7 @@ def end_session(token: str, *, access: Access) -> None:
 def count_request(identity: Identity, *, access: Access, tenants: TenantsFile | None = None) -> Allowance | None:
     """What is left after one request more of ``identity``, and of its tenant: of the two limits the nearer one; None
     where the tenants file sets neither. The request is refused where the answer has ``retry_s``."""
-    tier = tenants_or_default(tenants).tier_of(identity.tenant)
-    # That of all of a tenant's people first, see ``rate_limits``. Proofs may be longer than the table's names.
-    one = hashlib.sha256(identity.proof.encode()).hexdigest()
-    asked = ((f"tenant:{identity.tenant}", tier.requests_per_minute), (f"one:{one}", tier.requests_per_minute_of_one))
-    left = access.count([Limit(subject=subject, per_minute=most) for subject, most in asked if most is not None])
-    return min(left, key=lambda each: (-each.retry_s, each.remaining), default=None)
+    return _nearest(access.count(_limits_of(identity, tenants_or_default(tenants))))
 
 
 def count_wrong_key(peer: str, *, access: Access) -> Allowance:
@@ -130,18 +140,44 @@ def count_wrong_key(peer: str, *, access: Access) -> Allowance:
     return access.count([Limit(subject=f"peer:{peer[:100]}", per_minute=_WRONG_KEYS_PER_MINUTE)])[0]
 
 
-def _require_tenant(tenant: str, where: str, *, store: Store, tenants: TenantsFile | None) -> None:
-    """Raise NotIdentified where ``tenant`` was erased, or is not one of the file's where those are all."""
-    try:
-        file = tenants_or_default(tenants)
-    except UserError as error:
-        raise Misconfigured(error.what, where=error.where, remedy=error.remedy) from error
+def require_not_erased(tenant: str, *, where: str = "API key", store: Store) -> None:
+    """Raise NotIdentified where ``tenant`` was erased."""
     if find_tombstone(store, Subject.of_tenant(tenant)) is not None:
         raise NotIdentified("the tenant was erased", where=where, remedy="Ask who runs the platform.")
+
+
+def _require_tenant(tenant: str, where: str, *, store: Store, tenants: TenantsFile | None) -> None:
+    """Raise NotIdentified where ``tenant`` was erased, or is not one of the file's where those are all."""
+    file = _tenants_of_the_platform(tenants)
+    require_not_erased(tenant, where=where, store=store)
+    _require_listed(tenant, where, file)
+
+
+def _tenants_of_the_platform(given: TenantsFile | None) -> TenantsFile:
+    try:
+        return tenants_or_default(given)
+    except UserError as error:
+        raise Misconfigured(error.what, where=error.where, remedy=error.remedy) from error
+
+
+def _require_listed(tenant: str, where: str, file: TenantsFile) -> None:
     try:
         file.require_tenant(tenant)
     except UserError as error:
         raise NotIdentified(error.what.partition(";")[0], where=where, remedy="Ask who runs the platform.") from error
+
+
+def _limits_of(identity: Identity, file: TenantsFile) -> list[Limit]:
+    tier = file.tier_of(identity.tenant)
+    # That of all of a tenant's people first, see ``rate_limits``. Proofs may be longer than the table's names.
+    one = hashlib.sha256(identity.proof.encode()).hexdigest()
+    asked = ((f"tenant:{identity.tenant}", tier.requests_per_minute), (f"one:{one}", tier.requests_per_minute_of_one))
+    return [Limit(subject=subject, per_minute=most) for subject, most in asked if most is not None]
+
+
+def _nearest(left: Sequence[Allowance]) -> Allowance | None:
+    """Of several limits the one that is reached first."""
+    return min(left, key=lambda each: (-each.retry_s, each.remaining), default=None)
 
 
 def maker_of(identity: Identity, *, access: Access) -> str:

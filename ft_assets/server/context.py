@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Request
@@ -59,17 +60,22 @@ def context_of(request: Request) -> Context:
 def caller_of(request: Request, authorization: Annotated[str, Header()] = "") -> Identity:
     """Who asks. Raises NotIdentified without a valid API key, and TooManyRequests."""
     context = context_of(request)
+    require_there = partial(api.require_not_erased, store=context.store)
     try:
-        found = identified(context, authorization)
+        found, left = api.admit(_key(authorization), access=context.access, require_there=require_there)
     except NotIdentified as error:
         raise rate_limits.refused(request, context.access, error) from None
     request.state.caller = found
-    rate_limits.count(request, context.access, found)
+    rate_limits.require_allowed(request, left)
     return found
 
 
 def identified(context: Context, authorization: str) -> Identity:
     """Who holds the key in the header ``authorization``. Raises NotIdentified."""
+    return api.identify(_key(authorization), store=context.store, access=context.access)
+
+
+def _key(authorization: str) -> str:
     scheme, _, key = authorization.partition(" ")
     if scheme.lower() != "bearer" or not key:
         raise NotIdentified(
@@ -77,7 +83,7 @@ def identified(context: Context, authorization: str) -> Identity:
             where="API key",
             remedy="Send one as `Authorization: Bearer ft-…`; ft key create TENANT makes one.",
         )
-    return api.identify(key.strip(), store=context.store, access=context.access)
+    return key.strip()
 
 
 def at_least(role: Role) -> Any:

@@ -10,7 +10,11 @@ from ft_resources.errors import TooManyRequests, UserError
 
 def count(request: Request, access: Access, caller: Identity) -> None:
     """Count a request of ``caller``. Raises TooManyRequests beyond the limits of the tenants file."""
-    left = api.count_request(caller, access=access)
+    require_allowed(request, api.count_request(caller, access=access))
+
+
+def require_allowed(request: Request, left: Allowance | None) -> None:
+    """Have the answer tell what is left. Raises TooManyRequests where the request is one too many."""
     request.state.allowance = left
     if left is not None and left.retry_s:
         raise TooManyRequests(

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import openai
 import pytest
+import sqlalchemy as sa
 import uvicorn
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
@@ -17,6 +18,7 @@ from ft_assets import api
 from ft_assets.control.access import rate_limits
 from ft_assets.control.access.rate_limits import Limit
 from ft_assets.server.app import api_app
+from ft_resources.errors import NotIdentified
 from tests.control.metering.conftest import url as database_url
 from tests.e2e.project import Project
 from tests.server.conftest import Client, Nobody
@@ -84,6 +86,28 @@ def test_as_many_requests_as_a_minute_has_at_one_moment_are_all_allowed_and_the_
     many = Limit(subject="one:b", per_minute=120)
     assert all(not keys.count([many])[0].retry_s for _ in range(120))
     assert keys.count([many])[0].retry_s > 0
+
+
+def test_a_request_is_identified_and_counted_in_one_transaction_and_one_of_a_revoked_key_is_not_counted(
+    keys: api.Access, clock: Callable[[float], None]
+) -> None:
+    key, text = api.create_key("acme", access=keys, actor="root")
+    asked: list[api.Identity] = []
+    begun: list[object] = []
+    sa.event.listen(keys._database._engine, "begin", begun.append)
+
+    def limits_of(identity: api.Identity) -> list[Limit]:
+        asked.append(identity)
+        return [KEY]
+
+    identity, (left,) = keys.admit(text, limits_of)
+    assert (identity, left.remaining, asked, len(begun)) == (keys.identify(text), 5, [identity], 2)
+    api.revoke_key(key.prefix, access=keys, actor="bea")
+    with pytest.raises(NotIdentified, match="is revoked"):
+        keys.admit(text, limits_of)
+    assert len(asked) == 1
+    assert keys.count([KEY])[0].remaining == 4
+    assert keys.count([]) == []
 
 
 def test_whose_requests_are_all_there_again_is_forgotten(keys: api.Access, clock: Callable[[float], None]) -> None:

@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from ft_assets.control.access import links
 from ft_assets.control.access.audit import Asked, Entry, add_entry, read_entries, read_page
 from ft_assets.control.access.identities import KEY, Identity, actor_of_key
-from ft_assets.control.access.rate_limits import Allowance, Limit, count_request, forget_old
+from ft_assets.control.access.rate_limits import Allowance, Limit, count_request, count_within, forget_old
 from ft_assets.control.access.roles import PLATFORM, ROLES, Role
 from ft_assets.control.access.sessions import add_session, find_session, revoke_session
 from ft_assets.control.access.sign_ins import Choosing, Sent, remember, take
@@ -109,25 +109,16 @@ class Access:
     def identify(self, text: str) -> Identity:
         """Who holds the key ``text``. Raises NotIdentified for an unknown, expired or revoked one, without saying
         which of them it is to those who do not know its secret."""
-        form = _FORM.fullmatch(text)
-        query = sa.select(api_keys).where(api_keys.c.prefix == (form[1] if form else ""))
         with self._database.connect() as connection:
-            row = connection.execute(query).mappings().first()
-        if form is None or row is None or not hmac.compare_digest(row["secret_sha256"], _digest(form[2])):
-            raise NotIdentified(
-                "the API key is not known",
-                where="API key",
-                remedy="Send one as `Authorization: Bearer ft-…`; ft key create TENANT makes one.",
-            )
-        key = _key(row)
-        if key.state != "valid":
-            raise NotIdentified(
-                f"the API key {key.prefix} is {key.state}",
-                where="API key",
-                remedy="Use another key; ft key create TENANT makes one.",
-            )
-        actor = actor_of_key(key.name, key.prefix)
-        return Identity(tenant=key.tenant, role=key.role, actor=actor, proof=f"{KEY}{key.prefix}")
+            return _identified(connection, text)
+
+    def admit(self, text: str, limits: Callable[[Identity], Sequence[Limit]]) -> tuple[Identity, list[Allowance]]:
+        """Who holds the key ``text``, and what is left by these limits of theirs after one request more: ``identify``
+        and ``count`` in one transaction. Raises NotIdentified."""
+        self._forget_now_and_then()
+        with self._database.begin() as connection:
+            found = _identified(connection, text)
+            return found, count_within(connection, self._database, limits(found))
 
     def maker_of(self, proof: str) -> str:
         """Who made the key that proved an identity; "" of what is no key."""
@@ -187,8 +178,7 @@ class Access:
 
     def count(self, limits: Sequence[Limit]) -> list[Allowance]:
         """What the limits leave after one request more; see ``rate_limits``."""
-        if next(self._counted) % _FORGET_EVERY == 0:
-            forget_old(self._database)
+        self._forget_now_and_then()
         return count_request(self._database, limits) if limits else []
 
     def note(self, request: Asked) -> None:
@@ -212,11 +202,37 @@ class Access:
     def close(self) -> None:
         self._database.close()
 
+    def _forget_now_and_then(self) -> None:
+        if next(self._counted) % _FORGET_EVERY == 0:
+            forget_old(self._database)
+
 
 def access_url() -> str:
     """``FT_ACCESS_DB``, or a SQLite file next to Dagster's own state."""
     default = Path(os.environ.get("FT_STATE", ".ft")).resolve() / "access.db"
     return os.environ.get("FT_ACCESS_DB") or f"sqlite:///{default}"
+
+
+def _identified(connection: sa.Connection, text: str) -> Identity:
+    """Who holds the key ``text``. Raises NotIdentified."""
+    form = _FORM.fullmatch(text)
+    query = sa.select(api_keys).where(api_keys.c.prefix == (form[1] if form else ""))
+    row = connection.execute(query).mappings().first()
+    if form is None or row is None or not hmac.compare_digest(row["secret_sha256"], _digest(form[2])):
+        raise NotIdentified(
+            "the API key is not known",
+            where="API key",
+            remedy="Send one as `Authorization: Bearer ft-…`; ft key create TENANT makes one.",
+        )
+    key = _key(row)
+    if key.state != "valid":
+        raise NotIdentified(
+            f"the API key {key.prefix} is {key.state}",
+            where="API key",
+            remedy="Use another key; ft key create TENANT makes one.",
+        )
+    actor = actor_of_key(key.name, key.prefix)
+    return Identity(tenant=key.tenant, role=key.role, actor=actor, proof=f"{KEY}{key.prefix}")
 
 
 def _digest(secret: str) -> str:

@@ -9,6 +9,7 @@ statement counts a request for all of its subjects.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import time
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -17,7 +18,7 @@ from ft_resources.database import Database
 
 _WINDOW_S = 60.0
 # Sums of times since the epoch are exact to some 0.1 milliseconds.
-_INEXACT_S = 0.001
+_LATEST_S = _WINDOW_S + 0.001
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,20 +51,36 @@ def count_request(database: Database, limits: Sequence[Limit]) -> list[Allowance
     Subjects are given in the order of how many share them, so that servers that count at once wait for each other in
     the same order.
     """
+    with database.begin() as connection:
+        return count_within(connection, database, limits)
+
+
+def count_within(connection: sa.Connection, database: Database, limits: Sequence[Limit]) -> list[Allowance]:
+    """``count_request`` in a transaction that the caller began."""
+    if not limits:
+        return []
     now = time()
     rows = [
-        {"subject": limit.subject, "full_at": now + _WINDOW_S / limit.per_minute, "refused": False} for limit in limits
+        {"subject": each.subject, "full_at": now + _WINDOW_S / each.per_minute, "now": now, "latest": now + _LATEST_S}
+        for each in limits
     ]
-    counted = database.insert(rate_limits).values(rows)
-    known, cost = rate_limits.c.full_at, counted.excluded.full_at - now
-    moved = sa.case((known > now, known), else_=now) + cost
-    fits = moved <= now + _WINDOW_S + _INEXACT_S
-    changes = {"full_at": sa.case((fits, moved), else_=known), "refused": sa.not_(fits)}
-    counted = counted.on_conflict_do_update(index_elements=[rate_limits.c.subject], set_=changes)
-    with database.begin() as connection:
-        found = connection.execute(counted.returning(*rate_limits.c)).all()
+    # Rows beside the statement, and not in it: SQLAlchemy then writes its SQL once, and not for each request.
+    found = connection.execute(_counting(database), rows).all()
     left = {row.subject: (row.full_at - now, row.refused) for row in found}
     return [_allowance(limit, *left[limit.subject]) for limit in limits]
+
+
+def _counting(database: Database) -> Any:
+    now, latest = sa.bindparam("now", type_=sa.Float), sa.bindparam("latest", type_=sa.Float)
+    counted = database.insert(rate_limits).values(
+        subject=sa.bindparam("subject"), full_at=sa.bindparam("full_at"), refused=False
+    )
+    known, cost = rate_limits.c.full_at, counted.excluded.full_at - now
+    moved = sa.case((known > now, known), else_=now) + cost
+    fits = moved <= latest
+    changes = {"full_at": sa.case((fits, moved), else_=known), "refused": sa.not_(fits)}
+    counted = counted.on_conflict_do_update(index_elements=[rate_limits.c.subject], set_=changes)
+    return counted.returning(*rate_limits.c)
 
 
 def forget_old(database: Database) -> None:
