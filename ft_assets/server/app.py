@@ -25,7 +25,7 @@ from ft_assets.server import (
     uploads,
 )
 from ft_assets.server.answering import Answering
-from ft_assets.server.audit import add_audit
+from ft_assets.server.audit import Audit
 from ft_assets.server.body_limit import BodyLimit
 from ft_assets.server.console.app import console_app
 from ft_assets.server.context import Context
@@ -97,7 +97,9 @@ def api_app(
         fleet=fleet,
     )
     app.state.context = context
+    # Routes are tried in this order: what is asked most comes first.
     for part in (
+        chat,
         files,
         uploads,
         jobs,
@@ -109,7 +111,6 @@ def api_app(
         calls,
         sent,
         adapter_files,
-        chat,
         feedback,
     ):
         app.include_router(part.router)
@@ -118,7 +119,7 @@ def api_app(
         app.add_route(path, _to_console)
     add_health(app, store, access)
     add_handlers(app)
-    add_audit(app)
+    app.add_middleware(Audit)
     app.add_middleware(BodyLimit)
     app.state.figures = RequestFigures()
     app.add_middleware(Counted, figures=app.state.figures)

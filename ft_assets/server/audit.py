@@ -2,10 +2,11 @@
 
 import logging
 import uuid
-from typing import Any
 
-from fastapi import FastAPI, Request
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ft_assets.api import ApiRequest
 from ft_assets.server.context import context_of
@@ -19,24 +20,44 @@ _REFUSED = (401, 403)
 _TOO_MUCH = 429
 
 
-def add_audit(app: FastAPI) -> None:
-    @app.middleware("http")
-    async def noted(request: Request, call_next: Any) -> Any:
-        number = f"req_{uuid.uuid4().hex}"
+class Audit:
+    """Middleware around everything that answers requests of ``app``."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request, number = Request(scope), f"req_{uuid.uuid4().hex}"
+        began = False
+
+        async def noted(message: Message) -> None:
+            nonlocal began
+            if message["type"] == "http.response.start":
+                began = True
+                headers = MutableHeaders(scope=message)
+                headers["x-request-id"] = number
+                tell(request, headers)
+                await _noted(request, message["status"], number)
+            await send(message)
+
         try:
-            response = await call_next(request)
+            await self._app(scope, receive, noted)
         except Exception:
+            if began:
+                raise
             _LOG.exception("request %s failed", number)
-            response = own_error()
-        response.headers["x-request-id"] = number
-        tell(request, response)
-        status = response.status_code
-        # A sign-in elsewhere ends by a GET.
-        reads = request.method in _READS or getattr(request.state, "reads", False)
-        changed = not reads or getattr(request.state, "noted", False)
-        if status in _REFUSED or (changed and status != _TOO_MUCH):
-            await run_in_threadpool(_note, request, status, number)
-        return response
+            await own_error()(scope, receive, noted)
+
+
+async def _noted(request: Request, status: int, number: str) -> None:
+    # A sign-in elsewhere ends by a GET.
+    reads = request.method in _READS or getattr(request.state, "reads", False)
+    changed = not reads or getattr(request.state, "noted", False)
+    if status in _REFUSED or (changed and status != _TOO_MUCH):
+        await run_in_threadpool(_note, request, status, number)
 
 
 def _note(request: Request, status: int, number: str) -> None:

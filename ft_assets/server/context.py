@@ -86,23 +86,28 @@ def _key(authorization: str) -> str:
     return key.strip()
 
 
+async def _context(request: Request) -> Context:
+    return context_of(request)
+
+
+# What does not wait is async: FastAPI has a thread call each of the others, and a request waits for it.
 def at_least(role: Role) -> Any:
     """A dependency: who asks, if they may as much as ``role``. Raises NotPermitted."""
 
-    def permitted(caller: Annotated[Identity, Depends(caller_of)]) -> Identity:
+    async def permitted(caller: Annotated[Identity, Depends(caller_of)]) -> Identity:
         api.require_role(caller.role, role)
         return caller
 
     return Depends(permitted)
 
 
-def _administrator(caller: Annotated[Identity, Depends(caller_of)]) -> Identity:
+async def _administrator(caller: Annotated[Identity, Depends(caller_of)]) -> Identity:
     if caller.role != "platform":
         api.require_role(caller.role, "admin")
     return caller
 
 
-Ctx = Annotated[Context, Depends(context_of)]
+Ctx = Annotated[Context, Depends(_context)]
 Caller = Annotated[Identity, Depends(caller_of)]
 Viewer = Annotated[Identity, at_least("viewer")]
 Member = Annotated[Identity, at_least("member")]

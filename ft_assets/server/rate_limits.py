@@ -1,7 +1,7 @@
 """How much a client may ask: counted for each request, and told in the headers that OpenAI's API has."""
 
 from fastapi import Request
-from starlette.responses import Response
+from starlette.datastructures import MutableHeaders
 
 from ft_assets import api
 from ft_assets.api import Access, Allowance, Identity
@@ -56,13 +56,13 @@ def peer_of(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-def tell(request: Request, response: Response) -> None:
+def tell(request: Request, headers: MutableHeaders) -> None:
     """Add what is left to the headers of an answer to whom was identified."""
     left: Allowance | None = getattr(request.state, "allowance", None)
     if left is not None:
-        response.headers["x-ratelimit-limit-requests"] = str(left.limit)
-        response.headers["x-ratelimit-remaining-requests"] = str(left.remaining)
-        response.headers["x-ratelimit-reset-requests"] = _time(left.reset_s)
+        headers["x-ratelimit-limit-requests"] = str(left.limit)
+        headers["x-ratelimit-remaining-requests"] = str(left.remaining)
+        headers["x-ratelimit-reset-requests"] = _time(left.reset_s)
 
 
 def _time(seconds: float) -> str:
