@@ -48,7 +48,7 @@ class Question:
 
 
 class Answering:
-    """Asks the servers of ``fleet``. Belongs to one event loop; the fleet is asked in threads."""
+    """Asks the servers of ``fleet``. Belongs to one event loop; threads wait for what is being loaded."""
 
     def __init__(self, fleet: Fleet | None) -> None:
         self._fleet = fleet
@@ -74,7 +74,7 @@ class Answering:
         Raises NoServer, ServerBusy if all are, BadRequest and PromptTooLong; and ServerUnavailable, here or later.
         """
         failed: UserError | None = None
-        for endpoint in await self._endpoints(question.model.base):
+        for endpoint in self._endpoints(question.model.base):
             try:
                 return await self._ask(endpoint, question)
             except _ELSEWHERE as error:
@@ -84,8 +84,9 @@ class Answering:
 
     async def _ask(self, endpoint: Endpoint, question: Question) -> AsyncGenerator[Piece]:
         assert self._fleet is not None
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._loading, self._fleet.load, question.model, endpoint)
+        if not self._fleet.serves(question.model, endpoint):
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._loading, self._fleet.load, question.model, endpoint)
         room = await self._context_length(endpoint) - len(question.prompt)
         most = room if question.most is None else question.most
         if room < 1 or most > room:
@@ -104,11 +105,11 @@ class Answering:
             raise ServerUnavailable("it gave an empty answer", where=endpoint.url, remedy="Look at its log.") from None
         return _after(first, pieces)
 
-    async def _endpoints(self, base: str) -> Sequence[Endpoint]:
+    def _endpoints(self, base: str) -> Sequence[Endpoint]:
         """The servers to try, another one first each time."""
         if self._fleet is None:
             raise NoServer("no fleet of servers was given", where="fleet", remedy="Start servers.")
-        found = await asyncio.get_running_loop().run_in_executor(self._loading, self._fleet.endpoints, base)
+        found = self._fleet.endpoints(base)
         first = next(self._turns) % max(1, len(found))
         return [*found[first:], *found[:first]]
 

@@ -60,7 +60,7 @@ def api_app(
     here = partial(api.settle_job, store=store, launcher=launcher, orchestrator=orchestrator)
     settling = Settling(store, settle or here)
     long_calls = LongCalls()
-    answering, outcomes = Answering(fleet), Outcomes(store)
+    answering, models_asked, outcomes = Answering(fleet), ModelsAsked(store, launcher), Outcomes(store)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -69,6 +69,7 @@ def api_app(
         yield
         settling.stop()
         long_calls.stop()
+        models_asked.close()
         await answering.close()
         outcomes.stop()
 
@@ -88,7 +89,7 @@ def api_app(
         settle=settling.add,
         uploads=UploadSlots(),
         long_calls=long_calls,
-        models=ModelsAsked(store, launcher),
+        models=models_asked,
         prompts=PromptCache(),
         answering=answering,
         outcomes=outcomes,

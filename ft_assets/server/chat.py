@@ -7,17 +7,18 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from ft_assets import api
-from ft_assets.api import FoundModel, Identity, Prompts
+from ft_assets.api import Division, FoundModel, Identity, Prompts
 from ft_assets.server.answering import Question
 from ft_assets.server.chat_answers import Answer, ChatAnswer, CompletionAnswer
 from ft_assets.server.chat_bodies import Asked, ChatBody, CompletionBody
-from ft_assets.server.context import Context, Ctx, Viewer
+from ft_assets.server.context import Asker, Context, Ctx
 from ft_assets.server.errors import told
 from ft_assets.server.stop_strings import Cutter, Part
 from ft_resources.errors import UserError
@@ -41,7 +42,7 @@ class _Gone(Exception):
 
 
 @router.post("/chat/completions")
-async def chat(body: ChatBody, request: Request, context: Ctx, caller: Viewer) -> Response:
+async def chat(body: ChatBody, request: Request, context: Ctx, caller: Asker) -> Response:
     """The model's next turn in a conversation."""
 
     def question(model: FoundModel, prompts: Prompts) -> Question:
@@ -55,7 +56,7 @@ async def chat(body: ChatBody, request: Request, context: Ctx, caller: Viewer) -
 
 
 @router.post("/completions")
-async def completions(body: CompletionBody, request: Request, context: Ctx, caller: Viewer) -> Response:
+async def completions(body: CompletionBody, request: Request, context: Ctx, caller: Asker) -> Response:
     """How the model continues a text."""
 
     def question(model: FoundModel, prompts: Prompts) -> Question:
@@ -80,13 +81,12 @@ async def _answered(
 ) -> Response:
     began = time.monotonic()
 
-    def prepare() -> tuple[Question, Answer, bool]:
-        division = context.models.find(caller.tenant, body.model)
+    def prepare(division: Division) -> tuple[Question, Answer]:
         # Who does not say who asks is another user each time.
         model = division.choose(body.asker or uuid.uuid4().hex)
         prompts = context.prompts.of(model.artifact)
         question = ask(model, prompts)
-        return question, answer_of(model, prompts, len(question.prompt)), division.is_traffic
+        return question, answer_of(model, prompts, len(question.prompt))
 
     async def noted(parts: AsyncIterator[Part], question: Question, answer: Answer) -> AsyncIterator[Part]:
         text = []
@@ -98,9 +98,10 @@ async def _answered(
         api.note_answer(log, question.model, request=answer.id, text="".join(text), seconds=seconds)
 
     async def work() -> Response:
-        question, answer, is_traffic = await context.answering.prepared(prepare)
+        division = await context.models.find(caller.tenant, body.model)
+        question, answer = await context.answering.prepared(partial(prepare, division))
         parts = _parts(await context.answering.ask(question), answer, body)
-        if is_traffic:
+        if division.is_traffic:
             parts = noted(parts, question, answer)
         if body.stream:
             # Its first piece is there: from here on the status says that all is well.

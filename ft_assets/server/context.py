@@ -6,6 +6,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Request
+from starlette.concurrency import run_in_threadpool
 
 from ft_assets import api
 from ft_assets.api import Access, Identity, Job, Orchestrator, PromptCache, Role
@@ -59,8 +60,23 @@ def context_of(request: Request) -> Context:
 
 def caller_of(request: Request, authorization: Annotated[str, Header()] = "") -> Identity:
     """Who asks. Raises NotIdentified without a valid API key, and TooManyRequests."""
+    return _admitted(request, authorization, partial(api.require_not_erased, store=context_of(request).store))
+
+
+async def asker_of(request: Request, authorization: Annotated[str, Header()] = "") -> Identity:
+    """Who asks a model, as ``caller_of`` finds it. Only that the tenant was erased counts two seconds later: whether it
+    was is for the store to say, which may be away."""
     context = context_of(request)
-    require_there = partial(api.require_not_erased, store=context.store)
+    found = await run_in_threadpool(_admitted, request, authorization, lambda tenant: None)
+    try:
+        await context.models.require_not_erased(found.tenant)
+    except NotIdentified as error:
+        raise await run_in_threadpool(rate_limits.refused, request, context.access, error) from None
+    return found
+
+
+def _admitted(request: Request, authorization: str, require_there: Callable[[str], None]) -> Identity:
+    context = context_of(request)
     try:
         found, left = api.admit(_key(authorization), access=context.access, require_there=require_there)
     except NotIdentified as error:
@@ -91,10 +107,10 @@ async def _context(request: Request) -> Context:
 
 
 # What does not wait is async: FastAPI has a thread call each of the others, and a request waits for it.
-def at_least(role: Role) -> Any:
+def at_least(role: Role, who: Callable[..., Any] = caller_of) -> Any:
     """A dependency: who asks, if they may as much as ``role``. Raises NotPermitted."""
 
-    async def permitted(caller: Annotated[Identity, Depends(caller_of)]) -> Identity:
+    async def permitted(caller: Annotated[Identity, Depends(who)]) -> Identity:
         api.require_role(caller.role, role)
         return caller
 
@@ -110,6 +126,8 @@ async def _administrator(caller: Annotated[Identity, Depends(caller_of)]) -> Ide
 Ctx = Annotated[Context, Depends(_context)]
 Caller = Annotated[Identity, Depends(caller_of)]
 Viewer = Annotated[Identity, at_least("viewer")]
+Asker = Annotated[Identity, at_least("viewer", asker_of)]
+"""A viewer, who asks a model."""
 Member = Annotated[Identity, at_least("member")]
 Promoter = Annotated[Identity, at_least("promoter")]
 Admin = Annotated[Identity, at_least("admin")]

@@ -23,10 +23,10 @@ class Feedback(BaseModel):
 
 
 @router.post("/feedback")
-def feedback(body: Feedback, request: Request, context: Ctx, caller: Viewer) -> dict[str, Any]:
+async def feedback(body: Feedback, request: Request, context: Ctx, caller: Viewer) -> dict[str, Any]:
     """Keep a thumb up or down. Of two for one answer the first counts."""
     # Said by users of a product, not by who administers it: no entry of the audit log.
     request.state.reads = True
-    context.models.find(caller.tenant, api.require_line(body.model))
+    await context.models.find(caller.tenant, api.require_line(body.model))
     model = api.note_thumb(context.outcomes.log, body.model, request=body.id, thumb=body.thumb)
     return {"object": "ft.feedback", "id": body.id, "model": model, "thumb": body.thumb}

@@ -1,71 +1,45 @@
 """Which adapters a tenant's name of a model means, looked up once in a while and not for each request."""
 
-import logging
-import time
-from collections import OrderedDict
-from dataclasses import dataclass
-from threading import Lock
-
 from ft_assets import api
 from ft_assets.api import Division, JobState
 from ft_assets.server.names import job_of_model, model_name
-from ft_resources.errors import DatabaseUnavailable, NotFound, StoreUnavailable
+from ft_assets.server.remembered import Remembered
+from ft_resources.errors import NotFound
 from ft_resources.launchers.base import Launcher
 from ft_resources.store import Store
 
-_LOG = logging.getLogger(__name__)
-FRESH_S = 2.0
-"""A promotion is followed at least so soon."""
-_WITHOUT_STORE_S = 900.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    division: Division
-    at: float
-
 
 class ModelsAsked:
-    """What names mean, for ``FRESH_S`` seconds; while the store does not answer, what they meant last, for 15 minutes.
+    """What names mean, and which tenants were not erased, as ``Remembered`` keeps them."""
 
-    At most ``most`` names are kept; those asked longest ago go.
-    """
+    def __init__(self, store: Store, launcher: Launcher | None) -> None:
+        self._store, self._launcher = store, launcher
+        self._models = Remembered(self._look)
+        self._tenants = Remembered(self._require_not_erased)
 
-    def __init__(self, store: Store, launcher: Launcher | None, most: int = 4096) -> None:
-        self._store, self._launcher, self._most = store, launcher, most
-        self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
-        self._lock = Lock()
+    def close(self) -> None:
+        """Begin no other look."""
+        self._models.close()
+        self._tenants.close()
 
-    def find(self, tenant: str, name: str) -> Division:
+    async def find(self, tenant: str, name: str) -> Division:
         """What ``name`` means for ``tenant``. Raises NotFound, also for what is another tenant's."""
-        key = (tenant, name)
-        known, now = self._known.get(key), time.monotonic()
-        if known is not None and now - known.at < FRESH_S:
-            return known.division
-        try:
-            found = self._look(tenant, name)
-        except NotFound:
-            with self._lock:
-                self._known.pop(key, None)
-            raise
-        except (StoreUnavailable, DatabaseUnavailable) as error:
-            if known is None or now - known.at > _WITHOUT_STORE_S:
-                raise
-            _LOG.warning("%s is answered by what it meant before: %s", name, error)
-            return known.division
-        with self._lock:
-            self._known[key] = _Known(found, now)
-            self._known.move_to_end(key)
-            while len(self._known) > self._most:
-                self._known.popitem(last=False)
-        return found
+        return await self._models.find((tenant, name))
 
-    def _look(self, tenant: str, name: str) -> Division:
+    async def require_not_erased(self, tenant: str) -> None:
+        """Raise NotIdentified where ``tenant`` was erased."""
+        await self._tenants.find(tenant)
+
+    def _look(self, asked: tuple[str, str]) -> Division:
+        tenant, name = asked
         if not job_of_model(name):
             return api.find_division(name, tenant=tenant, store=self._store)
         state = made_by_job(tenant, name, store=self._store, launcher=self._launcher)
         assert state.outcome is not None
         return api.only_model(api.served_model_at(state.outcome.adapter, name=name, store=self._store))
+
+    def _require_not_erased(self, tenant: str) -> None:
+        api.require_not_erased(tenant, store=self._store)
 
 
 def made_by_job(tenant: str, name: str, *, store: Store, launcher: Launcher | None) -> JobState:

@@ -47,10 +47,14 @@ class ServedModel:
 
 
 class Fleet(Protocol):
-    """The servers that there are."""
+    """The servers that there are. ``endpoints`` and ``serves`` say what is known, and wait for nobody."""
 
     def endpoints(self, base: str) -> Sequence[Endpoint]:
         """Those that answer and have the base with this content digest; empty where none does."""
+
+    def serves(self, model: ServedModel, endpoint: Endpoint) -> bool:
+        """Whether ``endpoint`` serves ``model`` by its name, as far as is known: then ``load`` need not be called.
+        Whoever asks so keeps it loaded for a while."""
 
     def load(self, model: ServedModel, endpoint: Endpoint) -> None:
         """Return once ``endpoint`` serves ``model`` by its name; quick where it does already.

@@ -57,10 +57,14 @@ class StoreFleet:
         """As ``Fleet.endpoints``."""
         return [each for each in self._ready if each.base == base]
 
+    def serves(self, model: ServedModel, endpoint: Endpoint) -> bool:
+        """As ``Fleet.serves``."""
+        self._asked_at[model.name] = self._clock()
+        return model.name in self._served.get(endpoint, ())
+
     def load(self, model: ServedModel, endpoint: Endpoint) -> None:
         """As ``Fleet.load``; whoever asks for a model keeps it loaded for a while."""
-        self._asked_at[model.name] = self._clock()
-        if model.name in self._served.get(endpoint, ()):
+        if self.serves(model, endpoint):
             return
         try:
             self.begin(model, endpoint).result(_LOAD_S)

@@ -35,6 +35,9 @@ class OneServer:
     def endpoints(self, base: str) -> list[Endpoint]:
         return [Endpoint(name="one", base=base, model=BASE, url=self.served.url, key=KEY)]
 
+    def serves(self, model: ServedModel, endpoint: Endpoint) -> bool:
+        return False
+
     def load(self, model: ServedModel, endpoint: Endpoint) -> None:
         if model.address not in self.folders:
             raise ServerUnavailable("it is being restarted", where=endpoint.name)

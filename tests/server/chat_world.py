@@ -93,6 +93,9 @@ class OwnFleet:
     def endpoints(self, base: str) -> Sequence[Endpoint]:
         return [each for each in self.servers if each.base == base]
 
+    def serves(self, model: ServedModel, endpoint: Endpoint) -> bool:
+        return (model.name, endpoint.name) in self.loaded
+
     def load(self, model: ServedModel, endpoint: Endpoint) -> None:
         artifact = self.artifacts.get(Address.parse(model.address))
         assert artifact.digest == model.digest

@@ -19,6 +19,8 @@ from ft_assets.records.submissions import SubmissionStatus, finish
 from ft_assets.workers.evals.holdout_rows import ChatRows
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Artifact
+from ft_resources.errors import StoreUnavailable
+from ft_resources.store import Store
 from tests.e2e.project import Project
 from tests.fake_base import make_fake_base
 from tests.server.chat_world import LINE, TEMPLATE, Line, OwnFleet, Scripted, events_of
@@ -402,10 +404,8 @@ class TestServersThatFail:
 
 
 def test_a_store_that_is_away_for_a_while_changes_nothing(
-    line: Line, client: Client, served: Any, project: Project, monkeypatch: pytest.MonkeyPatch
+    line: Line, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ft_resources.errors import StoreUnavailable
-
     line.promote(line.adapter(1))
     acme = client()
     first = acme.chat.completions.create(model=LINE, messages=ASKS, **GREEDY)
@@ -413,9 +413,31 @@ def test_a_store_that_is_away_for_a_while_changes_nothing(
     def away(*_: Any, **__: Any) -> None:
         raise StoreUnavailable("it is away", where="store", remedy="Wait.")
 
-    monkeypatch.setattr(api, "find_division", away)
+    for name in ("get", "entries", "names", "folders", "exists", "read", "download"):
+        monkeypatch.setattr(Store, name, away)
     time.sleep(2.1)
-    assert acme.chat.completions.create(model=LINE, messages=ASKS, **GREEDY).choices == first.choices
+    for _ in range(2):
+        assert acme.chat.completions.create(model=LINE, messages=ASKS, **GREEDY).choices == first.choices
     with pytest.raises(openai.InternalServerError) as caught:
         acme.chat.completions.create(model=f"{LINE}@staging", messages=ASKS)
     assert caught.value.code == "store_unavailable"
+    with pytest.raises(openai.InternalServerError):
+        acme.files.list()
+
+
+def test_an_erased_tenant_asks_no_more_within_seconds(project: Project, line: Line, client: Client) -> None:
+    line.promote(line.adapter(1))
+    acme = client()
+    acme.chat.completions.create(model=LINE, messages=ASKS, max_tokens=1)
+    api.erase_tenant("acme", reason="left", store=project.store, actor="root")
+
+    def refused() -> bool:
+        try:
+            acme.chat.completions.create(model=LINE, messages=ASKS, max_tokens=1)
+        except openai.AuthenticationError as error:
+            return "was erased" in str(error)
+        except openai.NotFoundError:
+            pass
+        return False
+
+    until(refused, 10)
