@@ -61,12 +61,14 @@ class AdapterFolders:
                 raise CorruptArtifact("the copy is damaged, and in use", where=str(target), remedy="Try again later.")
         return target
 
-    def keep(self, digests: Collection[str], *, but_not: Collection[str] = ()) -> None:
-        """Let go of all others; of those the ones used longest ago go until the rest fits, and ``but_not`` at once."""
+    def keep(self, digests: Collection[str], *, but_not: Collection[str] = ()) -> bool:
+        """Let go of all others; of those the ones used longest ago go until the rest fits, and ``but_not`` at once.
+        Whether none of these is left: one that is in use stays."""
         with self._lock:
             for digest in self._held.keys() - set(digests):
                 os.close(self._held.pop(digest))
         self._make_room(0, but_not)
+        return not any((self._root / digest).exists() for digest in but_not)
 
     def doubt(self, digest: str) -> None:
         """Verify the folder anew when it is next asked for: a server said that it is damaged."""

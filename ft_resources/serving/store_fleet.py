@@ -125,12 +125,13 @@ class StoreFleet:
                 self._served[endpoint] = found[endpoint] | (self._served.get(endpoint, frozenset()) & late)
         return found
 
-    def keep(self, digests: Collection[str], *, but_not: Collection[str] = ()) -> None:
-        """Which adapters' copies on disk may not go, beside those of models that are served; ``but_not`` go at once."""
+    def keep(self, digests: Collection[str], *, but_not: Collection[str] = ()) -> bool:
+        """Which adapters' copies on disk may not go, beside those of models that are served; ``but_not`` go at once.
+        Whether none of these is left: one that a server still has stays."""
         with self._lock:
             names = {name for served in self._served.values() for name in served} | {name for _, name in self._loading}
             served = {self._digests[name] for name in names if name in self._digests}
-        self._folders.keep({*digests, *served}, but_not=but_not)
+        return self._folders.keep({*digests, *served}, but_not=but_not)
 
     def close(self) -> None:
         """End what was started."""

@@ -33,7 +33,7 @@ class FollowingFleet(Protocol):
     def begin(self, model: ServedModel, endpoint: Endpoint) -> "Future[None]": ...
     def unload(self, name: str, endpoint: Endpoint) -> None: ...
     def asked_at(self, name: str) -> float | None: ...
-    def keep(self, digests: Collection[str], *, but_not: Collection[str] = ()) -> None: ...
+    def keep(self, digests: Collection[str], *, but_not: Collection[str] = ()) -> bool: ...
 
 
 @dataclass(kw_only=True)
@@ -142,12 +142,12 @@ class Reconciler:
         return {name: now - used for name, used in self._used.items()}
 
     def _keep(self, standing: Standing) -> None:
-        """Have copies of what is not wanted make room, when what is wanted changed."""
+        """Have copies of what is not wanted make room, when what is wanted changed; and as long as one is left of what
+        was deleted, such as that of a server which does not answer."""
         wanted = frozenset(each.model.digest for each in standing.wanted)
         banned = frozenset(each.digest for each in standing.banned) - wanted
         if (wanted, banned) != self._kept:
-            self._fleet.keep(wanted, but_not=banned)
-            self._kept = wanted, banned
+            self._kept = (wanted, banned) if self._fleet.keep(wanted, but_not=banned) else None
 
     def _source(self, address: str) -> str:
         """What a base is called where servers are configured; empty where the store does not say now."""

@@ -163,6 +163,25 @@ def test_a_deleted_adapter_is_unloaded_at_once_and_its_copy_goes(
     assert fleet.kept[-1] == (frozenset(), frozenset({adapter.digest}))
 
 
+def test_the_copy_of_a_deleted_adapter_that_cannot_go_yet_goes_later(
+    lines: Lines, fleet: FakeFleet, reconciler: Reconciler
+) -> None:
+    base = lines.base()
+    adapter = lines.adapter(base)
+    lines.promote(adapter, base)
+    reconciler.look()
+    delete(lines.store, Subject.adapter(adapter.address), actor="ann", reason="asked to")
+    fleet.copies_stay = True
+    before = len(fleet.kept)
+    for _ in range(3):
+        reconciler.look()
+    assert fleet.kept[before:] == [(frozenset(), frozenset({adapter.digest}))] * 3
+    fleet.copies_stay = False
+    for _ in range(3):
+        reconciler.look()
+    assert len(fleet.kept) == before + 4
+
+
 def test_an_archived_adapter_is_unloaded_at_once(lines: Lines, fleet: FakeFleet, reconciler: Reconciler) -> None:
     base = lines.base()
     adapter = lines.adapter(base)

@@ -83,6 +83,7 @@ class FakeFleet:
     refuses: dict[str, Exception] = field(default_factory=dict)
     asked: dict[str, float] = field(default_factory=dict)
     slow: bool = False
+    copies_stay: bool = False
     begun: list[tuple[str, str]] = field(default_factory=list)
     pending: list[tuple[ServedModel, Endpoint, "Future[None]"]] = field(default_factory=list)
     kept: list[tuple[frozenset[str], frozenset[str]]] = field(default_factory=list)
@@ -121,8 +122,9 @@ class FakeFleet:
     def asked_at(self, name: str) -> float | None:
         return self.asked.get(name)
 
-    def keep(self, digests: Collection[str], *, but_not: Collection[str] = ()) -> None:
+    def keep(self, digests: Collection[str], *, but_not: Collection[str] = ()) -> bool:
         self.kept.append((frozenset(digests), frozenset(but_not)))
+        return not self.copies_stay
 
     def all_served(self) -> set[str]:
         return {name for names in self.served.values() for name in names}
