@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from ft_assets.workers.templates.rendering import Messages, Rendering
+from ft_assets.workers.templates.template import strings
 from ft_assets.workers.tokenizers.chat_template import load_template
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadData
@@ -30,7 +31,8 @@ class ChatPrompts:
 
     def _rendered(self, messages: Messages, where: str) -> Rendering:
         text = self.template.render(messages, where=where, add_generation_prompt=True)
-        if not self.template.control.search("".join(str(message["content"]) for message in messages)):
+        words = [word for message in messages for word in strings(message)]
+        if not any(self.template.control.search(word) for word in words):
             return Rendering(text=text, turns=[], quoted=[])
         without = self.template.trace(messages, where=where)
         if not text.startswith(without.text):
