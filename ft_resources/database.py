@@ -1,8 +1,9 @@
 """SQL databases of the platform: PostgreSQL in production, SQLite embedded. Opening one migrates its schema."""
 
+import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ class Database:
         self._one_at_a_time: AbstractContextManager[Any] = nullcontext()
         if self._engine.dialect.name == "sqlite":
             self._one_at_a_time = threading.RLock()
-            _whole_transactions(self._engine)
+            _prepare_sqlite(self._engine)
             if name := self._engine.url.database:
                 Path(name).parent.mkdir(parents=True, exist_ok=True)
         with self._explained(), _MIGRATING:
@@ -123,16 +124,23 @@ def _driven(url: str) -> sa.URL:
     return parsed.set(drivername="postgresql+psycopg2") if parsed.drivername == "postgresql" else parsed
 
 
-def _whole_transactions(engine: sa.Engine) -> None:
+def _prepare_sqlite(engine: sa.Engine) -> None:
     """Begin transactions before DDL. SQLite's driver does not, so a crash in a migration would leave half a schema.
 
     https://docs.sqlalchemy.org/en/20/dialects/sqlite.html#serializable-isolation-savepoints-transactional-ddl;
     immediate, so that of two processes that open a new file at once, one waits for the other.
+
+    Transactions are kept in a write-ahead log, https://sqlite.org/wal.html: one costs one wait for the disk, and not
+    several, and is as safe once it has ended.
     """
 
     @sa.event.listens_for(engine, "connect")
     def connected(connection: Any, record: Any) -> None:
         connection.isolation_level = None
+        # The file stays as it is while another process writes to it, and changes when it is next opened.
+        with suppress(sqlite3.OperationalError):
+            connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
 
     @sa.event.listens_for(engine, "begin")
     def begun(connection: sa.Connection) -> None:
