@@ -59,13 +59,12 @@ class Remembered(Generic[Key, Value]):
     async def find(self, key: Key) -> Value:
         """What is known of ``key``, else what a look says. Raises as ``look`` does; NotFound and NotIdentified are
         never remembered."""
-        known, now = self._known.get(key), time.monotonic()
+        known, look = self._at_hand(key)
+        now = time.monotonic()
         age = now - known.at if known is not None else _WITHOUT_STORE_S
-        if known is not None and age < _AHEAD_S:
+        if known is not None and (look is None or age < FRESH_S):
             return known.value
-        look = self._begun(key)
-        if known is not None and age < FRESH_S:
-            return known.value
+        assert look is not None
         spare = known if age < _WITHOUT_STORE_S else None
         wait_s = None if spare is None else max(0.0, look.began + _PATIENCE_S - now)
         done, _ = await asyncio.wait([_told(look.found)], timeout=wait_s)
@@ -78,12 +77,17 @@ class Remembered(Generic[Key, Value]):
                 _LOG.warning("%s is what it was before: %s", key, error)
         return spare.value
 
-    def _begun(self, key: Key) -> _Look[Value]:
+    def _at_hand(self, key: Key) -> tuple[_Known[Value] | None, _Look[Value] | None]:
+        """What is known, and the look under way: one begins where nothing is known, or what is known grows old."""
+        # Both at one moment: a look that ended between the two would be carried out a second time.
         with self._lock:
+            known, now = self._known.get(key), time.monotonic()
+            if known is not None and now - known.at < _AHEAD_S:
+                return known, None
             look = self._looks.get(key)
             if look is None:
-                look = self._looks[key] = _Look(time.monotonic(), self._pool.submit(self._carry_out, key))
-            return look
+                look = self._looks[key] = _Look(now, self._pool.submit(self._carry_out, key))
+            return known, look
 
     def _carry_out(self, key: Key) -> Value:
         began = time.monotonic()

@@ -53,11 +53,13 @@ class Line:
         if not made.exists():
             make_adapter(made, self._project.folder / "base", seed=seed)
         _write_tokenizer(self.base, template, made, self._project.folder / "scratch")
-        request = self._request("adapter", self.tenant, base=self.base)
+        # Nobody trained or judged it: the base stands for what a record of the line's log names.
+        request = self._request("adapter", self.tenant, base=self.base, checkpoint=self.base, eval_report=self.base)
+        dataset, _, recipe = self.line.rpartition(".")
         request.params.update(
-            seed=seed, line=self.line, dataset=f"{self.line.rpartition('.')[0]}.v1", template=template
+            seed=seed, line=self.line, dataset=f"{dataset}.v1", recipe=f"{recipe}.v1", template=template
         )
-        return leave(self.artifacts, request, made, {"line": self.line})
+        return leave(self.artifacts, request, made, {"line": self.line, "metrics": {}})
 
     def promote(self, adapter: Artifact, stage: str = "production", kind: str = "promotion") -> None:
         """Decide that it stands there, without a check."""
@@ -99,12 +101,13 @@ class OwnFleet:
     def load(self, model: ServedModel, endpoint: Endpoint) -> None:
         artifact = self.artifacts.get(Address.parse(model.address))
         assert artifact.digest == model.digest
-        self.loaded.append((model.name, endpoint.name))
         client = HttpServer(endpoint.url, endpoint.key)
         try:
             client.load(model.name, artifact.folder(Path("unused")))
         finally:
             client.close()
+        # Whoever asks meanwhile has to wait for it too.
+        self.loaded.append((model.name, endpoint.name))
 
 
 class Scripted:

@@ -23,6 +23,7 @@ from ft_resources.errors import StoreUnavailable
 from ft_resources.store import Store
 from tests.e2e.project import Project
 from tests.fake_base import make_fake_base
+from tests.made import add_recipe
 from tests.server.chat_world import LINE, TEMPLATE, Line, OwnFleet, Scripted, events_of
 from tests.server.conftest import Client, settled, submission_of, until, upload
 from tests.workers.serving.served import Served
@@ -429,6 +430,7 @@ def test_an_erased_tenant_asks_no_more_within_seconds(project: Project, line: Li
     line.promote(line.adapter(1))
     acme = client()
     acme.chat.completions.create(model=LINE, messages=ASKS, max_tokens=1)
+    add_recipe(project.store, "tiny.v1")
     api.erase_tenant("acme", reason="left", store=project.store, actor="root")
 
     def refused() -> bool:
