@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ft_assets.workers.serving.growing_text import GrowingText
 from ft_resources.errors import NotFound, NotIdentified, TooManyRequests, UserError
 from ft_resources.serving.errors import BadAdapter, BadRequest, NameTaken
 from ft_resources.serving.server import Reason, Sampling, Token
@@ -88,20 +89,18 @@ class Answer:
             "created": int(time.time()),
             "model": body.model,
         }
-        self._ids: list[int] = []
-        self._told = ""
+        self._written = 0
+        self._text = GrowingText(tokenizer)
 
     def part(self, tokens: Sequence[Token], reason: Reason | None, scores: Sequence[Token] = ()) -> dict[str, Any]:
-        """The next ``tokens``. Their text may begin in those before, and is held back while a letter is not whole."""
-        self._ids += [token.id for token in tokens]
+        """The next ``tokens``. Their text is held back while a letter is not whole."""
+        ids = [token.id for token in tokens]
+        self._written += len(ids)
         # The token that stops an answer is told, and is no part of its text.
-        shown = self._ids[:-1] if reason == "stop" else self._ids
-        text = self._tokenizer.decode(shown, skip_special_tokens=True)
-        whole = text if reason else text.rstrip("\ufffd")
-        new, self._told = whole[len(self._told) :], whole
+        text = self._text.add(ids[:-1] if reason == "stop" else ids, ends=reason is not None)
         choice: dict[str, Any] = {
             "index": 0,
-            "text": new,
+            "text": text,
             "logprobs": None if self._body.logprobs is None else self._logprobs(tokens),
             "finish_reason": reason,
             "stop_reason": None,
@@ -109,12 +108,12 @@ class Answer:
         if self._body.prompt_logprobs is not None:
             choice["prompt_logprobs"] = [self._scored(token) for token in scores]
         if self._body.return_token_ids:
-            choice["token_ids"] = [token.id for token in tokens]
+            choice["token_ids"] = ids
         return {**self._head, "choices": [choice]}
 
     def usage(self) -> dict[str, int]:
         """Tokens so far."""
-        asked, written = len(self._body.prompt), len(self._ids)
+        asked, written = len(self._body.prompt), self._written
         return {"prompt_tokens": asked, "completion_tokens": written, "total_tokens": asked + written}
 
     def last(self) -> dict[str, Any]:
