@@ -148,7 +148,7 @@ RECORDS = (
     ("<tenant>/outcomes/<id>.json", "ft_assets.records.submissions", "SubmissionOutcome"),
     ("<tenant>/submissions/<id>/pauses/<seq>.json", "ft_assets.records.pauses", "PauseChange"),
     ("<tenant>/lines/<line>/<seq>.json", "ft_assets.control.lines.lines", "PromotionRecord"),
-    ("<tenant>/parity/<digest>/<settings>/<seq>.json", "ft_assets.control.serving.parity", "ParityRecord"),
+    ("<tenant>/parity/<digest>/<settings>/<seq>.json", "ft_assets.control.parity.records", "ParityRecord"),
     ("<tenant>/usage/<YYYY-MM>/<attempt>.json", "ft_assets.control.metering.usage", "UsageRecord"),
     ("<tenant>/quota/<YYYY-MM>/<seq>.json", "ft_assets.control.metering.quota_log", "QuotaRecord"),
     ("<tenant>/rejections/<adapter>/<digest>.json", "ft_assets.control.rejections.record", "RejectionRecord"),

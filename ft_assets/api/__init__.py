@@ -174,6 +174,7 @@ if TYPE_CHECKING:
     from ft_assets.api.parity import ServerSettings as ServerSettings
     from ft_assets.api.parity import check_parity as check_parity
     from ft_assets.api.parity import show_parity as show_parity
+    from ft_assets.api.parity_of_servers import check_servers as check_servers
     from ft_assets.api.part_uploads import UploadState as UploadState
     from ft_assets.api.part_uploads import add_part as add_part
     from ft_assets.api.part_uploads import begin_upload as begin_upload
@@ -309,6 +310,7 @@ _MODULES = {
     "orphans": "settle_orphans",
     "outcomes": "OutcomeLog Thumb note_answer note_thumb require_line",
     "parity": "ParityRecord ParityReport Render ServerSettings check_parity show_parity",
+    "parity_of_servers": "check_servers",
     "part_uploads": "UploadState add_part begin_upload cancel_upload complete_upload end_expired_uploads",
     "recipes": "RetiredRecipe get_recipe has_recipe list_recipes next_version resolved_recipe restore_recipe "
     "retire_recipe",

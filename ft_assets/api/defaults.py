@@ -59,6 +59,10 @@ class Orchestrator(Protocol):
         """Show how a dataset version stands now; False where that has to wait for its next job."""
         ...
 
+    def show_parity(self, artifacts: Artifacts, adapter: Artifact) -> bool:
+        """Show what is proved of an adapter's servers now; False where that has to wait for its next job."""
+        ...
+
 
 def orchestrator_or_default(given: Orchestrator | None) -> Orchestrator:
     """The given one, else Dagster with the instance of ``DAGSTER_HOME``."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from ft_assets.api.adapters import find_adapter
 from ft_assets.api.defaults import actor_or_user, store_or_default
-from ft_assets.control.serving import parity
+from ft_assets.control.parity import records
+from ft_assets.control.parity.records import ParityRecord as ParityRecord
 from ft_assets.control.serving.evaluated import evaluated_as
-from ft_assets.control.serving.parity import ParityRecord as ParityRecord
 from ft_assets.workers.serving.parity.asked_prompts import PROMPTS
 from ft_assets.workers.serving.parity.asked_prompts import Render as Render
 from ft_assets.workers.serving.parity.report import ParityReport as ParityReport
@@ -71,11 +71,11 @@ def check_parity(
                 settings=settings,
                 prompts=prompts,
             )
-    return parity.record_parity(store, adapter, report, server=endpoint.name, actor=actor_or_user(actor))
+    return records.record_parity(store, adapter, report, server=endpoint.name, actor=actor_or_user(actor))
 
 
 def show_parity(source: str, *, store: Store | None = None) -> list[ParityRecord]:
     """The last check of an adapter (by line or address) for each settings of a server. Raises as ``find_adapter``, and
     CorruptArtifact for records that were altered."""
     store = store_or_default(store)
-    return parity.list_parity(store, find_adapter(source, store=store))
+    return records.list_parity(store, find_adapter(source, store=store))

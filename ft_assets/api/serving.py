@@ -21,12 +21,15 @@ from ft_resources.store import Store
 _CACHE_MB = 65_536
 
 
-def open_fleet(*, embedded: int, servers: ServersFile | None = None, store: Store | None = None) -> StoreFleet | None:
+def open_fleet(
+    *, embedded: int, servers: ServersFile | None = None, logs: Path | None = None, store: Store | None = None
+) -> StoreFleet | None:
     """The servers of models; None where there can be none. Nothing is started before somebody follows the lines.
 
     Args:
         embedded: most bases for which a server is started on this machine.
         servers: those that others started; what ``load_servers`` reads where None.
+        logs: folder for the logs of servers that are started; that of the status where None.
 
     Raises UserError for a servers file that cannot be used.
     """
@@ -38,7 +41,7 @@ def open_fleet(*, embedded: int, servers: ServersFile | None = None, store: Stor
         Artifacts(store),
         AdapterFolders(folder, whole_number("FT_CACHE_MB", _CACHE_MB, at_least=1) << 20),
         ConfiguredServers(servers.configured()),
-        EmbeddedServers(store, status_file().parent, most=embedded),
+        EmbeddedServers(store, logs or status_file().parent, most=embedded),
     )
 
 

@@ -1,9 +1,10 @@
-"""``ft serve``: the HTTP API and its model servers; ``ft serve status``: what they serve."""
+"""``ft serve``: the HTTP API and its model servers; ``ft serve status``: what they serve; ``ft serve parity``: whether
+that is what was evaluated."""
 
 import socket
 import subprocess
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +13,9 @@ from ft_assets.cli.door import api, require_store
 from ft_assets.server.following import Following
 from ft_assets.settings.environment import open_store
 from ft_resources.errors import UserError
+
+if TYPE_CHECKING:
+    from ft_assets.api import ParityRecord
 
 _UI = "import sys; from ft_assets.cli.main import app; sys.argv = ['ft', 'ui']; app()"
 _UI_PORT = 3000
@@ -119,6 +123,46 @@ def status(
     )
     note(f"looked at {found.at}")
     warn(filter(None, (found.trouble, *(f"drift: {each}" for each in found.drift))))
+
+
+@app.command("parity")
+def parity(
+    model: Annotated[
+        str, typer.Argument(help="LINE for what is in production, LINE@staging, LINE@DIGEST, or an adapter's address.")
+    ],
+    prompts: Annotated[int, typer.Option(min=1, help="Most prompts, of the holdout and the suites in turn.")] = 50,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Check that the servers of an adapter's base give what was evaluated, with the settings that they have now. The
+    records stay, and production may demand them. Exit code: 0 if all are proved, 3 if one is not.
+    """
+    from ft_assets.cli.output import note, print_json, print_table
+
+    records = api.check_servers(model, prompts=prompts)
+    if as_json:
+        print_json([record.model_dump(mode="json") for record in records])
+    else:
+        print_table(
+            ("server", "settings", "verdict", "prompts", "same tokens", "KL", "99 of 100", "largest"),
+            [_checked(record) for record in records],
+            empty="",
+        )
+        for record in records:
+            for reason in record.report.reasons:
+                note(f"{record.server}: {reason}")
+            note(f"record: {record.path}")
+    raise typer.Exit(0 if all(record.report.proved for record in records) else 3)
+
+
+def _checked(record: "ParityRecord") -> tuple[str, ...]:
+    report = record.report
+    figures = report.figures
+    shown = (
+        (f"{figures.prompts}", f"{figures.argmax:.4f}", f"{figures.kl:.2g}", f"{figures.p99:.2g}", f"{figures.max:.2g}")
+        if figures is not None
+        else ("–",) * 5
+    )
+    return record.server, report.settings.sentence, report.outcome, *shown
 
 
 def _in_use(port: int) -> bool:

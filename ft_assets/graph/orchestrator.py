@@ -11,13 +11,14 @@ import dagster as dg
 
 from ft_assets.api import Known, Launch, end_interrupted
 from ft_assets.graph.checks.datasets import report_review
+from ft_assets.graph.checks.serving import report_parity
 from ft_assets.graph.listed_keys import add_keys, list_keys
 from ft_assets.graph.run import drive
 from ft_assets.graph.shown_artifacts import show_artifacts
 from ft_assets.records.submissions import Submission, SubmissionOutcome
 from ft_assets.settings import tags
 from ft_assets.settings.environment import prepare_environment
-from ft_resources.artifacts import Artifacts
+from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.store import Store
 
 _ACTIVE = [
@@ -81,6 +82,9 @@ class Dagster:
 
     def show_review(self, artifacts: Artifacts, dataset: str) -> bool:
         return report_review(self.instance, artifacts, dataset)
+
+    def show_parity(self, artifacts: Artifacts, adapter: Artifact) -> bool:
+        return report_parity(self.instance, artifacts, adapter)
 
 
 @contextmanager

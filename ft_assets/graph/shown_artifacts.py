@@ -11,6 +11,7 @@ from ft_assets.graph.assets.datasets import upload_metadata
 from ft_assets.graph.checks.datasets import partition_verdict
 from ft_assets.graph.checks.evals import gate_results
 from ft_assets.graph.checks.packs import doctor_results
+from ft_assets.graph.checks.serving import parity_result
 from ft_assets.graph.declared import declared
 from ft_assets.graph.glue import common_metadata
 from ft_assets.graph.partitions import pair_key
@@ -68,6 +69,8 @@ def _checks(known: Known) -> Iterable[dg.AssetCheckResult]:
         return [partition_verdict(artifacts, partition)]
     if known.asset == "token_pack":
         return doctor_results(artifacts, partition)
+    if known.asset == "adapter":
+        return [parity_result(artifacts, known.artifact)]
     return gate_results(artifacts, partition) if known.asset == "eval_report" else []
 
 

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -13,6 +13,20 @@ from ft_resources.settings import Settings
 from ft_resources.strict import read_strict
 
 _UNREADABLE = "Correct FT_SERVERS, or unset it: then `servers.yaml` of the project applies, or no server is known."
+
+
+class ComputingSettings(Settings):
+    """How a server computes, as it was started. Parity is proved for these settings and no others."""
+
+    engine: str = Field(min_length=1, description="Engine and version, such as `vllm 0.32.0`.")
+    dtype: Literal["float32", "float16", "bfloat16"] = Field(description="What activations are computed in.")
+    weight_bits: Literal[4, 8] | None = Field(
+        default=None, description="Bits of quantised weights; null: not quantised."
+    )
+    options: dict[str, str] = Field(
+        default_factory=dict,
+        description="Other options that answers depend on, such as `kv-cache-dtype`.",
+    )
 
 
 class ServerSettings(Settings):
@@ -31,6 +45,9 @@ class ServerSettings(Settings):
     )
     key: Annotated[str, Field(pattern=r"^FT_SERVER_KEY_[A-Z0-9_]+$")] = Field(
         description="Variable with the key that it was started with."
+    )
+    computes: ComputingSettings | None = Field(
+        default=None, description="How it computes; without it nothing can be proved of this server."
     )
 
 

@@ -16,6 +16,7 @@ from ft_assets.settings.environment import project_folder
 from ft_assets.settings.gpus import Hardware, find_hardware, unknown_hardware
 from ft_assets.settings.judge_hosts import JudgeHost, JudgeHosts
 from ft_assets.settings.keys import SHARED, RecipeKey, check_part, check_tenant
+from ft_assets.settings.line_settings import LineSettings, check_line_name
 from ft_assets.settings.notices import Notify
 from ft_assets.settings.retention import Leftovers, Retention
 from ft_assets.settings.sign_in import SignIn
@@ -147,6 +148,20 @@ class Tenant(Settings):
         default=None,
         description="Whether a second person approves this tenant's moves to production; null: as for all.",
     )
+    production_parity: bool | None = Field(
+        default=None,
+        description="Whether production takes only adapters of this tenant whose servers are proved to give what was "
+        "evaluated; null: as for all.",
+    )
+    lines: dict[str, LineSettings] = Field(
+        default_factory=dict, description="Settings of single lines, by dataset and recipe: `tickets.support`."
+    )
+
+    @model_validator(mode="after")
+    def _lines_are_named(self) -> "Tenant":
+        for name in self.lines:
+            check_line_name(name)
+        return self
 
 
 class TenantsFile(Settings):
@@ -200,6 +215,11 @@ class TenantsFile(Settings):
         default=False,
         description="Whether a promotion to production is a proposal that another person approves; no rollback is.",
     )
+    production_parity: bool = Field(
+        default=False,
+        description="Whether production takes only adapters whose servers are proved to give what was evaluated, with "
+        "the settings that they have now (`ft serve parity`).",
+    )
     currency: str = Field(default="USD", min_length=1, max_length=10, description="Currency of the prices.")
 
     def require_tenant(self, tenant: str) -> None:
@@ -239,6 +259,15 @@ class TenantsFile(Settings):
         all."""
         own = self.tenants[tenant].production_second_person if tenant in self.tenants else None
         return self.production_second_person if own is None else own
+
+    def parity_of(self, line: str) -> bool:
+        """Whether production of ``line`` takes only what servers are proved to give: the line's own word, else its
+        tenant's, else that for all."""
+        tenant, _, name = line.partition(".")
+        own = self.tenants.get(tenant, Tenant())
+        of_line = own.lines.get(name, LineSettings()).production_parity
+        said = own.production_parity if of_line is None else of_line
+        return self.production_parity if said is None else said
 
     def leftovers_of(self, tenant: str) -> Leftovers:
         """How long a tenant's leftovers are kept: its own ``retention`` if it has one, else the platform's."""

@@ -15,6 +15,7 @@ from ft_resources.serving.wire import (
     LOAD,
     MODELS,
     UNLOAD,
+    VERSION,
     asked_of,
     piece_in,
     piece_of,
@@ -56,6 +57,16 @@ class HttpServer:
             return self._client.get("/health").status_code == httpx.codes.OK
         except httpx.HTTPError:
             return False
+
+    def version(self) -> str:
+        """The engine's version as vLLM says it; empty for a server that does not say it. Raises ServerUnavailable."""
+        with readable(self._url):
+            answer = self._client.get(VERSION)
+            if answer.status_code == httpx.codes.NOT_FOUND:
+                return ""
+        require_ok(answer, self._url)
+        with readable(self._url):
+            return str(answer.json()["version"])
 
     def load(self, name: str, folder: Path) -> None:
         """As ``Server.load``. vLLM refuses a name that it has, whatever its bytes; that is taken for loaded."""

@@ -14,6 +14,7 @@ from ft_resources.serving.server import Piece, Sampling, Token
 LOAD, UNLOAD, MODELS, COMPLETIONS = (
     f"/v1/{name}" for name in ("load_lora_adapter", "unload_lora_adapter", "models", "completions")
 )
+VERSION = "/version"
 END = "data: [DONE]"
 """The last line of a stream."""
 CUT_OFF = "it ended in the middle of an answer"

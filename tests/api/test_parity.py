@@ -1,5 +1,6 @@
 """Parity through the API: from a line to a record, with the embedded server in a fleet."""
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -7,14 +8,20 @@ from pathlib import Path
 import pytest
 
 from ft_assets import api
+from ft_assets.control.parity.proofs import proofs_of
+from ft_assets.control.parity.servers import settings_by_server
+from ft_assets.settings.servers import ComputingSettings, ServersFile
+from ft_assets.settings.servers import ServerSettings as Listed
 from ft_assets.workers.evals.holdout_rows import ChatRows
 from ft_assets.workers.suites.suites import TASK_FILE
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
-from ft_resources.artifacts import Artifact
-from ft_resources.errors import UserError
-from ft_resources.serving.errors import ServerUnavailable
+from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.errors import Misconfigured, NotFound, UserError
+from ft_resources.serving.errors import NoServer, ServerUnavailable
 from ft_resources.serving.fleet import Endpoint, ServedModel
+from ft_resources.serving.http_server import HttpServer
 from ft_resources.store import Store
+from tests.fake_base import make_fake_base
 from tests.workers.evals.safety_world import write_safety_suite
 from tests.workers.evals.world import World, evaluation
 from tests.workers.serving.served import KEY, Served
@@ -22,6 +29,7 @@ from tests.workers.serving.world import BASE, make_adapter, make_engine
 
 pytestmark = pytest.mark.training
 LINE = "acme.things.tiny"
+HUB, COMMIT = "hub:org/model", "0" * 40
 FLOAT32 = api.ServerSettings(engine="embedded", dtype="float32")
 
 
@@ -52,7 +60,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 @pytest.fixture(scope="module")
 def base(world: World) -> Artifact:
-    return world.base()
+    lock = {"kind": "hub", "source": HUB, "revision": COMMIT}
+    return world.publish("base_model", make_fake_base(world.folder / "base"), tenant="shared", params={"lock": lock})
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +77,10 @@ def adapter(world: World, base: Artifact) -> Artifact:
     params = {"evaluation": settings, "chat_template": None, "variant": "lora"}
     report = world.publish("eval_report", {"report.json": b"{}"}, inputs=inputs, params=params)
     files = make_adapter(world.folder / "adapter", base.folder(world.folder), seed=1)
+    for file in base.folder(world.folder).iterdir():
+        # As an adapter is exported: with the tokenizer and the template that it is asked by.
+        if file.suffix != ".safetensors" and not (files / file.name).exists():
+            shutil.copy(file, files)
     return world.publish("adapter", files, inputs={"base": base, "eval_report": report}, facts={"line": LINE})
 
 
@@ -124,3 +137,79 @@ def test_a_whole_model_is_refused(world: World, base: Artifact, fleet: OneServer
     (endpoint,) = fleet.endpoints(base.digest)
     with pytest.raises(UserError, match="whole model"):
         api.check_parity(str(whole.address), fleet, endpoint, FLOAT32, render=render, store=world.store)
+
+
+class Shown:
+    """Who shows parity: it takes down of which adapters."""
+
+    def __init__(self) -> None:
+        self.adapters: list[str] = []
+
+    def show_parity(self, artifacts: Artifacts, adapter: Artifact) -> bool:
+        self.adapters.append(str(adapter.address))
+        return True
+
+
+def test_the_embedded_server_is_started_and_proved_with_the_settings_that_it_has_here(
+    world: World, base: Artifact, adapter: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FT_CACHE", str(world.folder / "cache"))
+    shown, address = Shown(), str(adapter.address)
+    (record,) = api.check_servers(
+        address, prompts=24, store=world.store, servers=ServersFile(), actor="ann", orchestrator=shown
+    )
+    assert record.report.outcome == "proved", record.report.reasons
+    (settings,) = settings_by_server(base, ServersFile()).values()
+    assert record.report.settings == settings
+    assert record.adapter == adapter.ref
+    # It is what a promotion finds.
+    (proof,) = proofs_of(world.artifacts, adapter, ServersFile())
+    assert proof.record is not None
+    assert proof.record.id == record.id
+    assert shown.adapters == [address]
+
+
+def test_only_what_a_name_means_is_checked(world: World, adapter: Artifact) -> None:
+    for name in (LINE, f"{LINE}@staging", f"{LINE}@{adapter.digest[:16]}"):
+        with pytest.raises(NotFound):
+            # It stands nowhere.
+            api.check_servers(name, store=world.store, servers=ServersFile())
+
+
+def listed(served: Served, engine: str) -> ServersFile:
+    """The server as one that others started."""
+    computes = ComputingSettings(engine=engine, dtype="float32")
+    one = Listed(name="one", url=served.url, base=f"{HUB}@{COMMIT}", key="FT_SERVER_KEY_ONE", computes=computes)
+    return ServersFile(servers=[one])
+
+
+def test_a_listed_server_is_checked_with_the_settings_that_the_list_says(
+    world: World, adapter: Artifact, fleet: OneServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FT_CACHE", str(world.folder / "cache"))
+    monkeypatch.setenv("FT_SERVER_KEY_ONE", KEY)
+    servers, address = listed(fleet.served, "vllm 0.32.0"), str(adapter.address)
+    (record,) = api.check_servers(address, prompts=24, store=world.store, servers=servers, orchestrator=Shown())
+    assert record.report.outcome == "proved", record.report.reasons
+    assert (record.server, record.report.settings.sentence) == ("one", "vllm 0.32.0, float32")
+
+    monkeypatch.setattr(HttpServer, "version", lambda _: "0.33.0")
+    before = api.show_parity(address, store=world.store)
+    with pytest.raises(Misconfigured, match=r"its version is 0\.33\.0, and its settings say vllm 0\.32\.0"):
+        api.check_servers(address, store=world.store, servers=servers, orchestrator=Shown())
+    silent = ServersFile(servers=[each.model_copy(update={"computes": None}) for each in servers.servers])
+    with pytest.raises(Misconfigured, match="does not say how one computes"):
+        api.check_servers(address, store=world.store, servers=silent, orchestrator=Shown())
+    assert api.show_parity(address, store=world.store) == before
+
+
+def test_a_listed_server_that_does_not_answer_leaves_no_record(
+    world: World, adapter: Artifact, fleet: OneServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FT_SERVER_KEY_ONE", KEY)
+    before = api.show_parity(str(adapter.address), store=world.store)
+    servers = listed(fleet.served, "vllm 0.32.0")
+    away = ServersFile(servers=[each.model_copy(update={"url": "http://127.0.0.1:9"}) for each in servers.servers])
+    with pytest.raises(NoServer, match="one: "):
+        api.check_servers(str(adapter.address), store=world.store, servers=away, orchestrator=Shown())
+    assert api.show_parity(str(adapter.address), store=world.store) == before

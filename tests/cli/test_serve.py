@@ -9,8 +9,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from ft_assets import api
 from ft_assets.cli import serve
+from ft_assets.control.parity.records import ParityRecord
 from ft_assets.control.serving.status import status_file, write_status
+from ft_assets.workers.serving.parity.figures import Figures
+from ft_assets.workers.serving.parity.report import Outcome, ParityReport
+from ft_assets.workers.serving.parity.settings import ServerSettings
+from ft_resources.artifacts import InputRef
 from ft_resources.run_processes import process_tag
 from tests.cli.conftest import Ft
 from tests.control.serving.world import made_status
@@ -55,3 +61,56 @@ def test_the_status_of_a_process_that_is_gone_or_hangs_is_none(ft: Ft) -> None:
         other.kill()
         other.wait()
         assert ft("serve", "status").stdout == ""
+
+
+def made_parity_record(report: ParityReport, *, server: str) -> ParityRecord:
+    ref = InputRef(address="acme/adapter/0123", digest="0" * 64)
+    return ParityRecord(
+        seq=1,
+        previous="",
+        id="1",
+        line="acme.a.tiny",
+        adapter=ref,
+        base=ref,
+        server=server,
+        report=report,
+        actor="ann",
+        at="2026-01-01T00:00:00+00:00",
+    )
+
+
+def test_parity_shows_each_servers_figures_and_says_by_the_exit_code_whether_all_are_proved(
+    ft: Ft, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = Figures(
+        prompts=50, other_ids=0, tokens=289, equal=49, argmax=0.98, kl=0.002, p99=0.21, max=1.5, missing=0
+    )
+    asked = {}
+
+    def checked(*outcomes: Outcome) -> None:
+        reports = [
+            ParityReport(
+                settings=ServerSettings(engine="vllm 0.32.0", dtype="bfloat16"),
+                outcome=outcome,
+                reasons=() if outcome == "proved" else ("the likeliest token differs",),
+                evaluated_in="float32",
+                precision="half",
+                figures=figures if outcome != "not proved" else None,
+            )
+            for outcome in outcomes
+        ]
+        records = [made_parity_record(report, server=f"llama-{n}") for n, report in enumerate(reports)]
+        monkeypatch.setattr(api, "check_servers", lambda name, **rest: asked.update(name=name, **rest) or records)
+
+    checked("proved", "proved")
+    result = ft("serve", "parity", "acme.a.tiny@staging", "--prompts", "24")
+    assert result.exit_code == 0, result.exception
+    assert asked == {"name": "acme.a.tiny@staging", "prompts": 24}
+    assert "llama-0" in result.stdout
+    assert "0.9800" in result.stdout
+    checked("proved", "failed", "not proved")
+    result = ft("serve", "parity", "acme.a.tiny")
+    assert result.exit_code == 3
+    assert "llama-1: the likeliest token differs" in result.stderr
+    found = json.loads(ft("serve", "parity", "acme.a.tiny", "--json").stdout)
+    assert [each["report"]["outcome"] for each in found] == ["proved", "failed", "not proved"]

@@ -15,7 +15,8 @@ SNAPSHOT = Path(__file__).with_name("specs.yaml")
 def specs() -> dict[str, dict[str, Any]]:
     """Kind to name to what the definitions say of it."""
     assets = list(defs.resolve_all_asset_specs())
-    checks = [spec for each in defs.asset_checks or () for spec in each.check_specs]
+    graph = defs.resolve_asset_graph()
+    checks = [graph.get_check_spec(key) for key in sorted(graph.asset_check_keys)]
     repository = defs.get_repository_def()
     jobs = [job for job in repository.get_all_jobs() if not job.name.startswith("__")]
     return {

@@ -32,8 +32,10 @@ from ft_assets.control.lines.lines import (
 )
 from ft_assets.control.lines.mlflow_registry import mirror_line
 from ft_assets.control.lines.proposals import WaitsForSecondPerson, propose
+from ft_assets.control.parity.proofs import require_parity
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.settings.keys import DatasetKey, RecipeKey, line_of
+from ft_assets.settings.servers import ServersFile, load_servers
 from ft_assets.settings.tenants import NO_TENANTS, TenantsFile
 from ft_assets.settings.ungated import UNGATED
 from ft_assets.workers.adapters.lineage import lineage
@@ -53,6 +55,7 @@ class Decision:
 
     Args:
         tenants: what is served and how safe it must be, for a move to production; without it nothing may go there.
+        servers: those that others started, where parity is demanded of them; None for what ``load_servers`` reads.
         made_by: who made the key that proved the actor; empty for no key.
         waive_incumbent: accept an inconclusive comparison with the incumbent, but never a failed one.
         tracking: MLflow's URI; None for the configured one, empty for none.
@@ -62,6 +65,7 @@ class Decision:
     reason: str
     waive_incumbent: bool = False
     tenants: TenantsFile = NO_TENANTS
+    servers: ServersFile | None = None
     made_by: str = ""
     tracking: str | None = None
     log: Log = _LOG
@@ -113,6 +117,9 @@ def prepare(artifacts: Artifacts, target: str, stage: Pointer, decision: Decisio
         require_strict_safety(adapter, decision.tenants.production_safety)
         require_servable_base(artifacts, adapter, decision.tenants)
         findings += ["the safety gate passed", "the base is served, and not held"]
+        if decision.tenants.parity_of(line):
+            servers = load_servers() if decision.servers is None else decision.servers
+            findings += require_parity(artifacts, adapter, servers)
         findings += _beat_incumbent(artifacts, state, adapter, decision, waived)
     return _record(artifacts, state, adapter, stage, decision, findings=findings, waived=waived), True
 

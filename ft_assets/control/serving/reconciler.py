@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
+from ft_assets.control.parity.servers import source_of
 from ft_assets.control.serving.plan import plan
 from ft_assets.control.serving.shown import Seen, Since, shown
 from ft_assets.control.serving.standing import Lines, Standing
@@ -161,12 +162,3 @@ class Reconciler:
                 return ""
             self._sources[address] = source_of(manifest.identity["params"])
         return self._sources[address]
-
-
-def source_of(params: Mapping[str, object]) -> str:
-    """``hub:ORG/NAME@COMMIT`` or ``folder:sha256:DIGEST`` of a base model by what it was made of; empty for one with
-    tokens of its own, which nobody has but this store."""
-    lock = params.get("lock")
-    if not isinstance(lock, Mapping) or params.get("new_tokens"):
-        return ""
-    return f"{lock['source']}@{lock['revision']}" if lock["kind"] == "hub" else str(lock["source"])

@@ -9,6 +9,7 @@ from ft_assets.control.lines.auto import promote_by_margin
 from ft_assets.control.lines.mlflow_registry import register_new_adapter
 from ft_assets.control.rejections.record import quarantine
 from ft_assets.graph.actors import acting
+from ft_assets.graph.checks.serving import SERVE_PARITY_SPEC, no_adapter, parity_result
 from ft_assets.graph.glue import asked_gates, common_metadata, pair_of, run_work
 from ft_assets.graph.partitions import GROUP, pair_partitions, upstream
 from ft_assets.graph.rejections import show_rejection
@@ -35,11 +36,12 @@ from ft_resources.tracking import default_uri
     owners=["team:ml-platform"],
     code_version=CODE_VERSIONS["adapter"],
     tags={tags.WORKER: "cpu"},
+    check_specs=[SERVE_PARITY_SPEC],
 )
 @told
 def adapter(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
-) -> Iterator[dg.MaterializeResult]:
+) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
     """Accepted, immutable adapter with its tokenizer, template, card and lineage; its candidate passed every gate.
     For a recipe without gates, the ungated result, marked as such."""
     request = identity.adapter_request(store.artifacts, *pair_of(context.partition_key), asked_gates(context, store))
@@ -49,6 +51,7 @@ def adapter(
     if not (passed(verdicts) or ungated):
         record = quarantine(store.artifacts, request, verdicts, actor=acting(context, store.store))
         show_rejection(context, verdicts, record, report)
+        yield no_adapter()
         return
     # The worker judges again, from bytes that it verifies itself.
     known = store.artifacts.find(request.address) is not None
@@ -70,6 +73,7 @@ def adapter(
             **common_metadata(artifact),
         },
     )
+    yield parity_result(store.artifacts, artifact)
 
 
 def lineage_list(tree: Lineage) -> str:

@@ -129,6 +129,14 @@ def rejection_in(result: dg.ExecuteInProcessResult) -> dict[str, str]:
     return {name: str(value.value) for name, value in observation.metadata.items()}
 
 
+def gates_in(result: dg.ExecuteInProcessResult) -> dict[str, dg.AssetCheckEvaluation]:
+    """The evaluations of the report's checks; that of the adapter says that nothing demands its servers' parity."""
+    found = {check.check_name: check for check in result.get_asset_check_evaluations()}
+    parity = found.pop("serve_parity", None)
+    assert parity is None or (parity.passed and (parity.description or "").startswith("not required"))
+    return found
+
+
 def required(checks: Mapping[str, dg.AssetCheckEvaluation]) -> set[str]:
     """The gates that somebody asked for; of the others, the description says that nobody did."""
     asked = {name for name, check in checks.items() if check.metadata["outcome"].value != "not required"}
@@ -153,7 +161,7 @@ def test_a_good_pair_shows_its_verdicts_and_becomes_an_adapter(project: World, m
     report(project, GOOD, make_results())
     result = run(project, GOOD, monkeypatch)
     assert result.success
-    checks = {check.check_name: check for check in result.get_asset_check_evaluations()}
+    checks = gates_in(result)
     assert all(check.passed for check in checks.values())
     assert required(checks) == {"regression", "task_gain"}
     assert {check.partition for check in checks.values()} == {GOOD}
@@ -196,7 +204,7 @@ def test_a_rejection_ends_the_run_as_a_result_and_so_does_a_separate_run_of_the_
     report(project, BAD, REGRESSION)
     result = run(project, BAD, monkeypatch)
     assert result.success
-    checks = {check.check_name: check for check in result.get_asset_check_evaluations()}
+    checks = gates_in(result)
     assert not checks["regression"].passed
     assert "a drop of 5.2 points where at most 2 are allowed" in (checks["regression"].description or "")
     assert {name for name, check in checks.items() if not check.passed} == {"regression"}
@@ -278,7 +286,7 @@ def test_what_a_submission_asks_for_beyond_the_recipe_is_judged_by_check_and_ada
     assert "scores: fail, exact_match 0.4 on 400 samples" in present(asked, store=project.store).rejection
     assert not present(plain, store=project.store).rejection
     result = run(project, GOOD, monkeypatch, tagged={tags.SUBMISSION: asked.id, tags.TENANT: "acme"})
-    checks = {check.check_name: check for check in result.get_asset_check_evaluations()}
+    checks = gates_in(result)
     assert required(checks) == {"regression", "task_gain", "scores"}
     assert rejection_in(result)["verdict"] == "rejected by scores"
     assert adapter_of(project, GOOD) is None
@@ -314,7 +322,7 @@ def test_refusals_are_counted_on_the_recipes_safety_suite_and_no_other_report_mo
     # The regression gate is about what may not get worse; refusals have their own.
     assert wanted.params["suites"] == [SUITE]
     result = run(project, pair, monkeypatch)
-    checks = {check.check_name: check for check in result.get_asset_check_evaluations()}
+    checks = gates_in(result)
     assert {name for name, check in checks.items() if not check.passed} == {"safety"}
     assert "refusals of harmful prompts 33.3% of 60" in (checks["safety"].description or "")
     wish: dict[str, Any] = {"dataset": DATASET, "recipe": "tiny.v1", "actor": "ann", "origin": "cli"}

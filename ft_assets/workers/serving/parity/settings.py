@@ -22,3 +22,10 @@ class ServerSettings(StrictModel):
     def digest(self) -> str:
         """What the records of these settings are found by."""
         return digest(self.model_dump(mode="json"))
+
+    @property
+    def sentence(self) -> str:
+        """In words: ``vllm 0.32.0, bfloat16, 4 bits, kv-cache-dtype=fp8``."""
+        bits = f"{self.weight_bits} bits" if self.weight_bits else ""
+        options = [f"{name}={value}" for name, value in sorted(self.options.items())]
+        return ", ".join(filter(None, [self.engine, self.dtype, bits, *options]))

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from ft_assets.records.chained_log import ChainedLog, SealedRecord
 from ft_assets.workers.serving.parity.report import ParityReport
+from ft_assets.workers.serving.parity.settings import ServerSettings
 from ft_resources.artifacts import Artifact, InputRef
 from ft_resources.store import Store
 
@@ -65,6 +66,13 @@ def list_parity(store: Store, adapter: Artifact) -> list[ParityRecord]:
     folders = store.folders(f"{adapter.address.tenant}/parity/{adapter.digest}")
     logs = [_log(store, adapter.ref, name).read()[0] for name in folders]
     return sorted((records[-1] for records in logs if records), key=lambda record: record.at)
+
+
+def last_parity(store: Store, adapter: Artifact, settings: ServerSettings) -> ParityRecord | None:
+    """The record that counts for an adapter and these very settings; None without a check. Raises CorruptArtifact as
+    ``list_parity``."""
+    records, _ = _log(store, adapter.ref, settings.digest).read()
+    return records[-1] if records else None
 
 
 def _folder(adapter: InputRef, settings: str) -> str:

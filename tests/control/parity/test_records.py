@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ft_assets.control.erasure.collect import RECORDS
-from ft_assets.control.serving.parity import list_parity, record_parity
+from ft_assets.control.parity.records import list_parity, record_parity
 from ft_assets.workers.serving.parity.report import ParityReport
 from ft_assets.workers.serving.parity.settings import ServerSettings
 from ft_resources.artifacts import Artifact

@@ -1,0 +1,75 @@
+"""What is proved of the servers that answer for an adapter now, and what production demands."""
+
+from dataclasses import dataclass
+
+from ft_assets.control.parity.records import ParityRecord, last_parity
+from ft_assets.control.parity.servers import settings_by_server
+from ft_assets.settings.servers import ServersFile
+from ft_assets.workers.serving.parity.settings import ServerSettings
+from ft_resources.artifacts import Address, Artifact, Artifacts
+from ft_resources.errors import UserError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """One server of an adapter's base, and the last check of the adapter with the settings that it has.
+
+    Args:
+        settings: None where ``servers.yaml`` does not say them.
+        record: None where the adapter was not checked with them.
+    """
+
+    server: str
+    settings: ServerSettings | None
+    record: ParityRecord | None
+
+    @property
+    def proved(self) -> bool:
+        return self.record is not None and self.record.report.proved
+
+    @property
+    def sentence(self) -> str:
+        """How it stands, in words."""
+        if self.settings is None:
+            return f"{self.server}: servers.yaml does not say how it computes"
+        with_settings = f"{self.server} ({self.settings.sentence})"
+        if self.record is None:
+            return f"{with_settings}: not checked"
+        report = self.record.report
+        return f"{with_settings}: " + ": ".join([report.outcome, *filter(None, ["; ".join(report.reasons)])])
+
+
+def proofs_of(artifacts: Artifacts, adapter: Artifact, servers: ServersFile) -> list[Proof]:
+    """How each server of the adapter's base stands. Raises CorruptArtifact for records that were altered, and UserError
+    where the base is gone."""
+    base = artifacts.get(Address.parse(adapter.manifest.inputs["base"].address))
+    return [
+        Proof(
+            server=name,
+            settings=settings,
+            record=last_parity(artifacts.store, adapter, settings) if settings is not None else None,
+        )
+        for name, settings in settings_by_server(base, servers).items()
+    ]
+
+
+def require_parity(artifacts: Artifacts, adapter: Artifact, servers: ServersFile) -> list[str]:
+    """What was found, where every server of the adapter's base is proved to give what was evaluated. Raises UserError
+    otherwise."""
+    proofs = proofs_of(artifacts, adapter, servers)
+    lacking = [proof.sentence for proof in proofs if not proof.proved]
+    if lacking:
+        raise UserError(
+            "production needs a proof that servers give what was evaluated, with the settings that they have now\n"
+            + "\n".join(lacking),
+            where=str(adapter.address),
+            remedy=_remedy(adapter, proofs),
+        )
+    return [f"proved on {proof.sentence}" for proof in proofs]
+
+
+def _remedy(adapter: Artifact, proofs: list[Proof]) -> str:
+    silent = [proof.server for proof in proofs if proof.settings is None]
+    if silent:
+        return f"Add computes to {', '.join(silent)} in servers.yaml, then: ft serve parity {adapter.address}"
+    return f"Check them: ft serve parity {adapter.address}"

@@ -1,0 +1,39 @@
+"""Which servers answer for adapters to a base, and how they compute."""
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from ft_assets.settings.servers import ServersFile
+from ft_assets.workers.serving.embedded_settings import embedded_settings
+from ft_assets.workers.serving.parity.settings import ServerSettings
+from ft_resources.artifacts import Artifact
+
+EMBEDDED = "embedded"
+"""What the server is called that ``ft serve`` starts for a base that no other one has."""
+
+
+def settings_by_server(base: Artifact, servers: ServersFile) -> dict[str, ServerSettings | None]:
+    """The servers of a base by name with their settings; None where ``servers.yaml`` does not say them.
+
+    The embedded server's are those that it has on this machine. Its base is fetched only where a GPU computes in the
+    base's own dtype.
+    """
+    source = source_of(base.manifest.identity["params"])
+    named = [each for each in servers.servers if each.base == source]
+    if named:
+        return {
+            each.name: ServerSettings.model_validate(each.computes.model_dump()) if each.computes else None
+            for each in named
+        }
+    with tempfile.TemporaryDirectory(prefix="ft-base-") as scratch:
+        return {EMBEDDED: embedded_settings(lambda: base.folder(Path(scratch)))}
+
+
+def source_of(params: Mapping[str, object]) -> str:
+    """``hub:ORG/NAME@COMMIT`` or ``folder:sha256:DIGEST`` of a base model by what it was made of; empty for one with
+    tokens of its own, which nobody has but this store."""
+    lock = params.get("lock")
+    if not isinstance(lock, Mapping) or params.get("new_tokens"):
+        return ""
+    return f"{lock['source']}@{lock['revision']}" if lock["kind"] == "hub" else str(lock["source"])

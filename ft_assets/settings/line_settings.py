@@ -1,0 +1,25 @@
+"""Settings of one line of a tenant, in ``tenants.yaml``."""
+
+import re
+
+from pydantic import Field
+
+from ft_resources.settings import Settings
+
+_NAME = re.compile(r"[^.|/@\s]+\.[^.|/@\s]+")
+
+
+class LineSettings(Settings):
+    """What holds for one line, whatever holds for its tenant."""
+
+    production_parity: bool | None = Field(
+        default=None,
+        description="Whether production takes only an adapter of this line whose servers are proved to give what was "
+        "evaluated; null: as for the tenant.",
+    )
+
+
+def check_line_name(name: str) -> None:
+    """Raise ValueError unless ``name`` is a line's without its tenant."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"lines: {name!r} should be DATASET.RECIPE, without tenant and versions")

@@ -1,0 +1,23 @@
+"""The settings of the embedded server, as this machine's packages and device decide them."""
+
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import cast
+
+from ft_assets.workers.serving.parity.settings import Dtype, ServerSettings
+
+_PACKAGES = ("transformers", "peft", "torch")
+
+
+def embedded_settings(base: Callable[[], Path]) -> ServerSettings:
+    """How a server that is started here computes; ``base`` fetches the base's folder, which only a GPU asks for: see
+    ``load_model``."""
+    # Promotions need it, and numpy and torch import slowly.
+    import torch
+
+    from ft_assets.workers.base_models.tensors import stored_dtype
+
+    dtype = stored_dtype(base()) if torch.cuda.is_available() else "float32"
+    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    return ServerSettings(engine=f"embedded, {packages}", dtype=cast(Dtype, dtype))
