@@ -22,6 +22,7 @@ from ft_resources.errors import UserError
 from ft_resources.execution import Observer
 from ft_resources.interrupts import uninterrupted
 from ft_resources.outcomes import POLICIES
+from ft_resources.traced_work import traced
 from ft_resources.tracking import default_uri, mirrored
 from ft_resources.work import WorkRequest
 
@@ -87,7 +88,11 @@ def run_work(
     execution = launcher.execution(store.store)
     actor = acting(context, store.store)
     # Around the cancel, so that MLflow learns of it, and so that stopping the work does not wait for MLflow.
-    with mirrored(default_uri(), context.log, DagsterObserver(context.log)) as observer:
+    told = DagsterObserver(context.log)
+    with (
+        traced(request.asset, submission.id if submission else "", told) as noted,
+        mirrored(default_uri(), context.log, noted) as observer,
+    ):
         try:
             result = execution.run(request, actor=actor, observer=observer)
         except (DagsterExecutionInterruptedError, KeyboardInterrupt):

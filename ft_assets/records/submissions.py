@@ -17,6 +17,7 @@ from ft_resources.records import Record
 from ft_resources.remembered import Remembered
 from ft_resources.store import Store
 from ft_resources.strict_model import added_field
+from ft_resources.tracing import record_submission
 
 Origin = Literal["ui", "cli", "python", "api", "sensor", "backfill"]
 Driver = Literal["sensor", "caller", "run"]
@@ -158,7 +159,7 @@ def finish(
     failure: Failure | None = None,
 ) -> SubmissionOutcome:
     """Record the end of a submission; the first record is final. The reason of a failure is its sentence."""
-    outcome = SubmissionOutcome(
+    ours = SubmissionOutcome(
         status=status,
         adapter=adapter,
         reason=failure.reason if failure else reason,
@@ -168,8 +169,15 @@ def finish(
     )
     path = f"{submission.tenant}/submissions/{submission.id}/outcome.json"
     mark_due(store, "submission", submission.tenant, path)
-    outcome = outcome.create_or_get(store, path)
+    outcome = ours.create_or_get(store, path)
     store.delete(submission.marker)
+    if outcome is ours:
+        record_submission(
+            submission.id,
+            submission.created_at,
+            outcome.at,
+            {"ft.tenant": submission.tenant, "ft.pair": submission.pair, "ft.status": str(outcome.status)},
+        )
     return outcome
 
 

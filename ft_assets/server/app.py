@@ -36,10 +36,12 @@ from ft_assets.server.metrics.requests import Counted, RequestFigures
 from ft_assets.server.models_asked import ModelsAsked
 from ft_assets.server.outcomes import Outcomes
 from ft_assets.server.settling import Settling
+from ft_assets.server.traced_requests import Traced
 from ft_assets.server.upload_slots import UploadSlots
 from ft_resources.launchers.base import Launcher
 from ft_resources.serving.fleet import Fleet
 from ft_resources.store import Store
+from ft_resources.tracing import traces_wanted
 
 
 def api_app(
@@ -124,6 +126,8 @@ def api_app(
     app.add_middleware(BodyLimit)
     app.state.figures = RequestFigures()
     app.add_middleware(Counted, figures=app.state.figures)
+    if traces_wanted():
+        app.add_middleware(Traced)
     return app
 
 

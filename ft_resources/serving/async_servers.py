@@ -17,6 +17,7 @@ from ft_resources.serving.wire import (
     require_ok,
     unavailable,
 )
+from ft_resources.tracing import carried, ending, tracer
 
 
 class AsyncServers:
@@ -54,18 +55,20 @@ class AsyncServers:
         """An answer in pieces, as ``HttpServer.stream`` gives it. Closing it ends the generation."""
         body = {**asked_of(model, prompt, sampling), "stream": True}
         url = endpoint.url + COMPLETIONS
-        with readable(endpoint.url):
-            async with self._client.stream("POST", url, json=body, headers=_headers(endpoint)) as answer:
+        span = tracer().start_span("ask a server", attributes={"ft.model": model, "ft.prompt_tokens": len(prompt)})
+        headers = {**_headers(endpoint), **carried(span)}
+        with ending(span), readable(endpoint.url):
+            async with self._client.stream("POST", url, json=body, headers=headers) as answer:
                 if answer.is_error:
                     await answer.aread()
                 require_ok(answer, endpoint.url)
-                ended = False
+                complete = False
                 # To the last byte, or the connection could not be used again.
                 async for line in answer.aiter_lines():
-                    ended = ended or line == END
-                    if not ended and (piece := piece_in(line, endpoint.url)) is not None:
+                    complete = complete or line == END
+                    if not complete and (piece := piece_in(line, endpoint.url)) is not None:
                         yield piece
-        if not ended:
+        if not complete:
             # A server that is killed may close its connection as one that has told all.
             raise unavailable(CUT_OFF, endpoint.url)
 

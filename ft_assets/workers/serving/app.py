@@ -95,7 +95,8 @@ class _Door:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(events.put_nowait, event)
 
-        asked = Request(body.model, body.prompt, body.sampling, tell, body.prompt_logprobs)
+        traced = TracedAnswer(http.headers, body.model, len(body.prompt), tell)
+        asked = Request(body.model, body.prompt, body.sampling, traced, body.prompt_logprobs)
         self._engine.submit(asked)
         answer = Answer(body, self._engine.tokenizer)
         try:
