@@ -21,7 +21,7 @@ from ft_assets.workers.suites.catalogue.catalogue import GROUPS, read_catalogue
 from ft_assets.workers.suites.catalogue.hub import hub_suites
 from ft_resources.store_marker import open_store
 from tests.workers.evals.real_suites import make_suite
-from tests.workers.evals.test_sandbox import contained
+from tests.workers.evals.sandboxed import contained
 from tests.workers.suites.beside_lm_eval import are_equal, stock
 from tests.workers.suites.hub_rows import installed, lay, rows_of
 from tests.workers.suites.published import NAMES, published, roomy_model

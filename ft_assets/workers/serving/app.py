@@ -21,6 +21,7 @@ from ft_assets.workers.serving.dialect import Answer, Body, CompletionBody, Load
 from ft_assets.workers.serving.engine import Engine
 from ft_assets.workers.serving.metrics import Metrics
 from ft_assets.workers.serving.requests import Event, Failed, Read, Request, Written
+from ft_assets.workers.serving.traced import TracedAnswer
 from ft_resources.errors import NotIdentified, TooManyRequests, UserError
 from ft_resources.serving.errors import BadRequest, ServerUnavailable
 from ft_resources.serving.server import Reason, Token
@@ -104,25 +105,28 @@ class _Door:
             scores = await _unless_gone(http, _read(events))
             if not body.stream:
                 tokens, reason = await _unless_gone(http, _whole(events))
+                traced.end()
                 return JSONResponse({**answer.part(tokens, reason, scores), "usage": answer.usage()})
         except BaseException:
             asked.cancelled = True
+            traced.end()
             raise
-        return _Stream(_parts(events, answer, body.stream_options.include_usage), asked)
+        return _Stream(_parts(events, answer, body.stream_options.include_usage), asked, traced)
 
 
 class _Stream(StreamingResponse):
     """Server-sent events; who goes away ends the generation."""
 
-    def __init__(self, parts: AsyncIterator[str], asked: Request) -> None:
+    def __init__(self, parts: AsyncIterator[str], asked: Request, traced: TracedAnswer) -> None:
         super().__init__(parts, media_type="text/event-stream", headers={"cache-control": "no-store"})
-        self._asked = asked
+        self._asked, self._traced = asked, traced
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
             self._asked.cancelled = True
+            self._traced.end()
 
 
 async def _parts(events: "asyncio.Queue[Event]", answer: Answer, with_usage: bool) -> AsyncIterator[str]:

@@ -13,8 +13,10 @@ class TracedAnswer:
         headers: of the request; whoever has the server's key is believed.
     """
 
-    def __init__(self, headers: Mapping[str, str], model: str, prompt_tokens: int, then: Callable[[Event], None]) -> None:
-        attributes = {"ft.model": model, "ft.prompt_tokens": prompt_tokens}
+    def __init__(
+        self, headers: Mapping[str, str], model: str, prompt_tokens: int, then: Callable[[Event], None]
+    ) -> None:
+        attributes: dict[str, str | int] = {"ft.model": model, "ft.prompt_tokens": prompt_tokens}
         self._span = tracer().start_span("generate", continued(headers), attributes=attributes)
         self._then, self._written = then, 0
 
