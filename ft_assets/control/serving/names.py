@@ -5,14 +5,16 @@
 ``tenant.dataset.recipe@DIGEST``     one that stands or stood in a stage, by 16 hex characters of its content digest
 """
 
+import logging
 from contextlib import suppress
 
 from ft_assets.control.lines.lines import POINTERS, LineState, PromotionRecord, check_line, list_lines, read_line
 from ft_assets.records.tombstones import require_alive
 from ft_resources.artifacts import Address, Artifact, Artifacts
-from ft_resources.errors import CorruptArtifact, Deleted, NotFound, UserError
+from ft_resources.errors import CorruptArtifact, Deleted, NotFound, StoreUnavailable, UserError
 from ft_resources.serving.fleet import ServedModel
 
+_LOG = logging.getLogger(__name__)
 _STAGING = "staging"
 _CONFIG = "adapter_config.json"
 
@@ -67,21 +69,32 @@ def served(artifact: Artifact) -> ServedModel:
 
 
 def list_models(artifacts: Artifacts, tenant: str) -> dict[str, Artifact]:
-    """The names of a tenant's lines that mean an adapter now, by line, and those adapters."""
+    """The names of a tenant's lines that mean an adapter now, by line, and those adapters. A line that is damaged has
+    none, and hides no other. Raises StoreUnavailable."""
     found = {}
     for line in list_lines(artifacts.store, tenant):
-        state = read_line(artifacts.store, line)
-        for name, record in ((line, state.at("production")), (f"{line}@{_STAGING}", state.at("staging"))):
-            # A deleted adapter, and a whole model, cannot be asked.
-            with suppress(NotFound):
-                if record and is_adapter(artifact := _promoted(artifacts, record, name)):
-                    found[name] = artifact
+        try:
+            found |= _models_of(artifacts, read_line(artifacts.store, line))
+        except StoreUnavailable:
+            raise
+        except UserError as error:
+            _LOG.warning("the models of %s are not listed: %s", line, error)
     return found
 
 
 def is_adapter(artifact: Artifact) -> bool:
     """Whether servers can hold it beside others of its base."""
     return _CONFIG in artifact.manifest.files
+
+
+def _models_of(artifacts: Artifacts, state: LineState) -> dict[str, Artifact]:
+    found = {}
+    for name, record in ((state.line, state.at("production")), (f"{state.line}@{_STAGING}", state.at("staging"))):
+        # A deleted adapter, and a whole model, cannot be asked.
+        with suppress(NotFound):
+            if record and is_adapter(artifact := _promoted(artifacts, record, name)):
+                found[name] = artifact
+    return found
 
 
 def _promoted(artifacts: Artifacts, record: PromotionRecord, name: str) -> Artifact:

@@ -6,7 +6,8 @@ from ft_assets.control.serving.names import find_model, list_models, served
 from ft_assets.records import tombstones
 from ft_assets.records.tombstones import Subject
 from ft_resources.artifacts import Artifact
-from ft_resources.errors import CorruptArtifact, NotFound, UserError
+from ft_resources.errors import CorruptArtifact, NotFound, StoreUnavailable, UserError
+from ft_resources.store import Store
 from tests.cli.conftest import project as project
 from tests.e2e.project import Project
 from tests.made import leave
@@ -62,6 +63,26 @@ def test_another_adapter_at_the_promoted_address_is_an_error(line: Line) -> None
     line.promote(adapter.__class__(adapter.store, adapter.manifest.model_copy(update={"content_digest": "0" * 64})))
     with pytest.raises(CorruptArtifact, match="not the one that was promoted"):
         find_model(line.artifacts, LINE, tenant="acme")
+
+
+def test_a_damaged_line_hides_no_other_and_a_store_that_is_away_is_no_damage(
+    line: Line, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Line(project, "acme.shapes.tiny")
+    for each in (line, other):
+        each.promote(each.adapter(1))
+    (record,) = line.store.entries(f"acme/lines/{LINE}")
+    line.store.put(record.path, b"{not a record")
+    with pytest.raises(CorruptArtifact):
+        find_model(line.artifacts, LINE, tenant="acme")
+    assert list_models(line.artifacts, "acme").keys() == {other.line}
+
+    def away(*_: object) -> None:
+        raise StoreUnavailable("it is away", where="store", remedy="Wait.")
+
+    monkeypatch.setattr(Store, "get", away)
+    with pytest.raises(StoreUnavailable):
+        list_models(line.artifacts, "acme")
 
 
 def test_a_whole_model_is_not_offered_to_servers(line: Line) -> None:
