@@ -5,6 +5,7 @@ import secrets
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from ft_resources.serving.fleet import Endpoint
@@ -15,13 +16,15 @@ _KEY = "FT_SERVING_KEY"
 _GRACE_S = 5.0
 _HEALTH_S = 2.0
 _TOLD_BYTES = 4096
+_MOST_LOG_BYTES = 4 << 20
 _REMEDY = "What to do:"
 
 
 class EngineProcess:
     """A server of the base in a folder, on a free port of this machine and with a key of its own.
 
-    It ends with this process, however this one ends.
+    It ends with this process, however this one ends. ``log`` goes on with what it says; beyond 4 MiB a new one begins,
+    and the last one stays beside it.
     """
 
     def __init__(self, name: str, folder: Path, *, base: str, model: str, log: Path) -> None:
@@ -32,7 +35,12 @@ class EngineProcess:
         asked = ["--base", str(folder), "--port", str(port), "--served-model-name", model, "--parent", str(os.getpid())]
         self._log = log
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("wb") as output:
+        # What the one before said may be why it died.
+        with suppress(FileNotFoundError):
+            if log.stat().st_size > _MOST_LOG_BYTES:
+                log.replace(log.with_name(f"{log.name}.1"))
+        with log.open("ab") as output:
+            self._begin = output.tell()
             self._process = subprocess.Popen(
                 [sys.executable, "-m", _MODULE, *asked],
                 env={**os.environ, _KEY: key},
@@ -75,7 +83,7 @@ class EngineProcess:
 
     def _last_words(self) -> str:
         try:
-            data = self._log.read_bytes()[-_TOLD_BYTES:]
+            data = self._log.read_bytes()[self._begin :][-_TOLD_BYTES:]
         except OSError:
             return ""
         lines = [line.strip() for line in data.decode(errors="replace").splitlines()]

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from ft_resources.serving.embedded import EmbeddedServers
+from ft_resources.serving.engine_process import EngineProcess
 from ft_resources.serving.servers import Base, ServerState
 from ft_resources.store import Store
 from tests.control.serving.world import Lines
@@ -93,6 +94,9 @@ def test_a_base_that_cannot_be_loaded_is_told_with_its_last_words_and_tried_agai
 ) -> None:
     servers = EmbeddedServers(lines.store, tmp_path / "logs", most=1)
     artifact = lines.base({"config.json": b"{}"})
+    log = tmp_path / "logs" / f"embedded-{artifact.digest[:12]}.log"
+    log.parent.mkdir()
+    log.write_text("what was said by one that ran for days\n")
     base = Base(address=str(artifact.address), digest=artifact.digest)
     troubles: list[str] = []
 
@@ -106,7 +110,22 @@ def test_a_base_that_cannot_be_loaded_is_told_with_its_last_words_and_tried_agai
     finally:
         servers.close()
     assert all("BadBase" in trouble for trouble in troubles)
+    # The second one's words come after those of the first.
+    assert log.read_text().startswith("what was said by one that ran for days\n")
+    assert log.read_text().count("BadBase") >= 2
     assert [trouble.rpartition("again in ")[2] for trouble in troubles] == ["1 s", "2 s"]
+
+
+def test_a_log_that_grew_long_begins_anew_and_the_last_one_stays(tmp_path: Path) -> None:
+    log = tmp_path / "engine.log"
+    log.write_bytes(b"long ago\n" * (1 << 20))
+    for _ in range(2):
+        process = EngineProcess("one", tmp_path / "no base", base="b", model="m", log=log)
+        until(lambda process=process: process.ended)
+        assert "long ago" not in process.ended
+        process.end()
+    assert log.stat().st_size < 1 << 20
+    assert log.with_name("engine.log.1").read_bytes().startswith(b"long ago\n")
 
 
 def test_it_ends_when_whoever_started_it_is_killed(lines: Lines, tmp_path: Path) -> None:
