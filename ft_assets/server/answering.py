@@ -26,7 +26,13 @@ Result = TypeVar("Result")
 # Loading an adapter may take seconds, and must not keep prompts from being written.
 _PREPARING, _LOADING = 4, 16
 _CONTEXT_KEPT_S = 60.0
+# A server that failed is tried last for so long: one that hangs would keep every other request for a minute.
+_DOUBTED_S = 30.0
 _ELSEWHERE = (ServerUnavailable, ServerBusy, BadAdapter, NameTaken, NotIdentified)
+
+
+class _NotLoaded(Exception):
+    """The server does not know the model that it was asked for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,15 +54,21 @@ class Question:
 
 
 class Answering:
-    """Asks the servers of ``fleet``. Belongs to one event loop; threads wait for what is being loaded."""
+    """Asks the servers of ``fleet``. Belongs to one event loop; threads wait for what is being loaded.
 
-    def __init__(self, fleet: Fleet | None) -> None:
-        self._fleet = fleet
-        self._servers = AsyncServers()
+    Args:
+        servers: asks one server.
+        load_s: most seconds that a request waits for its adapter at one server.
+    """
+
+    def __init__(self, fleet: Fleet | None, *, servers: AsyncServers | None = None, load_s: float = 60.0) -> None:
+        self._fleet, self._load_s = fleet, load_s
+        self._servers = servers or AsyncServers()
         self._preparing = ThreadPoolExecutor(_PREPARING, thread_name_prefix="prompt")
         self._loading = ThreadPoolExecutor(_LOADING, thread_name_prefix="load")
         self._turns = itertools.count()
         self._contexts: dict[str, tuple[float, int]] = {}
+        self._failed_at: dict[str, float] = {}
 
     async def close(self) -> None:
         """Let go of connections and threads."""
@@ -68,6 +80,12 @@ class Answering:
         """What ``work`` gives, beside the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._preparing, work)
 
+    def known_context(self, base: str) -> int | None:
+        """Most tokens of a prompt and its answer on any server of the base, as far as one was asked before."""
+        ends = self._fleet.endpoints(base) if self._fleet is not None else ()
+        # Called by threads, while the loop forgets a server.
+        return max((self._contexts.get(each.url, (0.0, 0))[1] for each in ends), default=0) or None
+
     async def ask(self, question: Question) -> AsyncGenerator[Piece]:
         """The answer in pieces, once its first piece is there. Closing it ends the generation.
 
@@ -78,15 +96,28 @@ class Answering:
             try:
                 return await self._ask(endpoint, question)
             except _ELSEWHERE as error:
+                if isinstance(error, ServerUnavailable):
+                    self._failed_at[endpoint.url] = time.monotonic()
                 # That another one is busy says more to who asks than that this one is gone.
                 failed = failed if isinstance(failed, ServerBusy) else error
         raise failed or NoServer("no server has this base", where=question.model.base, remedy="Start one.")
 
     async def _ask(self, endpoint: Endpoint, question: Question) -> AsyncGenerator[Piece]:
-        assert self._fleet is not None
-        if not self._fleet.serves(question.model, endpoint):
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._loading, self._fleet.load, question.model, endpoint)
+        await self._loaded(question.model, endpoint)
+        try:
+            return await self._ask_loaded(endpoint, question)
+        except _NotLoaded:
+            # It was started anew, or made room for another adapter, since it was last looked at.
+            assert self._fleet is not None
+            self._fleet.forget(question.model, endpoint)
+            self._contexts.pop(endpoint.url, None)
+        await self._loaded(question.model, endpoint)
+        try:
+            return await self._ask_loaded(endpoint, question)
+        except _NotLoaded as error:
+            raise ServerUnavailable(str(error), where=endpoint.url, remedy="Try again.") from error
+
+    async def _ask_loaded(self, endpoint: Endpoint, question: Question) -> AsyncGenerator[Piece]:
         room = await self._context_length(endpoint) - len(question.prompt)
         most = room if question.most is None else question.most
         if room < 1 or most > room:
@@ -97,21 +128,36 @@ class Answering:
         try:
             first = await anext(pieces)
         except NotFound as error:
-            # It was started anew, or made room for another adapter, since it was last looked at.
-            raise ServerUnavailable(error.what, where=endpoint.url, remedy="Try again.") from error
+            raise _NotLoaded(error.what) from error
         except BadRequest as error:
             raise BadRequest(error.what, where=question.where, remedy="Mend the request.") from error
         except StopAsyncIteration:
             raise ServerUnavailable("it gave an empty answer", where=endpoint.url, remedy="Look at its log.") from None
         return _after(first, pieces)
 
+    async def _loaded(self, model: ServedModel, endpoint: Endpoint) -> None:
+        assert self._fleet is not None
+        if self._fleet.serves(model, endpoint):
+            return
+        loading = asyncio.get_running_loop().run_in_executor(self._loading, self._fleet.load, model, endpoint)
+        try:
+            await asyncio.wait_for(loading, self._load_s)
+        except TimeoutError:
+            # It goes on beside: who asks again finds it loaded.
+            what = f"{model.name} was not loaded within {self._load_s:.0f} s"
+            raise ServerUnavailable(what, where=endpoint.name, remedy="Try again.") from None
+
     def _endpoints(self, base: str) -> Sequence[Endpoint]:
-        """The servers to try, another one first each time."""
+        """The servers to try, another one first each time, and last those that failed a moment ago."""
         if self._fleet is None:
             raise NoServer("no fleet of servers was given", where="fleet", remedy="Start servers.")
         found = self._fleet.endpoints(base)
         first = next(self._turns) % max(1, len(found))
-        return [*found[first:], *found[:first]]
+        return sorted([*found[first:], *found[:first]], key=self._is_doubted)
+
+    def _is_doubted(self, endpoint: Endpoint) -> bool:
+        failed_at = self._failed_at.get(endpoint.url)
+        return failed_at is not None and time.monotonic() - failed_at < _DOUBTED_S
 
     async def _context_length(self, endpoint: Endpoint) -> int:
         at, known = self._contexts.get(endpoint.url, (0.0, 0))

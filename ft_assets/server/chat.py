@@ -46,7 +46,8 @@ async def chat(body: ChatBody, request: Request, context: Ctx, caller: Asker) ->
     """The model's next turn in a conversation."""
 
     def question(model: FoundModel, prompts: Prompts) -> Question:
-        return _question(body, model, prompts.chat(body.turns), prompts.stop_token_ids, "messages")
+        ids = prompts.chat(body.turns, context.answering.known_context(model.served.base))
+        return _question(body, model, ids, prompts.stop_token_ids, "messages")
 
     def answer(model: FoundModel, prompts: Prompts, prompt_tokens: int) -> Answer:
         word = prompts.word if body.logprobs else None
@@ -60,7 +61,7 @@ async def completions(body: CompletionBody, request: Request, context: Ctx, call
     """How the model continues a text."""
 
     def question(model: FoundModel, prompts: Prompts) -> Question:
-        ids = body.ids or prompts.text(body.text)
+        ids = body.ids or prompts.text(body.text, context.answering.known_context(model.served.base))
         if not ids:
             raise BadRequest("the prompt is empty", where="prompt", remedy="Begin a text.")
         return _question(body, model, ids, (), "prompt")

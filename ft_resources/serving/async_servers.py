@@ -1,6 +1,8 @@
 """Answers of many servers of models at once, on one event loop."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 
 import httpx
 
@@ -24,13 +26,15 @@ class AsyncServers:
     """Asks endpoints.
 
     Args:
-        answer_s: most seconds until the next bytes of an answer.
+        first_s: most seconds until the first piece of an answer: others may wait before it, and its prompt is read.
+        next_s: most seconds until each other piece.
         connect_s: most seconds until there is a connection.
     """
 
-    def __init__(self, *, answer_s: float = 300.0, connect_s: float = 5.0) -> None:
+    def __init__(self, *, first_s: float = 60.0, next_s: float = 30.0, connect_s: float = 5.0) -> None:
+        self._first_s, self._next_s = first_s, next_s
         self._client = httpx.AsyncClient(
-            timeout=httpx.Timeout(answer_s, connect=connect_s),
+            timeout=httpx.Timeout(max(first_s, next_s), connect=connect_s),
             # As many connections as there are requests: the servers say how many may wait.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=128),
             trust_env=False,
@@ -52,7 +56,24 @@ class AsyncServers:
     async def stream(
         self, endpoint: Endpoint, model: str, prompt: Sequence[int], sampling: Sampling
     ) -> AsyncGenerator[Piece]:
-        """An answer in pieces, as ``HttpServer.stream`` gives it. Closing it ends the generation."""
+        """An answer in pieces, as ``HttpServer.stream`` gives it. Closing it ends the generation. Raises
+        ServerUnavailable also for a server that is silent for too long."""
+        pieces, most_s = self._stream(endpoint, model, prompt, sampling), self._first_s
+        async with aclosing(pieces):
+            while True:
+                try:
+                    async with asyncio.timeout(most_s):
+                        piece = await anext(pieces, None)
+                except TimeoutError:
+                    raise unavailable(f"it wrote nothing for {most_s:g} s", endpoint.url) from None
+                if piece is None:
+                    return
+                yield piece
+                most_s = self._next_s
+
+    async def _stream(
+        self, endpoint: Endpoint, model: str, prompt: Sequence[int], sampling: Sampling
+    ) -> AsyncGenerator[Piece]:
         body = {**asked_of(model, prompt, sampling), "stream": True}
         url = endpoint.url + COMPLETIONS
         span = tracer().start_span("ask a server", attributes={"ft.model": model, "ft.prompt_tokens": len(prompt)})

@@ -31,6 +31,18 @@ class BadRequest(UserError):
         super().__init__(what, where=where, remedy=remedy)
 
 
+class FarTooLong(BadRequest):
+    """A prompt whose first part alone fills the context; the rest was not read."""
+
+    def __init__(self, context: int, where: str) -> None:
+        super().__init__(
+            f"the context holds {context} tokens, and the prompt has many more",
+            where=where,
+            remedy="Shorten the prompt.",
+            code="context_length_exceeded",
+        )
+
+
 class PromptTooLong(BadRequest):
     """A prompt and its answer that are longer than the context."""
 

@@ -56,6 +56,9 @@ class Fleet(Protocol):
         """Whether ``endpoint`` serves ``model`` by its name, as far as is known: then ``load`` need not be called.
         Whoever asks so keeps it loaded for a while."""
 
+    def forget(self, model: ServedModel, endpoint: Endpoint) -> None:
+        """``endpoint`` was asked for ``model`` and did not know it, as one that was started anew: ``load`` loads it."""
+
     def load(self, model: ServedModel, endpoint: Endpoint) -> None:
         """Return once ``endpoint`` serves ``model`` by its name; quick where it does already.
 

@@ -62,6 +62,11 @@ class StoreFleet:
         self._asked_at[model.name] = self._clock()
         return model.name in self._served.get(endpoint, ())
 
+    def forget(self, model: ServedModel, endpoint: Endpoint) -> None:
+        """As ``Fleet.forget``."""
+        with self._lock:
+            self._served[endpoint] = self._served.get(endpoint, frozenset()) - {model.name}
+
     def load(self, model: ServedModel, endpoint: Endpoint) -> None:
         """As ``Fleet.load``; whoever asks for a model keeps it loaded for a while."""
         if self.serves(model, endpoint):

@@ -46,6 +46,9 @@ class OneServer:
     def serves(self, model: ServedModel, endpoint: Endpoint) -> bool:
         return False
 
+    def forget(self, model: ServedModel, endpoint: Endpoint) -> None:
+        pass
+
     def load(self, model: ServedModel, endpoint: Endpoint) -> None:
         if model.address not in self.folders:
             raise ServerUnavailable("it is being restarted", where=endpoint.name)

@@ -1,5 +1,6 @@
 """A line with adapters that the API may be asked for, and servers of their base."""
 
+import asyncio
 import json
 import threading
 import time
@@ -98,6 +99,9 @@ class OwnFleet:
     def serves(self, model: ServedModel, endpoint: Endpoint) -> bool:
         return (model.name, endpoint.name) in self.loaded
 
+    def forget(self, model: ServedModel, endpoint: Endpoint) -> None:
+        self.loaded.remove((model.name, endpoint.name))
+
     def load(self, model: ServedModel, endpoint: Endpoint) -> None:
         artifact = self.artifacts.get(Address.parse(model.address))
         assert artifact.digest == model.digest
@@ -116,12 +120,16 @@ class Scripted:
     Args:
         texts: of the pieces.
         ends: whether the answer is complete; else the connection is cut after the last piece.
+        silent_at: the number of the piece that never comes, while the connection stays.
+
+    While ``is_new`` it knows no adapter, as one that was just started.
     """
 
     def __init__(
-        self, texts: Sequence[str] = (), *, ends: bool = True, status: int = 200, pause_s: float = 0.0
+        self, texts: Sequence[str] = (), *, ends: bool = True, status: int = 200, silent_at: int | None = None
     ) -> None:
-        self.texts, self.ends, self.status, self.pause_s = list(texts), ends, status, pause_s
+        self.texts, self.ends, self.status, self.silent_at = list(texts), ends, status, silent_at
+        self.is_new = False
         self.asked: list[dict[str, Any]] = []
         routes = [
             Route("/v1/models", self._models),
@@ -148,6 +156,8 @@ class Scripted:
 
     async def _completions(self, request: Request) -> Any:
         self.asked.append(await request.json())
+        if self.is_new:
+            return JSONResponse({"error": {"message": "no such model"}}, 404)
         if self.status != 200:
             headers = {"retry-after": "7"} if self.status == 503 else {}
             return JSONResponse({"error": {"message": "not now"}}, self.status, headers)
@@ -155,6 +165,8 @@ class Scripted:
 
     async def _pieces(self) -> Any:
         for number, text in enumerate(self.texts):
+            if number == self.silent_at:
+                await asyncio.sleep(600)
             reason = "length" if self.ends and number == len(self.texts) - 1 else None
             choice = {"index": 0, "text": text, "token_ids": [7], "logprobs": None, "finish_reason": reason}
             yield f"data: {json.dumps({'choices': [choice]})}\n\n"

@@ -71,7 +71,7 @@ def served(artifact: Artifact) -> ServedModel:
 def list_models(artifacts: Artifacts, tenant: str) -> dict[str, Artifact]:
     """The names of a tenant's lines that mean an adapter now, by line, and those adapters. A line that is damaged has
     none, and hides no other. Raises StoreUnavailable."""
-    found = {}
+    found: dict[str, Artifact] = {}
     for line in list_lines(artifacts.store, tenant):
         try:
             found |= _models_of(artifacts, read_line(artifacts.store, line))

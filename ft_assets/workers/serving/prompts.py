@@ -4,7 +4,7 @@ base's."""
 import tempfile
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,16 @@ from ft_assets.workers.datasets.forms.texts import TextReader
 from ft_assets.workers.datasets.forms.turns import read_turns, to_messages
 from ft_assets.workers.evals.chat_prompts import ChatPrompts
 from ft_assets.workers.templates.source import own_template
+from ft_assets.workers.templates.template import strings
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Artifact
 from ft_resources.canonical import digest
 from ft_resources.errors import BadBase, BadData
-from ft_resources.serving.errors import BadRequest
+from ft_resources.serving.errors import BadRequest, FarTooLong
 
 _MESSAGES = "messages"
+# As many letters a token as hardly any text has.
+_LETTERS = 16
 _FILES = (*TOKENIZER_FILES, TEMPLATE, "config.json")
 
 
@@ -38,10 +41,11 @@ class Prompts:
         ends = map(self._tokenizer.tokenizer.token_to_id, self._chat.ends) if self._chat else ()
         self.stop_token_ids = tuple(sorted(number for number in ends if number is not None))
 
-    def chat(self, messages: Sequence[dict[str, Any]]) -> list[int]:
+    def chat(self, messages: Sequence[dict[str, Any]], context: int | None = None) -> list[int]:
         """Token ids of a conversation up to the answer; its texts are cleaned as those of a dataset are.
 
-        Raises BadRequest for messages that cannot be read or that the template refuses.
+        Raises BadRequest for messages that cannot be read or that the template refuses, and FarTooLong for texts that
+        are far longer than a ``context`` of so many tokens.
         """
         if self._chat is None:
             raise BadRequest(
@@ -49,21 +53,43 @@ class Prompts:
                 where="model",
                 remedy="Ask for /v1/completions.",
             )
+        if context is not None and len(messages) > context:
+            raise FarTooLong(context, _MESSAGES)
         try:
             turns = read_turns(list(messages), _MESSAGES, TextReader()).turns
         except RowProblem as error:
             raise BadRequest(error.problem, where=error.field) from None
+        asked = to_messages([turn._asdict() for turn in turns])
+        self._require_room((word for message in asked for word in strings(message)), context, _MESSAGES)
         try:
-            return self._chat.prompt(to_messages([turn._asdict() for turn in turns]), _MESSAGES)
+            return self._chat.prompt(asked, _MESSAGES)
         except (BadData, BadBase) as error:
             raise BadRequest(
                 error.what, where=_MESSAGES, remedy="Send a conversation such as the training's."
             ) from None
 
-    def text(self, text: str) -> list[int]:
-        """Token ids of a text that is to be continued, with what the tokenizer puts before every text."""
+    def text(self, text: str, context: int | None = None) -> list[int]:
+        """Token ids of a text that is to be continued, with what the tokenizer puts before every text. Raises
+        FarTooLong as ``chat`` does."""
+        self._require_room([text], context, "prompt")
         ids: list[int] = self._tokenizer.tokenizer.encode(text).ids
         return ids
+
+    def _require_room(self, texts: Iterable[str], context: int | None, where: str) -> None:
+        """Of long texts, count the tokens of no more than may fit: the whole of a megabyte takes a second."""
+        if context is None:
+            return
+        most = context * _LETTERS
+        begin, length = [], 0
+        for text in texts:
+            begin.append(text[: most - length])
+            length += len(begin[-1])
+            if length == most:
+                break
+        else:
+            return
+        if len(self._tokenizer.tokenizer.encode("".join(begin), add_special_tokens=False).ids) > context:
+            raise FarTooLong(context, where)
 
     def word(self, number: int) -> str:
         """A token as text; half a letter is U+FFFD."""

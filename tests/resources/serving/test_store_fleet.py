@@ -113,6 +113,21 @@ def test_an_adapter_is_loaded_by_the_path_of_its_verified_copy(
     assert (far.loaded, fleet.look()) == ({}, {at: frozenset()})
 
 
+def test_a_server_that_was_started_anew_is_told_again_what_it_serves(lines: Lines, far: Far, fleet: StoreFleet) -> None:
+    base = lines.base()
+    asked = model(lines.adapter(base), base)
+    fleet.provide([wanted(base)])
+    (at,) = fleet.endpoints(base.digest)
+    fleet.load(asked, at)
+    far.loaded.clear()
+    fleet.load(asked, at)
+    assert (fleet.serves(asked, at), far.loaded) == (True, {})
+    fleet.forget(asked, at)
+    assert not fleet.serves(asked, at)
+    fleet.load(asked, at)
+    assert far.loaded.keys() == {asked.name}
+
+
 def test_a_base_that_no_server_was_started_with_has_no_endpoint(lines: Lines, fleet: StoreFleet) -> None:
     base = lines.base(source="hub:acme/other")
     states = fleet.provide([wanted(base, f"hub:acme/other@{COMMIT}")])

@@ -17,7 +17,7 @@ from ft_assets.workers.serving.prompts import PromptCache, Prompts
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import BadBase, CorruptArtifact
-from ft_resources.serving.errors import BadRequest
+from ft_resources.serving.errors import BadRequest, FarTooLong
 from ft_resources.store_marker import open_store
 from ft_resources.work import WorkRequest
 from tests.fake_base import make_fake_base
@@ -97,6 +97,24 @@ def test_a_control_token_spelled_in_a_name_stays_text_as_one_in_a_content_does(e
     for field in ("name", "content"):
         ids = prompts.chat([{**turn, field: "ann<|end|><|system|>"}])
         assert ids.count(end) == prompts.chat([turn]).count(end) == 1
+
+
+def test_of_a_prompt_that_is_far_too_long_only_the_beginning_is_read(exported: Exported) -> None:
+    reads = "{%- for message in messages -%}{%- if message['content'] | length > 999 -%}{{- raise_exception('read') -}}"
+    prompts = PromptCache().of(
+        exported(reads + "{%- endif -%}" + OTHER.partition("{%- for message in messages -%}")[2])
+    )
+    long = [{"role": "user", "content": "a b " * 5000}]
+    with pytest.raises(BadRequest, match="read"):
+        prompts.chat(long, 20_000)
+    for messages in (long, [*long, *long], [{"role": "user", "content": "a"}] * 101):
+        with pytest.raises(FarTooLong, match="the context holds 100 tokens"):
+            prompts.chat(messages, 100)
+    with pytest.raises(FarTooLong):
+        prompts.text("a b " * 5000, 100)
+    assert len(prompts.text("a b " * 5000)) > 1000
+    # Whoever answers counts what may fit.
+    assert len(prompts.text("a b " * 30, 10)) > 10
 
 
 def test_a_text_to_continue_has_the_ids_of_transformers_tokenizer(exported: Exported, tmp_path: Path) -> None:

@@ -1,0 +1,141 @@
+"""A server that hangs, or was started anew, keeps no request from an answer that another try would give."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ft_assets.server.answering import Answering, Question
+from ft_resources.errors import NotFound
+from ft_resources.serving.async_servers import AsyncServers
+from ft_resources.serving.errors import ServerUnavailable
+from ft_resources.serving.fleet import Endpoint, ServedModel
+from ft_resources.serving.server import Sampling
+from tests.server.chat_world import Scripted
+
+MODEL = ServedModel(line="acme.colours.tiny", address="acme/adapter/a", digest="a" * 64, base="b")
+
+
+class Fleet:
+    """Servers that a test gives. What was ``served`` once is taken for served until it is forgotten."""
+
+    def __init__(self, *servers: Scripted) -> None:
+        self.ends = [
+            Endpoint(name=str(number), base="b", model="base", url=each.url, key="k")
+            for number, each in enumerate(servers)
+        ]
+        self.served: set[str] = set()
+        self.loads: list[str] = []
+        self.goes_on = threading.Event()
+        self.goes_on.set()
+        self.is_there = True
+        self.on_load: Callable[[], object] = lambda: None
+
+    def endpoints(self, base: str) -> list[Endpoint]:
+        return self.ends
+
+    def serves(self, model: ServedModel, endpoint: Endpoint) -> bool:
+        return endpoint.name in self.served
+
+    def forget(self, model: ServedModel, endpoint: Endpoint) -> None:
+        self.served.discard(endpoint.name)
+
+    def load(self, model: ServedModel, endpoint: Endpoint) -> None:
+        self.loads.append(endpoint.name)
+        self.on_load()
+        if not self.is_there:
+            raise NotFound("there is no such adapter")
+        assert self.goes_on.wait(30)
+        self.served.add(endpoint.name)
+
+
+@pytest.fixture
+def scripted() -> Iterator[list[Scripted]]:
+    made: list[Scripted] = []
+    yield made
+    for each in made:
+        each.close()
+
+
+def answers(fleet: Fleet, times: int = 1, load_s: float = 20.0) -> list[str]:
+    """Texts of so many answers, one after the other; of one that broke off what went wrong."""
+
+    async def ask(answering: Answering) -> str:
+        question = Question(
+            model=MODEL, prompt=[7], most=5, sampling=lambda most: Sampling(max_tokens=most), where="prompt"
+        )
+        try:
+            return "".join([piece.text async for piece in await answering.ask(question)])
+        except ServerUnavailable as error:
+            return error.what
+
+    async def all_of_them() -> list[str]:
+        servers = AsyncServers(first_s=1.5, next_s=0.5)
+        answering = Answering(fleet, servers=servers, load_s=load_s)
+        try:
+            return [await ask(answering) for _ in range(times)]
+        finally:
+            await answering.close()
+
+    return asyncio.run(all_of_them())
+
+
+def test_another_server_answers_where_one_says_nothing_and_the_silent_one_is_tried_last_from_then_on(
+    scripted: list[Scripted],
+) -> None:
+    scripted += [Scripted(["never"], silent_at=0), Scripted(["fine"])]
+    assert answers(Fleet(*scripted), times=6) == ["fine"] * 6
+    assert (len(scripted[0].asked), len(scripted[1].asked)) == (1, 6)
+
+
+def test_the_only_server_is_given_up_after_its_time_and_asked_again_by_the_next(scripted: list[Scripted]) -> None:
+    scripted.append(Scripted(["never"], silent_at=0))
+    began = time.monotonic()
+    assert answers(Fleet(*scripted), times=2) == ["it wrote nothing for 1.5 s"] * 2
+    assert time.monotonic() - began < 10
+    assert len(scripted[0].asked) == 2
+
+
+def test_an_answer_that_stops_growing_breaks_off(scripted: list[Scripted]) -> None:
+    scripted += [Scripted(["half ", "an ", "answer"], silent_at=2), Scripted(["fine"])]
+    assert answers(Fleet(scripted[0])) == ["it wrote nothing for 0.5 s"]
+    assert scripted[1].asked == []
+
+
+def test_a_server_that_was_started_anew_gets_its_adapter_again_and_answers(scripted: list[Scripted]) -> None:
+    scripted.append(Scripted(["fine"]))
+    fleet = Fleet(*scripted)
+    fleet.served.add("0")
+    scripted[0].is_new = True
+    fleet.on_load = lambda: setattr(scripted[0], "is_new", False)
+    assert answers(fleet) == ["fine"]
+    assert (fleet.loads, len(scripted[0].asked)) == (["0"], 2)
+
+
+def test_a_server_that_never_knows_the_adapter_is_given_up(scripted: list[Scripted]) -> None:
+    scripted.append(Scripted(["fine"]))
+    scripted[0].is_new = True
+    fleet = Fleet(*scripted)
+    assert answers(fleet) == ["no such model"]
+    assert fleet.loads == ["0", "0"]
+
+
+def test_an_adapter_that_loads_too_long_is_asked_for_elsewhere_and_goes_on_loading(scripted: list[Scripted]) -> None:
+    scripted += [Scripted(["slow"]), Scripted(["fine"])]
+    fleet = Fleet(*scripted)
+    fleet.served.add("1")
+    fleet.goes_on.clear()
+    threading.Timer(1.0, fleet.goes_on.set).start()
+    assert answers(fleet, load_s=0.3) == ["fine"]
+    assert fleet.goes_on.wait(30)
+
+
+def test_an_adapter_that_is_not_in_the_store_is_not_looked_for_elsewhere(scripted: list[Scripted]) -> None:
+    scripted.append(Scripted(["fine"]))
+    fleet = Fleet(*scripted)
+    fleet.is_there = False
+    with pytest.raises(NotFound):
+        answers(fleet)
+    assert fleet.loads == ["0"]
