@@ -1,31 +1,27 @@
 """A line with adapters that the API may be asked for, and servers of their base."""
 
-import asyncio
-import json
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, StreamingResponse
-from starlette.routing import Route
+import pytest
 
 from ft_assets.control.lines.lines import append, read_line
 from ft_assets.workers.adapters.export import _write_tokenizer
+from ft_assets.workers.evals.holdout_rows import ChatRows
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.serving.fleet import Endpoint, ServedModel
 from ft_resources.serving.http_server import HttpServer
 from ft_resources.work import WorkRequest
 from tests.control.lines.promotable import made_record
 from tests.e2e.project import Project
+from tests.fake_base import make_fake_base
 from tests.made import leave
-from tests.workers.serving.served import KEY
-from tests.workers.serving.world import BASE, make_adapter
+from tests.server.scripted_server import Scripted
+from tests.workers.serving.served import KEY, Served
+from tests.workers.serving.world import BASE, alone, make_adapter, make_engine, plain
 
 LINE = "acme.colours.tiny"
 TEMPLATE = (
@@ -37,6 +33,11 @@ TEMPLATE = (
     "{%- if add_generation_prompt -%}{{- '<|assistant|>says: ' -}}{%- endif -%}"
 )
 """Another one than the base's own."""
+ASKS: list[dict[str, Any]] = [
+    {"role": "system", "content": "be brief"},
+    {"role": "user", "content": "where is the fox?"},
+]
+GREEDY: dict[str, Any] = {"temperature": 0, "max_tokens": 24}
 
 
 class Line:
@@ -114,68 +115,31 @@ class OwnFleet:
         self.loaded.append((model.name, endpoint.name))
 
 
-class Scripted:
-    """A server that writes what a test says, piece by piece, and then ends as the test says.
-
-    Args:
-        texts: of the pieces.
-        ends: whether the answer is complete; else the connection is cut after the last piece.
-        silent_at: the number of the piece that never comes, while the connection stays.
-
-    While ``is_new`` it knows no adapter, as one that was just started.
-    """
-
-    def __init__(
-        self, texts: Sequence[str] = (), *, ends: bool = True, status: int = 200, silent_at: int | None = None
-    ) -> None:
-        self.texts, self.ends, self.status, self.silent_at = list(texts), ends, status, silent_at
-        self.is_new = False
-        self.asked: list[dict[str, Any]] = []
-        routes = [
-            Route("/v1/models", self._models),
-            Route("/v1/load_lora_adapter", self._load, methods=["POST"]),
-            Route("/v1/completions", self._completions, methods=["POST"]),
-        ]
-        config = uvicorn.Config(Starlette(routes=routes), port=0, log_level="critical")
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, daemon=True)
-        self._thread.start()
-        while not self._server.started:
-            time.sleep(0.01)
-        self.url = f"http://127.0.0.1:{self._server.servers[0].sockets[0].getsockname()[1]}"
-
-    def close(self) -> None:
-        self._server.should_exit = self._server.force_exit = True
-        self._thread.join(10)
-
-    async def _models(self, _: Request) -> JSONResponse:
-        return JSONResponse({"data": [{"id": BASE, "max_model_len": 256}]})
-
-    async def _load(self, _: Request) -> JSONResponse:
-        return JSONResponse({})
-
-    async def _completions(self, request: Request) -> Any:
-        self.asked.append(await request.json())
-        if self.is_new:
-            return JSONResponse({"error": {"message": "no such model"}}, 404)
-        if self.status != 200:
-            headers = {"retry-after": "7"} if self.status == 503 else {}
-            return JSONResponse({"error": {"message": "not now"}}, self.status, headers)
-        return StreamingResponse(self._pieces(), media_type="text/event-stream")
-
-    async def _pieces(self) -> Any:
-        for number, text in enumerate(self.texts):
-            if number == self.silent_at:
-                await asyncio.sleep(600)
-            reason = "length" if self.ends and number == len(self.texts) - 1 else None
-            choice = {"index": 0, "text": text, "token_ids": [7], "logprobs": None, "finish_reason": reason}
-            yield f"data: {json.dumps({'choices': [choice]})}\n\n"
-        if not self.ends:
-            raise ConnectionError("the test cuts the connection")
-        yield "data: [DONE]\n\n"
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A real one."""
+    made = Served(make_engine(make_fake_base(tmp_path_factory.mktemp("engine") / "base")))
+    yield made
+    made.close()
 
 
-def events_of(lines: Iterator[str]) -> list[Any]:
-    """What a stream of server-sent events says; "[DONE]" as it is."""
-    said = [line.removeprefix("data: ") for line in lines if line]
-    return [each if each == "[DONE]" else json.loads(each) for each in said]
+@pytest.fixture
+def line(project: Project) -> Line:
+    return Line(project)
+
+
+@pytest.fixture
+def fleet(line: Line, engine: Served | Scripted) -> OwnFleet:
+    """The engine alone."""
+    made = OwnFleet(line.artifacts, line.base.digest)
+    made.add(engine.url)
+    return made
+
+
+def expected(project: Project, adapter: Artifact, messages: list[dict[str, Any]], tokens: int = 24) -> str:
+    """The greedy answer of Transformers and PEFT to the evaluation's prompt."""
+    base = project.folder / "base"
+    tokenizer = ChatTokenizer.load(base)
+    ids = ChatRows(base, tokenizer, TEMPLATE).prompt(messages, "here")
+    found, _ = alone(plain(base, adapter.folder(Path("unused"))), ids, tokens)
+    return str(tokenizer.tokenizer.decode([each for each in found if each != 2], skip_special_tokens=True))

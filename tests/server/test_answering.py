@@ -13,7 +13,7 @@ from ft_resources.serving.async_servers import AsyncServers
 from ft_resources.serving.errors import ServerUnavailable
 from ft_resources.serving.fleet import Endpoint, ServedModel
 from ft_resources.serving.server import Sampling
-from tests.server.chat_world import Scripted
+from tests.server.scripted_server import Scripted
 
 MODEL = ServedModel(line="acme.colours.tiny", address="acme/adapter/a", digest="a" * 64, base="b")
 

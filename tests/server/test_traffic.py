@@ -13,11 +13,12 @@ from fastapi import FastAPI
 from ft_assets.control.rollouts.rollouts import RolloutPlan, RolloutRecord, append, read_rollouts
 from ft_assets.records.outcomes import Outcome, read_outcomes
 from ft_resources.artifacts import Artifact
-from tests.e2e.project import Project
-from tests.server.chat_world import LINE, Line, OwnFleet, Scripted
+from tests.server.chat_world import ASKS, LINE, Line
+from tests.server.chat_world import fleet as fleet
+from tests.server.chat_world import line as line
 from tests.server.conftest import Client
+from tests.server.scripted_server import Scripted
 
-ASKS: list[Any] = [{"role": "user", "content": "where is the fox?"}]
 USERS = [f"user-{number}" for number in range(40)]
 
 
@@ -26,18 +27,6 @@ def engine() -> Iterator[Scripted]:
     made = Scripted(["I cannot help", " with that."])
     yield made
     made.close()
-
-
-@pytest.fixture
-def line(project: Project) -> Line:
-    return Line(project)
-
-
-@pytest.fixture
-def fleet(line: Line, engine: Scripted) -> OwnFleet:
-    made = OwnFleet(line.artifacts, line.base.digest)
-    made.add(engine.url)
-    return made
 
 
 def begin(line: Line, incumbent: Artifact, candidate: Artifact, weight: int) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from ft_assets import api
 from tests.e2e.project import Project
-from tests.server.chat_world import LINE, Line, OwnFleet, Scripted
+from tests.server.chat_world import LINE, Line, OwnFleet
+from tests.server.scripted_server import Scripted
 from tests.server.test_wrong_requests import error_of
 
 USER = {"role": "user", "content": "hi"}
