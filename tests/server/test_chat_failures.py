@@ -21,7 +21,7 @@ def fleet(line: Line) -> OwnFleet:
 
 
 @pytest.fixture
-def scripted(self, fleet: OwnFleet) -> Iterator[list[Scripted]]:
+def scripted() -> Iterator[list[Scripted]]:
     made: list[Scripted] = []
     yield made
     for each in made:
@@ -29,7 +29,7 @@ def scripted(self, fleet: OwnFleet) -> Iterator[list[Scripted]]:
 
 
 def test_another_server_answers_where_one_fails_before_the_first_token(
-    self, line: Line, client: Client, fleet: OwnFleet, scripted: list[Scripted]
+    line: Line, client: Client, fleet: OwnFleet, scripted: list[Scripted]
 ) -> None:
     line.promote(line.adapter(1))
     scripted += [Scripted(status=500), Scripted(status=503), Scripted([], ends=False)]
@@ -47,12 +47,11 @@ def test_another_server_answers_where_one_fails_before_the_first_token(
             answer.choices[0].message.content
         )  # fmt: skip
         assert text == "fine"
-    # Each was first once.
     assert all(each.asked for each in scripted)
 
 
 def test_a_server_cut_off_in_an_answer_is_told_as_an_error_in_the_stream(
-    self, line: Line, client: Client, fleet: OwnFleet, scripted: list[Scripted]
+    line: Line, client: Client, fleet: OwnFleet, scripted: list[Scripted]
 ) -> None:
     line.promote(line.adapter(1))
     scripted.append(Scripted(["half ", "an "], ends=False))
@@ -84,7 +83,7 @@ def test_a_server_cut_off_in_an_answer_is_told_as_an_error_in_the_stream(
 
 
 def test_busy_servers_are_a_429_with_the_time_to_wait(
-    self, line: Line, client: Client, fleet: OwnFleet, scripted: list[Scripted]
+    line: Line, client: Client, fleet: OwnFleet, scripted: list[Scripted]
 ) -> None:
     line.promote(line.adapter(1))
     scripted.append(Scripted(status=503))
@@ -96,7 +95,7 @@ def test_busy_servers_are_a_429_with_the_time_to_wait(
         assert caught.value.response.headers["retry-after"] == "7"
 
 
-def test_without_a_server_the_answer_says_how_to_start_one(self, line: Line, client: Client, fleet: OwnFleet) -> None:
+def test_without_a_server_the_answer_says_how_to_start_one(line: Line, client: Client, fleet: OwnFleet) -> None:
     line.promote(line.adapter(1))
     with pytest.raises(openai.InternalServerError, match="make serve") as caught:
         client().chat.completions.create(model=LINE, messages=ASKS)
@@ -104,7 +103,7 @@ def test_without_a_server_the_answer_says_how_to_start_one(self, line: Line, cli
 
 
 def test_what_ends_an_engine_never_reaches_it(
-    self, line: Line, client: Client, fleet: OwnFleet, scripted: list[Scripted]
+    line: Line, client: Client, fleet: OwnFleet, scripted: list[Scripted]
 ) -> None:
     line.promote(line.adapter(1))
     scripted.append(Scripted(["fine"]))
