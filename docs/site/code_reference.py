@@ -146,6 +146,7 @@ RECORDS = (
     ("<address>/attempts/NNNN/spec.json", "ft_resources.work", "WorkSpec"),
     ("<tenant>/submissions/<id>.json", "ft_assets.records.submissions", "Submission"),
     ("<tenant>/outcomes/<id>.json", "ft_assets.records.submissions", "SubmissionOutcome"),
+    ("<tenant>/submissions/<id>/alerts/<digest>.json", "ft_assets.records.training_alerts", "TrainingAlert"),
     ("<tenant>/submissions/<id>/pauses/<seq>.json", "ft_assets.records.pauses", "PauseChange"),
     ("<tenant>/lines/<line>/<seq>.json", "ft_assets.control.lines.lines", "PromotionRecord"),
     ("<tenant>/parity/<digest>/<settings>/<seq>.json", "ft_assets.control.parity.records", "ParityRecord"),

@@ -1,6 +1,7 @@
 """Between a Dagster op and the work: run or reuse, mirror progress, and tell a cancel from a dying run worker."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from ft_assets.control.submissions.sharing import needed_by_others
 from ft_assets.graph.actors import acting
 from ft_assets.graph.direct import record_direct_launch
 from ft_assets.records.submissions import Submission, SubmissionStatus, find_outcome, find_submission
+from ft_assets.records.training_alerts import record_alert
 from ft_assets.settings import tags
 from ft_assets.settings.keys import SHARED
 from ft_assets.settings.tenants import TenantsFile, load_tenants
@@ -31,14 +33,20 @@ _LOG_EVERY_S = 5.0
 
 class DagsterObserver(Observer):
     """Mirrors a worker's progress into the run's log: alerts and phase changes immediately, counts every few
-    seconds."""
+    seconds.
 
-    def __init__(self, log: Any) -> None:
-        self._log = log
+    Args:
+        alerted: called once with each alert and the attempt that told it.
+    """
+
+    def __init__(self, log: Any, alerted: Callable[[Attempt, str], None]) -> None:
+        self._log, self._alerted = log, alerted
+        self._at: Attempt | None = None
         self._phase, self._logged = "", 0.0
         self._warned: set[str] = set()
 
     def attempt(self, attempt: Attempt, *, attached: bool) -> None:
+        self._at = attempt
         self._log.info(f"{'attached to' if attached else 'started'} attempt {attempt.number} at {attempt.address}")
 
     def progress(self, progress: dict[str, Any]) -> None:
@@ -46,6 +54,8 @@ class DagsterObserver(Observer):
             if alert not in self._warned:
                 self._warned.add(alert)
                 self._log.warning(alert)
+                if self._at is not None:
+                    self._alerted(self._at, alert)
         phase = str(progress.get("phase", ""))
         if phase == self._phase and time.monotonic() - self._logged < _LOG_EVERY_S:
             return
@@ -88,7 +98,17 @@ def run_work(
     execution = launcher.execution(store.store)
     actor = acting(context, store.store)
     # Around the cancel, so that MLflow learns of it, and so that stopping the work does not wait for MLflow.
-    told = DagsterObserver(context.log)
+
+    def alerted(attempt: Attempt, alert: str) -> None:
+        """No notice is worth a failed run."""
+        if submission is None:
+            return
+        try:
+            record_alert(store.store, submission, str(attempt.address), attempt.number, alert)
+        except UserError as error:
+            context.log.warning(f"nobody was notified of it: {error}")
+
+    told = DagsterObserver(context.log, alerted)
     with (
         traced(request.asset, submission.id if submission else "", told) as noted,
         mirrored(default_uri(), context.log, noted) as observer,

@@ -26,6 +26,7 @@ class EventKind(StrEnum):
     BASE_RELEASED = "base_released"
     RUN_FAILED = "run_failed"
     QUEUE = "queue"
+    ALERT = "alert"
 
 
 class WebhookSettings(Settings):

@@ -11,6 +11,7 @@ from ft_assets.control.lines.releases import find_release
 from ft_assets.control.notices.event import Event
 from ft_assets.control.notices.queue_alerts import queue_event
 from ft_assets.control.notices.runs import FailedRun
+from ft_assets.control.notices.training_alerts import alert_event
 from ft_assets.control.submissions.failures import remedy_of
 from ft_assets.records.due_notices import Due, Source
 from ft_assets.records.submissions import SubmissionStatus, find_outcome, find_submission
@@ -40,6 +41,7 @@ def describe(store: Store, due: Due) -> Event | None:
         "held": lambda: _held(store, due),
         "run": lambda: _run(store, due),
         "queue": lambda: queue_event(store, due),
+        "alert": lambda: alert_event(store, due),
     }
     return makers[due.source]()
 

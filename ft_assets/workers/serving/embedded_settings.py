@@ -5,6 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import cast
 
+from ft_assets.workers.base_models.tensors import stored_dtype
 from ft_assets.workers.serving.parity.settings import Dtype, ServerSettings
 
 _PACKAGES = ("transformers", "peft", "torch")
@@ -13,10 +14,8 @@ _PACKAGES = ("transformers", "peft", "torch")
 def embedded_settings(base: Callable[[], Path]) -> ServerSettings:
     """How a server that is started here computes; ``base`` fetches the base's folder, which only a GPU asks for: see
     ``load_model``."""
-    # Promotions need it, and numpy and torch import slowly.
+    # Promotions need the settings, and it imports slowly.
     import torch
-
-    from ft_assets.workers.base_models.tensors import stored_dtype
 
     dtype = stored_dtype(base()) if torch.cuda.is_available() else "float32"
     packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)

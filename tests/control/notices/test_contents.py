@@ -13,6 +13,7 @@ from ft_assets.control.submissions.failures import of_ending, of_step
 from ft_assets.records.due_notices import mark_due, markers
 from ft_assets.records.failures import Failure
 from ft_assets.records.submissions import SubmissionStatus
+from ft_assets.records.training_alerts import record_alert
 from ft_assets.settings.tenants import load_tenants
 from ft_resources.artifacts import Address, InputRef
 from ft_resources.attempts import Attempt, Ending
@@ -53,6 +54,21 @@ def test_a_failure_says_whose_it_is_and_what_to_do(store: Store, hooks: dict[str
     assert (body["blame"], body["remedy"]) == ("user", "less")
     assert "diverged" in body["cause"]
     assert "loss 1e9 at step 4" in body["details"][0]
+
+
+def test_an_alert_of_a_running_training_is_told_once_with_what_to_do(
+    store: Store, hooks: dict[str, Hook], tick: Tell
+) -> None:
+    submission = ended(store)
+    tick()
+    for attempt in (1, 2):
+        record_alert(
+            store, submission, "acme/checkpoint/ab", attempt, "9 tokens/s: far too slow. Look for other work."
+        )
+        tick()
+    _, alert = bodies(hooks["acme"])
+    assert (alert["kind"], alert["subject"], alert["facts"]["attempt"]) == ("alert", submission.id, "1")
+    assert alert["details"] == ["9 tokens/s: far too slow. Look for other work."]
 
 
 @pytest.mark.parametrize("kind", ["BadData", "WorkFailed", "KeyError", ""])

@@ -11,6 +11,9 @@ from ft_assets.graph.assets.checkpoints import _metadata, only_trained
 from ft_assets.graph.glue import DagsterObserver, describe_progress
 from ft_assets.workers.training.journal import Journal
 from ft_assets.workers.training.telemetry.report import loss_curve, write_pictures
+from ft_resources.artifacts import Address
+from ft_resources.attempts import Attempt
+from ft_resources.store import Store
 from ft_resources.store_marker import open_store
 from tests.workers.training.conftest import publish
 
@@ -73,18 +76,21 @@ def test_the_page_shows_the_throughput_perplexity_utilisation_and_alerts(tmp_pat
     assert shown["alerts"] == "- 9 tokens/s are under half, up to step 40. Look for other work."
 
 
-def test_alerts_are_warned_of_once_and_stand_in_the_progress_line() -> None:
+def test_alerts_are_warned_and_told_of_once_and_stand_in_the_progress_line(tmp_path: Path) -> None:
     class Log:
         def __init__(self) -> None:
             self.warnings: list[str] = []
             self.lines: list[str] = []
             self.warning, self.info = self.warnings.append, self.lines.append
 
-    log = Log()
-    observer = DagsterObserver(log)
+    log, alerted = Log(), list[tuple[int, str]]()
+    observer = DagsterObserver(log, lambda attempt, alert: alerted.append((attempt.number, alert)))
+    address = Address(tenant="acme", asset="checkpoint", fingerprint="ab")
+    observer.attempt(Attempt(Store(str(tmp_path)), address, 2), attached=True)
     for done, alerts in enumerate([[], ["too slow"], ["too slow"], ["too slow", "starved"]]):
         observer.progress({"phase": "training", "done": done, "total": 9, "eta_s": 30.0, "alerts": alerts})
     assert log.warnings == ["too slow", "starved"]
+    assert alerted == [(2, "too slow"), (2, "starved")]
     told = {"phase": "training", "done": 4, "total": 9, "eta_s": 30.0, "alerts": ["too slow", "starved"]}
     assert describe_progress(told) == "training 4/9, 30 s left; 2 alert(s), the last: starved"
 
