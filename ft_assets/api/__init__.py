@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from ft_assets.api.exports import Exported as Exported
     from ft_assets.api.exports import export as export
     from ft_assets.api.figures import PlatformFigures as PlatformFigures
+    from ft_assets.api.figures import PlatformLook as PlatformLook
     from ft_assets.api.figures import platform_figures as platform_figures
     from ft_assets.api.files import IncompleteFile as IncompleteFile
     from ft_assets.api.files import UploadedFile as UploadedFile
@@ -166,6 +167,7 @@ if TYPE_CHECKING:
     from ft_assets.api.outcomes import OutcomeLog as OutcomeLog
     from ft_assets.api.outcomes import Thumb as Thumb
     from ft_assets.api.outcomes import note_answer as note_answer
+    from ft_assets.api.outcomes import note_failure as note_failure
     from ft_assets.api.outcomes import note_thumb as note_thumb
     from ft_assets.api.outcomes import require_line as require_line
     from ft_assets.api.parity import ParityRecord as ParityRecord
@@ -287,7 +289,7 @@ _MODULES = {
     "deletion": "collect_deleted delete erase_tenant held_beyond_grace is_deleted restore",
     "estimates": "Estimate Provable estimate",
     "exports": "Exported export",
-    "figures": "PlatformFigures platform_figures",
+    "figures": "PlatformFigures PlatformLook platform_figures",
     "files": "IncompleteFile UploadedFile add_file delete_file fetch_file file_ids find_file read_file "
     "remove_expired_files",
     "finetunes": "Asked FineTuned fine_tune name_of_first_try submit",
@@ -308,7 +310,7 @@ _MODULES = {
     "orchestration": "MOST_AGAIN Launch Present RunState Stage Wanted impossible next_launches present "
     "require_approved",
     "orphans": "settle_orphans",
-    "outcomes": "OutcomeLog Thumb note_answer note_thumb require_line",
+    "outcomes": "OutcomeLog Thumb note_answer note_failure note_thumb require_line",
     "parity": "ParityRecord ParityReport Render ServerSettings check_parity show_parity",
     "parity_of_servers": "check_servers",
     "part_uploads": "UploadState add_part begin_upload cancel_upload complete_upload end_expired_uploads",

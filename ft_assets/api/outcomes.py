@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime
 from typing import Literal
 
-from ft_assets.records.outcomes import Kind, Outcome
+from ft_assets.records.outcomes import FAILED_S, Kind, Outcome
 from ft_assets.records.outcomes import OutcomeLog as OutcomeLog
 from ft_assets.workers.evals.refusals import outcome_of
 from ft_resources.errors import NotFound, UserError
@@ -19,6 +19,11 @@ def note_answer(log: OutcomeLog, model: ServedModel, *, request: str, text: str,
     opening."""
     _note(log, model.name, request, "latency", seconds)
     _note(log, model.name, request, "refusal", float(outcome_of(text) == "refused"))
+
+
+def note_failure(log: OutcomeLog, model: ServedModel, *, request: str) -> None:
+    """Keep that no whole answer came: it counts as one that took a day, so that it is beyond every limit."""
+    _note(log, model.name, request, "latency", FAILED_S)
 
 
 def note_thumb(log: OutcomeLog, line: str, *, request: str, thumb: Thumb) -> str:

@@ -44,6 +44,11 @@ class Division:
         """The adapter that answers ``user``: the same one each time, while a candidate's share rises."""
         return self.models[choose(self.weights, user)]
 
+    def instead_of(self, model: FoundModel) -> FoundModel | None:
+        """What answers where the servers of ``model`` fail: the adapter in production for a candidate, else none."""
+        production = self.models[self.weights[-1][0]]
+        return production if production.served != model.served else None
+
 
 def find_division(name: str, *, tenant: str, store: Store | None = None) -> Division:
     """What ``LINE``, ``LINE@staging`` or ``LINE@DIGEST`` means for a tenant, a rollout's candidate included. A

@@ -19,6 +19,9 @@ KEPT_DAYS = 30
 MOST_A_MINUTE = 20_000
 """More of one line are not kept by one server, so that an object stays a few megabytes."""
 
+FAILED_S = 86_400.0
+"""The latency of an answer that failed."""
+
 Kind = Literal["thumbs", "judge", "latency", "refusal", "format"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -33,8 +36,8 @@ class Outcome(Record):
     kind: Kind
     value: float = Field(
         ge=0.0,
-        description="thumbs: 1 for up; judge: its score; latency: seconds; refusal: 1 for refused; format: 1 for "
-        "valid. All but latency are at most 1.",
+        description="thumbs: 1 for up; judge: its score; latency: seconds, a day for an answer that failed; "
+        "refusal: 1 for refused; format: 1 for valid. All but latency are at most 1.",
     )
     at: str = Field(description="When it became known; UTC, ISO 8601 with milliseconds.")
 

@@ -160,7 +160,7 @@ _TABLE = (
     change("decline_promotion", "promoter", line=LINE, reason=REASON, proposal=SHORT),
     change("roll_back", "promoter", line=LINE, reason=REASON, stage=SHORT, to=ADDRESS),
     read("serving_status", tenant=TENANT),
-    read("show_rollout", line=LINE),
+    slow_read("show_rollout", line=LINE),
     change(
         "start_rollout",
         "promoter",

@@ -28,7 +28,9 @@ _PREPARING, _LOADING = 4, 16
 _CONTEXT_KEPT_S = 60.0
 # A server that failed is tried last for so long: one that hangs would keep every other request for a minute.
 _DOUBTED_S = 30.0
-_ELSEWHERE = (ServerUnavailable, ServerBusy, BadAdapter, NameTaken, NotIdentified)
+FAILURES = (ServerUnavailable, NoServer, BadAdapter, NameTaken, NotIdentified)
+"""What says that servers of a model failed; one that is busy did not."""
+_ELSEWHERE = (*FAILURES, ServerBusy)
 
 
 class _NotLoaded(Exception):

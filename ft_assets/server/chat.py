@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from ft_assets import api
 from ft_assets.api import Division, FoundModel, Identity, Prompts
-from ft_assets.server.answering import Question
+from ft_assets.server.answering import FAILURES, Question
 from ft_assets.server.chat_answers import Answer, ChatAnswer, CompletionAnswer
 from ft_assets.server.chat_bodies import Asked, ChatBody, CompletionBody
 from ft_assets.server.context import Asker, Context, Ctx
@@ -82,28 +82,45 @@ async def _answered(
 ) -> Response:
     began = time.monotonic()
 
-    def prepare(division: Division) -> tuple[Question, Answer]:
-        # Who does not say who asks is another user each time.
-        model = division.choose(body.asker or uuid.uuid4().hex)
+    def prepare(model: FoundModel) -> tuple[Question, Answer]:
         prompts = context.prompts.of(model.artifact)
         question = ask(model, prompts)
         return question, answer_of(model, prompts, len(question.prompt))
 
     async def noted(parts: AsyncIterator[Part], question: Question, answer: Answer) -> AsyncIterator[Part]:
         text = []
-        async for part in parts:
-            text.append(part.text)
-            yield part
+        try:
+            async for part in parts:
+                text.append(part.text)
+                yield part
+        except UserError:
+            api.note_failure(context.outcomes.log, question.model, request=answer.id)
+            raise
         seconds = time.monotonic() - began
         log = context.outcomes.log
         api.note_answer(log, question.model, request=answer.id, text="".join(text), seconds=seconds)
 
+    async def answered(division: Division) -> tuple[AsyncIterator[Part], Answer]:
+        """The parts, once the first one is there. Where a candidate's servers fail before, production answers: that is
+        an outcome of the candidate, and none of production's, which was not chosen for this user."""
+        # Who does not say who asks is another user each time.
+        model = division.choose(body.asker or uuid.uuid4().hex)
+        question, answer = await context.answering.prepared(partial(prepare, model))
+        try:
+            parts = _parts(await context.answering.ask(question), answer, body)
+            return (noted(parts, question, answer) if division.is_traffic else parts), answer
+        except FAILURES as error:
+            if division.is_traffic:
+                api.note_failure(context.outcomes.log, question.model, request=answer.id)
+            instead = division.instead_of(model)
+            if instead is None:
+                raise
+            _LOG.warning("%s answers in place of a candidate that failed: %s", body.model, error)
+        question, answer = await context.answering.prepared(partial(prepare, instead))
+        return _parts(await context.answering.ask(question), answer, body), answer
+
     async def work() -> Response:
-        division = await context.models.find(caller.tenant, body.model)
-        question, answer = await context.answering.prepared(partial(prepare, division))
-        parts = _parts(await context.answering.ask(question), answer, body)
-        if division.is_traffic:
-            parts = noted(parts, question, answer)
+        parts, answer = await answered(await context.models.find(caller.tenant, body.model))
         if body.stream:
             # Its first piece is there: from here on the status says that all is well.
             return StreamingResponse(

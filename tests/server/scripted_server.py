@@ -24,7 +24,8 @@ class Scripted:
         ends: whether the answer is complete; else the connection is cut after the last piece.
         silent_at: the number of the piece that never comes, while the connection stays.
 
-    While ``is_new`` it knows no adapter, as one that was just started.
+    While ``is_new`` it knows no adapter, as one that was just started. It has no answer for the models of
+    ``failing``.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Scripted:
         self.texts, self.ends, self.status, self.silent_at = list(texts), ends, status, silent_at
         self.is_new = False
         self.asked: list[dict[str, Any]] = []
+        self.failing: set[str] = set()
         routes = [
             Route("/v1/models", self._models),
             Route("/v1/load_lora_adapter", self._load, methods=["POST"]),
@@ -60,6 +62,8 @@ class Scripted:
         self.asked.append(await request.json())
         if self.is_new:
             return JSONResponse({"error": {"message": "no such model"}}, 404)
+        if self.asked[-1]["model"] in self.failing:
+            return JSONResponse({"error": {"message": "its weights are damaged"}}, 500)
         if self.status != 200:
             headers = {"retry-after": "7"} if self.status == 503 else {}
             return JSONResponse({"error": {"message": "not now"}}, self.status, headers)

@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ft_assets import api
 from ft_assets.api import PlatformFigures
+from ft_assets.api.figures import MONTHS_KEPT_S
 from ft_assets.control.metering.usage import month_of, usage_folder
 from ft_assets.server.metrics.page import metrics_page
 from ft_assets.server.metrics.platform import PlatformMetrics
@@ -131,6 +132,25 @@ def test_a_tenant_whose_usage_cannot_be_read_is_named_and_hides_no_other(project
     assert [problem.partition(":")[0] for problem in found.problems] == [broken]
     with pytest.raises(CorruptArtifact, match="usage record"):
         api.usage(store=project.store)
+
+
+def test_what_tenants_used_is_counted_anew_only_once_in_a_while_and_what_stands_at_each_look(project: Project) -> None:
+    now = [0.0]
+    look = api.PlatformLook(store=project.store, clock=lambda: now[0])
+
+    def hours() -> list[float]:
+        return [month.billed_hours for month in look().months]
+
+    use(project.store, "checkpoint.f.0001", 2.0, at=datetime.now(UTC))
+    assert hours() == [pytest.approx(2.0)]
+    use(project.store, "checkpoint.f.0002", 1.0, at=datetime.now(UTC))
+    dataset = str(api.add_dataset(project.dataset(), "acme.rows", store=project.store).key)
+    api.submit(dataset, str(project.recipe()), store=project.store, actor="ann")
+    now[0] = MONTHS_KEPT_S - 1
+    assert hours() == [pytest.approx(2.0)]
+    assert look().open == {("acme", "queued"): 1}
+    now[0] = MONTHS_KEPT_S
+    assert hours() == [pytest.approx(3.0)]
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")

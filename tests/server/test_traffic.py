@@ -10,8 +10,10 @@ import openai
 import pytest
 from fastapi import FastAPI
 
+from ft_assets.control.rollouts.evidence import good
 from ft_assets.control.rollouts.rollouts import RolloutPlan, RolloutRecord, append, read_rollouts
-from ft_assets.records.outcomes import Outcome, read_outcomes
+from ft_assets.control.rollouts.weights import choose
+from ft_assets.records.outcomes import FAILED_S, Outcome, read_outcomes
 from ft_resources.artifacts import Artifact
 from tests.server.chat_world import ASKS, LINE, Line
 from tests.server.chat_world import fleet as fleet
@@ -188,3 +190,50 @@ def test_another_tenant_gives_no_feedback_on_a_line(line: Line, client: Client, 
     told = httpx.post(f"{url}/ft/feedback", json=body, headers={"authorization": f"Bearer {other.api_key}"})
     assert told.status_code == 404
     assert [each.kind for each in kept(served, line) if each.kind == "thumbs"] == []
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_production_answers_in_place_of_a_candidate_that_fails_and_only_the_candidate_has_an_outcome_of_it(
+    stream: bool, line: Line, engine: Scripted, client: Client, served: FastAPI
+) -> None:
+    incumbent, candidate = two(line, 99)
+    engine.failing = {name(candidate)}
+    said: Any = client().chat.completions.create(model=LINE, messages=ASKS, user=USERS[0], stream=stream)
+    fingerprint = [part.system_fingerprint for part in said][-1] if stream else said.system_fingerprint
+    assert fingerprint == f"fp_{incumbent.digest[:16]}"
+    assert [each["model"] for each in engine.asked] == [name(candidate), name(incumbent)]
+    (found,) = kept(served, line)
+    assert (found.model, found.kind, found.value) == (name(candidate), "latency", FAILED_S)
+    assert good(found, latency_limit_s=600.0) == 0.0
+
+
+def test_a_failure_of_production_counts_as_one_of_production_and_is_told(
+    line: Line, engine: Scripted, client: Client, served: FastAPI
+) -> None:
+    incumbent, candidate = two(line, 1)
+    engine.failing = {name(incumbent)}
+    user = next(each for each in USERS if choose([(str(candidate.address), 1), ("-", 99)], each) == "-")
+    with pytest.raises(openai.APIStatusError):
+        client().chat.completions.create(model=LINE, messages=ASKS, user=user)
+    # A candidate is no reserve for production.
+    assert {each["model"] for each in engine.asked} == {name(incumbent)}
+    assert {(each.model, each.value) for each in kept(served, line)} == {(name(incumbent), FAILED_S)}
+
+
+def test_an_answer_that_breaks_off_counts_as_a_failure_of_its_adapter(
+    line: Line, engine: Scripted, client: Client, served: FastAPI
+) -> None:
+    _, candidate = two(line, 99)
+    engine.ends = False
+    with pytest.raises(openai.APIError):
+        list(client().chat.completions.create(model=LINE, messages=ASKS, user=USERS[0], stream=True))
+    (found,) = kept(served, line)
+    assert (found.model, found.value) == (name(candidate), FAILED_S)
+
+
+def test_servers_that_are_busy_are_no_outcome(line: Line, engine: Scripted, client: Client, served: FastAPI) -> None:
+    two(line, 99)
+    engine.status = 503
+    with pytest.raises(openai.APIStatusError):
+        client().chat.completions.create(model=LINE, messages=ASKS, user=USERS[0])
+    assert kept(served, line) == []

@@ -1,10 +1,13 @@
 """How the traffic of a line is divided, and which adapter answers a user."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 
 from ft_assets.control.lines.lines import LineState, read_line
 from ft_assets.control.rollouts.rollouts import WHOLE, RolloutState, read_rollouts
+from ft_assets.records.tombstones import require_alive
+from ft_resources.artifacts import Address, Artifacts
+from ft_resources.errors import CorruptArtifact, Deleted
 from ft_resources.store import Store
 
 Weights = Sequence[tuple[str, int]]
@@ -13,12 +16,12 @@ Weights = Sequence[tuple[str, int]]
 
 def weights_of(store: Store, line: str) -> Weights:
     """How the traffic to ``line`` is divided now. Raises CorruptArtifact for a log that was tampered with."""
-    return divide(read_line(store, line), read_rollouts(store, line))
+    return divide(read_line(store, line), read_rollouts(store, line), lambda address: _is_deleted(store, address))
 
 
-def divide(line: LineState, rollouts: RolloutState) -> Weights:
+def divide(line: LineState, rollouts: RolloutState, is_deleted: Callable[[str], bool]) -> Weights:
     """As ``weights_of``. A candidate has traffic only beside the incumbent that it is compared with, and while it may
-    be served. Pure."""
+    be served."""
     standing = line.at("production")
     if standing is None:
         return ()
@@ -26,7 +29,7 @@ def divide(line: LineState, rollouts: RolloutState) -> Weights:
     if going is None or going.last.incumbent.address != production:
         return ((production, WHOLE),)
     candidate = going.last.candidate.address
-    if candidate in line.archived | line.deprecated:
+    if candidate in line.archived | line.deprecated or is_deleted(candidate):
         return ((production, WHOLE),)
     return ((candidate, going.last.weight), (production, WHOLE - going.last.weight))
 
@@ -40,3 +43,15 @@ def choose(weights: Weights, user: str) -> str:
     first, weight = weights[0]
     place = int.from_bytes(sha256(f"{first}\n{user}".encode()).digest()[:8]) / 2**64
     return first if place < weight / WHOLE else weights[-1][0]
+
+
+def _is_deleted(store: Store, address: str) -> bool:
+    """Whether the adapter is gone, or a tombstone covers it or what it was made of. A damaged one restores nothing."""
+    try:
+        adapter = Artifacts(store).find(Address.parse(address))
+        if adapter is None:
+            return True
+        require_alive(store, adapter)
+    except (Deleted, CorruptArtifact):
+        return True
+    return False

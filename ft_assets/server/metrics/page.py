@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 
 from prometheus_client import start_http_server
 
@@ -26,7 +25,7 @@ def metrics_page(
     if not wanted:
         yield None
         return
-    platform = PlatformMetrics(partial(api.platform_figures, store=store))
+    platform = PlatformMetrics(api.PlatformLook(store=store))
     requests.registry.register(platform)
     try:
         server, thread = start_http_server(int(wanted), registry=requests.registry)

@@ -14,6 +14,7 @@ from ft_assets.control.rollouts.conduct import Conducted, conduct
 from ft_assets.control.rollouts.look import SETTLED
 from ft_assets.control.rollouts.rollouts import RolloutLost, RolloutRecord, append, read_rollouts
 from ft_assets.control.rollouts.weights import weights_of
+from ft_assets.records.tombstones import Subject, delete, restore
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.artifacts import Artifact
 from ft_resources.errors import CorruptArtifact, NotFound, UserError
@@ -252,3 +253,14 @@ def test_a_rollback_of_production_returns_to_whom_it_was_before(rolled: Rolled) 
     rollback(rolled.artifacts, LINE, decided())
     assert rolled.weights == {"incumbent": 100}
     assert rolled.conduct(BEGIN + HOUR).record.kind == "cancelled"
+
+
+def test_a_candidate_with_a_tombstone_has_no_traffic_until_it_is_restored(rolled: Rolled) -> None:
+    rolled.start()
+    subject = Subject.adapter(rolled.candidate.address)
+    delete(rolled.store, subject, actor="ann", reason="it was trained on a secret")
+    assert rolled.weights == {"incumbent": 100}
+    restore(rolled.store, subject, actor="ann", reason="it was not")
+    assert rolled.weights == {"candidate": 5, "incumbent": 95}
+    delete(rolled.store, subject, actor="ann", reason="it was")
+    assert rolled.conduct(BEGIN + HOUR).record.kind == "rolled_back"
