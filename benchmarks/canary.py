@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.table import Figure
-from ft_assets.control.rollouts.asked import MARGIN, MINIMUM, STEPS
 from ft_assets.control.rollouts.evidence import ERROR
 from ft_assets.control.rollouts.sequential import log_capital
+from ft_assets.settings.rollout_settings import MARGIN, MINIMUM, STEPS
 
 TIMES = 2_000
 BATCH = 50

@@ -4,8 +4,9 @@ import re
 from datetime import UTC, datetime
 from typing import Literal
 
-from ft_assets.records.outcomes import FAILED_S, Kind, Outcome
+from ft_assets.records.outcomes import FAILED_S, Outcome
 from ft_assets.records.outcomes import OutcomeLog as OutcomeLog
+from ft_assets.settings.rollout_settings import Kind
 from ft_assets.workers.evals.refusals import outcome_of
 from ft_resources.errors import NotFound, UserError
 from ft_resources.serving.fleet import ServedModel

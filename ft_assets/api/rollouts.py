@@ -11,7 +11,8 @@ from ft_assets.api.own_keys import own_line
 from ft_assets.api.steps import Step
 from ft_assets.control.lines.promotion import Decision, Log
 from ft_assets.control.rollouts import asked, weights
-from ft_assets.control.rollouts.asked import MINIMUM, OUTCOMES, STEPS, Wish
+from ft_assets.control.rollouts.asked import Wish
+from ft_assets.control.rollouts.automatic import start_automatic
 from ft_assets.control.rollouts.conduct import conduct
 from ft_assets.control.rollouts.evidence import Evidence
 from ft_assets.control.rollouts.look import look
@@ -24,9 +25,10 @@ from ft_assets.control.rollouts.rollouts import (
 )
 from ft_assets.control.rollouts.weights import Weights
 from ft_assets.records.outcomes import kept_since, lines_with_outcomes, prune_outcomes
+from ft_assets.settings.rollout_settings import MINIMUM, OUTCOMES, STEPS
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.artifacts import Artifacts
-from ft_resources.errors import CorruptArtifact
+from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.store import Store
 
 _LOG = logging.getLogger(__name__)
@@ -147,6 +149,19 @@ def advance_rollouts(
     store, tenants, now = store_or_default(store), tenants_or_default(tenants), datetime.now(UTC)
     artifacts, told, warnings, going = Artifacts(store), [], [], 0
     waits: list[str] = []
+    for line in tenants.lines_with_automatic_rollouts():
+        try:
+            begun = start_automatic(artifacts, line, tenants=tenants, log=log, now=now)
+        except CorruptArtifact as error:
+            warnings.append(f"{line}: {error}")
+            continue
+        except StoreUnavailable:
+            raise
+        except UserError as error:
+            waits.append(f"{line} begins no rollout: {error.what}")
+            continue
+        if begun is not None:
+            told.append(f"{line}: a rollout of {begun.candidate.address} begins: {begun.reason}")
     for line in lines_with_rollouts(store):
         try:
             done = conduct(artifacts, line, tenants=tenants, log=log, now=now)

@@ -7,10 +7,11 @@ line. It names requests and holds no text of them. Outcomes are kept for ``KEPT_
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar
 
 from pydantic import Field, model_validator
 
+from ft_assets.settings.rollout_settings import Kind
 from ft_resources.records import Record
 from ft_resources.store import Store
 
@@ -21,9 +22,6 @@ MOST_A_MINUTE = 20_000
 
 FAILED_S = 86_400.0
 """The latency of an answer that failed."""
-
-Kind = Literal["thumbs", "judge", "latency", "refusal", "format"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class Outcome(Record):

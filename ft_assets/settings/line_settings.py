@@ -4,6 +4,7 @@ import re
 
 from pydantic import Field
 
+from ft_assets.settings.rollout_settings import RolloutSettings
 from ft_resources.settings import Settings
 
 _NAME = re.compile(r"[^.|/@\s]+\.[^.|/@\s]+")
@@ -16,6 +17,9 @@ class LineSettings(Settings):
         default=None,
         description="Whether production takes only an adapter of this line whose servers are proved to give what was "
         "evaluated; null: as for the tenant.",
+    )
+    rollouts: RolloutSettings = Field(
+        default_factory=RolloutSettings, description="How a candidate gets a growing share of the line's traffic."
     )
 
 

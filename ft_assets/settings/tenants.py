@@ -19,6 +19,7 @@ from ft_assets.settings.keys import SHARED, RecipeKey, check_part, check_tenant
 from ft_assets.settings.line_settings import LineSettings, check_line_name
 from ft_assets.settings.notices import Notify
 from ft_assets.settings.retention import Leftovers, Retention
+from ft_assets.settings.rollout_settings import RolloutSettings
 from ft_assets.settings.sign_in import SignIn
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.settings import Names, Settings, unique
@@ -268,6 +269,20 @@ class TenantsFile(Settings):
         of_line = own.lines.get(name, LineSettings()).production_parity
         said = own.production_parity if of_line is None else of_line
         return self.production_parity if said is None else said
+
+    def rollouts_of(self, line: str) -> RolloutSettings:
+        """How rollouts of ``line`` begin and end."""
+        tenant, _, name = line.partition(".")
+        return self.tenants.get(tenant, Tenant()).lines.get(name, LineSettings()).rollouts
+
+    def lines_with_automatic_rollouts(self) -> list[str]:
+        """The lines whose rollouts begin by themselves."""
+        return [
+            f"{tenant}.{name}"
+            for tenant, own in self.tenants.items()
+            for name, line in own.lines.items()
+            if line.rollouts.automatic
+        ]
 
     def leftovers_of(self, tenant: str) -> Leftovers:
         """How long a tenant's leftovers are kept: its own ``retention`` if it has one, else the platform's."""

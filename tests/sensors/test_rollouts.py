@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 import pytest
+import yaml
 
 from ft_assets import api
 from ft_assets.control.lines.lines import read_line
@@ -57,6 +58,23 @@ def test_a_good_candidate_goes_to_production(project: Project, started: RolloutR
     assert tick(project) == "looked at 1 open rollouts: 1 changes"
     assert read_line(project.store, LINE).at("production").adapter == started.candidate
     assert tick(project) == "looked at 0 open rollouts: 0 changes"
+
+
+def test_what_comes_to_staging_begins_by_itself_where_the_line_says_so(
+    project: Project, adapters: list[Artifact], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = project.folder / "tenants.yaml"
+    rollouts = {"automatic": True, "steps": [5, 100], "outcomes": ["thumbs"]}
+    tenant, _, name = LINE.partition(".")
+    file = {**SERVED.model_dump(mode="json", include={"served_bases"})}
+    path.write_text(yaml.safe_dump({**file, "tenants": {tenant: {"lines": {name: {"rollouts": rollouts}}}}}))
+    monkeypatch.setenv("FT_TENANTS", str(path))
+    artifacts = Artifacts(project.store)
+    promote(artifacts, str(adapters[0].address), "production", decided())
+    assert tick(project) == "looked at 0 open rollouts: 0 changes"
+    promote(artifacts, str(adapters[1].address), "staging", decided())
+    assert tick(project) == "looked at 1 open rollouts: 1 changes"
+    assert read_rollouts(project.store, LINE).open.started.candidate == adapters[1].ref
 
 
 def test_a_worse_one_is_taken_back(project: Project, started: RolloutRecord) -> None:

@@ -17,15 +17,12 @@ from ft_assets.control.rollouts.rollouts import (
     append,
     read_rollouts,
 )
-from ft_assets.records.outcomes import KINDS, Kind, read_outcomes
+from ft_assets.records.outcomes import read_outcomes
+from ft_assets.settings.rollout_settings import KINDS, MARGIN, MINIMUM, OUTCOMES, STEPS
 from ft_resources.artifacts import Artifacts, InputRef
 from ft_resources.errors import NotFound, UserError
 from ft_resources.store import Store
 
-STEPS = (1, 5, 25, 100)
-MINIMUM = 200
-MARGIN = 0.05
-OUTCOMES: tuple[Kind, ...] = ("thumbs", "latency")
 # The latency that nine of ten answers of the incumbent stay within, and how many of the last day it takes to know.
 _WITHIN, _LEAST = 0.9, 100
 

@@ -47,6 +47,9 @@ def conduct(
     seen = look(artifacts, state.open, now)
     action, reason = seen.verdict.action, seen.verdict.reason
     findings: list[str] = []
+    if action == "complete" and not tenants.rollouts_of(line).completes:
+        said = f"ready for production, which the line's settings leave to a person: {reason}"
+        return Conducted(record=None, said=said)
     if action == "complete":
         started = state.open.started
         decision = Decision(

@@ -6,7 +6,8 @@ from typing import Literal
 from pydantic import Field
 
 from ft_assets.control.rollouts.sequential import lower_bound, upper_bound
-from ft_assets.records.outcomes import Kind, Outcome
+from ft_assets.records.outcomes import Outcome
+from ft_assets.settings.rollout_settings import Kind
 from ft_resources.strict_model import StrictModel
 
 Arm = Literal["candidate", "incumbent"]

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from ft_assets.control.lines.lines import check_line
 from ft_assets.control.rollouts.evidence import Evidence
 from ft_assets.records.chained_log import ChainedLog, SealedRecord
-from ft_assets.records.outcomes import Kind
+from ft_assets.settings.rollout_settings import Kind
 from ft_resources.artifacts import InputRef
 from ft_resources.errors import UserError
 from ft_resources.store import Store

@@ -62,9 +62,7 @@ def test_an_alert_of_a_running_training_is_told_once_with_what_to_do(
     submission = ended(store)
     tick()
     for attempt in (1, 2):
-        record_alert(
-            store, submission, "acme/checkpoint/ab", attempt, "9 tokens/s: far too slow. Look for other work."
-        )
+        record_alert(store, submission, "acme/checkpoint/ab", attempt, "9 tokens/s: far too slow. Look for other work.")
         tick()
     _, alert = bodies(hooks["acme"])
     assert (alert["kind"], alert["subject"], alert["facts"]["attempt"]) == ("alert", submission.id, "1")

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from ft_assets.control.rollouts.look import model_name
-from ft_assets.records.outcomes import Kind, Outcome, OutcomeLog
+from ft_assets.records.outcomes import Outcome, OutcomeLog
+from ft_assets.settings.rollout_settings import Kind
 from ft_resources.artifacts import InputRef
 from ft_resources.store import Store
 from tests.control.lines.promotable import LINE
