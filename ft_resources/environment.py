@@ -53,6 +53,7 @@ VARIABLES = frozenset(
         "FT_WORKER_FOLDER",
         "FT_SESSION_POLICY",
         "FT_SERVING_KEY",
+        "FT_LLAMA_CPP",
         "FT_COMMIT",
         "FT_REAL_DATA",
         "FT_BENCH_ROWS",
@@ -63,6 +64,8 @@ VARIABLES = frozenset(
     }
 )
 """Every variable of ours. What each means: docs/reference/environment.md."""
+LLAMA_CPP = "FT_LLAMA_CPP"
+"""The folder of llama.cpp's programs on a worker."""
 SECRETS = ("FT_WEBHOOK_", "FT_JUDGE_KEY_", "FT_SOURCE_", "FT_SERVER_KEY_")
 """How variables begin that settings name themselves."""
 

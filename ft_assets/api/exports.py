@@ -54,7 +54,8 @@ def export(
         raise UserError("this path exists already", where=str(target), remedy="Name a folder that does not exist yet.")
     adapter = _source(artifacts, source)
     execution, actor = Execution(store=store, launcher=launcher or make_launcher()), actor_or_user(actor)
-    made = execution.run(identity.export_request(artifacts, adapter, wanted), actor=actor).artifact
+    for step in wanted.steps:
+        made = execution.run(identity.export_request(artifacts, adapter, step), actor=actor).artifact
     report, verdicts = None, list[Verdict]()
     if not without_gates(adapter.manifest.identity["params"]):
         request = identity.reevaluation_request(artifacts, adapter, made, tenants)

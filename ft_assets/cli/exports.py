@@ -15,7 +15,12 @@ def export(
     ],
     out: Annotated[Path, typer.Option("--out", help="A folder that does not exist yet.")],
     format: Annotated[
-        str, typer.Option("--format", help="merged: one model in the base's dtype, as safetensors.")
+        str,
+        typer.Option(
+            "--format",
+            help="merged: one model in the base's dtype, as safetensors. gguf-q8_0, gguf-q5_k_m, gguf-q4_k_m: that in "
+            "fewer bits, for llama.cpp and Ollama.",
+        ),
     ] = "merged",
 ) -> None:
     """Export an adapter for other engines. It is made and gated again in workers, unless that was done before."""

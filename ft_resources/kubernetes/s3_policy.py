@@ -23,7 +23,7 @@ _FINGERPRINT = 20
 SHARED = "shared"
 WORKED = (
     *("dataset", "base_model", "baseline_report", "token_pack", "reference_logps", "checkpoint", "eval_report"),
-    *("adapter", "ungated", "merged_model"),
+    *("adapter", "ungated", "merged_model", "quantized_model"),
 )
 """Folders of a tenant with what its workers make (``ft_assets.worker.WORK``)."""
 CACHE = "cache"

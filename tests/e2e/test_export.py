@@ -1,5 +1,6 @@
 """An accepted adapter leaves the platform as one model: made by workers, gated again, and loaded by any engine."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,16 @@ from ft_assets.control import identity
 from ft_assets.records.submissions import SubmissionStatus
 from ft_assets.settings.catalogue.exports import EXPORTS
 from ft_assets.workers.adapters.lineage import verify_lineage
+from ft_assets.workers.exports.llama_cpp import LlamaCpp
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import attempts_at
-from ft_resources.errors import UserError
+from ft_resources.environment import LLAMA_CPP
+from ft_resources.errors import GateRejected, UserError
 from tests.e2e.project import Project, make_project
 from tests.e2e.test_methods import tune
 
 pytestmark = pytest.mark.e2e
+needs_llama_cpp = pytest.mark.skipif(not os.environ.get(LLAMA_CPP), reason=f"needs llama.cpp: set {LLAMA_CPP}")
 PAIR = "acme.things.v1", "tiny.v1"
 
 
@@ -93,3 +97,57 @@ def test_a_recipe_that_exports_has_its_model_made_once_the_adapter_is_accepted(
     assert not project.instance().fetch_materializations(other, limit=1).records
     export(str(adapter.address), tmp_path / "model", store=project.store)
     assert len(attempts_at(project.store, made.address)) == 1
+
+
+@needs_llama_cpp
+def test_a_recipe_that_exports_a_quantised_form_has_it_made_and_gated_again(project: Project, tmp_path: Path) -> None:
+    recipe = project.recipe("tiny.v3", exports=["gguf-q8_0"])
+    result = tune(project, project.dataset(), "acme.things", recipe)
+    assert result.outcome.status is SubmissionStatus.ACCEPTED, result.outcome.reason
+    artifacts = Artifacts(project.store)
+    adapter = artifacts.get(Address.parse(result.outcome.adapter))
+    assert identity.exports_missing(artifacts, adapter, ["gguf-q8_0"]) == []
+    made = artifacts.get(identity.export_request(artifacts, adapter, EXPORTS["gguf-q8_0"]).address)
+    partition = dg.AssetRecordsFilter(dg.AssetKey("quantized_model"), asset_partitions=["acme.things.v1|tiny.v3"])
+    (shown,) = project.instance().fetch_materializations(partition, limit=2).records
+    metadata = shown.asset_materialization.metadata
+    assert metadata["content_digest"].value == made.digest
+    assert "as_the_adapter | ✅ pass" in str(metadata["gates"].value)
+    # What it is made of is made, and not shown as an export that was asked for.
+    merged = artifacts.get(Address.parse(made.manifest.inputs["exported"].address))
+    assert merged.address.asset == "merged_model"
+    other = dg.AssetRecordsFilter(dg.AssetKey("merged_model"), asset_partitions=["acme.things.v1|tiny.v3"])
+    assert not project.instance().fetch_materializations(other, limit=1).records
+    exported = export(str(adapter.address), tmp_path / "model", format="gguf-q8_0", store=project.store)
+    assert exported.artifact.ref == made.ref
+    assert {"model.gguf", "Modelfile"} <= {path.name for path in (tmp_path / "model").iterdir()}
+    assert verify_lineage(artifacts, made.address) == []
+
+
+@needs_llama_cpp
+def test_a_quantised_model_that_forgot_is_rejected_like_any_candidate(project: Project, tmp_path: Path) -> None:
+    """A file in which nothing of the adapter is left: of the base alone."""
+    recipe = project.recipe("tiny.v4")
+    result = tune(project, project.dataset(), "acme.things", recipe)
+    artifacts = Artifacts(project.store)
+    adapter = artifacts.get(Address.parse(result.outcome.adapter))
+    good = export(str(adapter.address), tmp_path / "good", format="gguf-q8_0", store=project.store)
+    base = identity.base_model(artifacts, "tiny.v4").folder(tmp_path)
+    tools = LlamaCpp.of_environment()
+    forgot = good.artifact.folder(tmp_path / "forgot")
+    (forgot / "model.gguf").unlink()
+    tools.convert(base, tmp_path / "base.gguf", dtype="f32", name="base", pre_tokenizer="gpt-2")
+    tools.quantise(tmp_path / "base.gguf", forgot / "model.gguf", "Q8_0")
+    request = identity.export_request(artifacts, adapter, EXPORTS["gguf-q4_k_m"])
+    artifacts.publish(
+        request.address,
+        forgot,
+        writer="w1",
+        identity=request.identity,
+        inputs=request.inputs,
+        facts=good.artifact.facts,
+        actor="ann",
+    )
+    with pytest.raises(GateRejected, match="the export is not as good as the adapter"):
+        export(str(adapter.address), tmp_path / "model", format="gguf-q4_k_m", store=project.store)
+    assert not (tmp_path / "model").exists()

@@ -40,16 +40,18 @@ def require_as_good(verdicts: list[Verdict], where: str) -> None:
     raise GateRejected(
         f"the export is not as good as the adapter, so it is not given out\n{reasons(verdicts)}",
         where=where,
-        remedy="Use the adapter with its base, as it was evaluated; or train from a base in a wider dtype, such as "
-        "bfloat16 or float32, in which small changes of a weight are kept.",
+        remedy="Use the adapter with its base, as it was evaluated; or export it in more bits: quantised in another "
+        "format, or merged. A merged model that is worse needs a base in a wider dtype, such as bfloat16 or float32, "
+        "in which small changes of a weight are kept.",
     )
 
 
 def _same(artifacts: Artifacts, adapter: Artifact, report: Artifact) -> Verdict:
     """Whether no score of the export is worse than the adapter's by more than the recipe lets a candidate lose.
 
-    Too few samples to prove it do not fail it, as they would a new candidate: that both answer alike is proved by their
-    logits (``workers.exports.equality``), so what is left to find is a loss that the items do show.
+    Too few samples to prove it do not fail it, as they would a new candidate: a merged model's logits are proved
+    (``workers.exports.equality``), a quantised one's are measured, and what is left to find is a loss that the items do
+    show.
     """
     from ft_assets.control.lines.incumbent import compare_reports
 

@@ -11,7 +11,12 @@ from ft_assets.control.identity.adapters import adapter, adapter_request, export
 from ft_assets.control.identity.bases import base_model, base_model_request
 from ft_assets.control.identity.carried_pairs import carry_problem
 from ft_assets.control.identity.datasets import approved_dataset, dataset, dataset_request, raw_dataset
-from ft_assets.control.identity.exports import export_request, exports_missing, pair_export_requests
+from ft_assets.control.identity.exports import (
+    asked_formats,
+    export_request,
+    exports_missing,
+    pair_export_requests,
+)
 from ft_assets.control.identity.packs import token_pack, token_pack_request
 from ft_assets.control.identity.pairs import require_fitting
 from ft_assets.control.identity.reports import (
@@ -35,6 +40,7 @@ __all__ = [
     "adapter",
     "adapter_request",
     "approved_dataset",
+    "asked_formats",
     "base_model",
     "base_model_request",
     "baseline_report",

@@ -1,18 +1,17 @@
 """What is made of an adapter for other engines: it follows from the adapter alone, wherever it stands."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
 
 from ft_assets.control.identity.adapters import exported
-from ft_assets.control.identity.lookup import registered_recipe
+from ft_assets.control.identity.lookup import registered_recipe, require_made
 from ft_assets.control.identity.reports import reevaluation_request
 from ft_assets.records.tombstones import require_alive
 from ft_assets.settings.catalogue.export_format import ExportFormat
-from ft_assets.settings.catalogue.exports import EXPORTS
+from ft_assets.settings.catalogue.exports import EXPORTS, formats_of
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
-from ft_resources.errors import UserError
+from ft_resources.errors import MissingInput, UserError
 from ft_resources.work import Resources, WorkRequest
 
 _PEFT_CONFIG = "adapter_config.json"
@@ -24,7 +23,9 @@ _ROOM_GIB = 8.0
 def export_request(artifacts: Artifacts, adapter: Artifact, wanted: ExportFormat) -> WorkRequest:
     """The export of an accepted adapter, or of an ungated result, in a format.
 
-    Raises Deleted for an adapter with a tombstone, and UserError for one that is a whole model already.
+    Raises Deleted for an adapter with a tombstone, MissingInput where the format that it is made of is not made yet
+    (see ``ExportFormat.steps``), and UserError for an adapter that is a whole model already, or whose evaluation cannot
+    be repeated on this format.
     """
     require_alive(artifacts.store, adapter)
     if _PEFT_CONFIG not in adapter.manifest.files:
@@ -35,6 +36,10 @@ def export_request(artifacts: Artifacts, adapter: Artifact, wanted: ExportFormat
         )
     report = artifacts.get(Address.parse(adapter.manifest.inputs["eval_report"].address))
     params = adapter.manifest.identity["params"]
+    inputs = {}
+    if wanted.made_of is not None:
+        _require_repeatable(report, wanted)
+        inputs["exported"] = require_made(artifacts, export_request(artifacts, adapter, wanted.made_of)).ref
     return WorkRequest(
         asset=wanted.asset,
         tenant=adapter.address.tenant,
@@ -43,11 +48,23 @@ def export_request(artifacts: Artifacts, adapter: Artifact, wanted: ExportFormat
             "adapter": adapter.ref,
             "base": adapter.manifest.inputs["base"],
             "dataset": report.manifest.inputs["dataset"],
+            **inputs,
         },
-        params={},
+        params=dict(wanted.settings),
         label=f"{params['dataset']}|{params['recipe']}",
         resources=_resources(artifacts, params["recipe"], adapter.manifest.inputs["base"]),
     )
+
+
+def _require_repeatable(report: Artifact, wanted: ExportFormat) -> None:
+    engine = report.manifest.identity["params"]["evaluation"].get("engine", "transformers")
+    if engine != "transformers":
+        raise UserError(
+            f"the adapter was evaluated with {engine}, and {wanted.name} is evaluated with Transformers only: the two "
+            "could not be compared",
+            where=str(report.address),
+            remedy="Export it as merged, or train it by a recipe with evaluation.engine: transformers.",
+        )
 
 
 def _resources(artifacts: Artifacts, recipe_key: str, base: InputRef) -> Resources:
@@ -60,19 +77,40 @@ def _resources(artifacts: Artifacts, recipe_key: str, base: InputRef) -> Resourc
     return wanted.model_copy(update={"memory_gib": max(needed, wanted.memory_gib or 0.0)})
 
 
+def asked_formats(artifacts: Artifacts, recipe_key: str, asset: str) -> list[ExportFormat]:
+    """The formats in ``asset`` that a recipe's exports ask for; for a recipe without exports, the asset's only one.
+
+    Raises UserError where there are several and the recipe names none.
+    """
+    exports, formats = registered_recipe(artifacts, recipe_key).recipe.exports, formats_of(asset)
+    if not exports and len(formats) > 1:
+        raise UserError(
+            f"the recipe asks for no exports, and {asset} has several formats",
+            where=f"exports of {recipe_key}",
+            remedy=f"Name one by ft export --format: {', '.join(each.name for each in formats)}.",
+        )
+    return [each for each in formats if not exports or each.name in exports]
+
+
 def exports_missing(artifacts: Artifacts, adapter: Artifact, names: Iterable[str]) -> list[str]:
     """Those of the formats ``names`` in which an accepted adapter is not made, or not evaluated, yet."""
     missing = []
     for name in names:
-        made = artifacts.find(export_request(artifacts, adapter, EXPORTS[name]).address)
+        try:
+            made = artifacts.find(export_request(artifacts, adapter, EXPORTS[name]).address)
+        except MissingInput:
+            made = None
         if made is None or artifacts.find(reevaluation_request(artifacts, adapter, made).address) is None:
             missing.append(name)
     return missing
 
 
-def pair_export_requests() -> dict[str, Any]:
-    """The request functions of a pair's exports, by asset name."""
-    return {each.asset: partial(_of_pair, each) for each in EXPORTS.values()}
+def pair_export_requests() -> dict[str, list[Callable[[Artifacts, str, str], WorkRequest]]]:
+    """The request functions of a pair's exports, one for each format, by asset name."""
+    found: dict[str, list[Callable[[Artifacts, str, str], WorkRequest]]] = {}
+    for each in EXPORTS.values():
+        found.setdefault(each.asset, []).append(partial(_of_pair, each))
+    return found
 
 
 def _of_pair(wanted: ExportFormat, artifacts: Artifacts, dataset_key: str, recipe_key: str) -> WorkRequest:

@@ -1,6 +1,7 @@
 """Work shared by several submissions: many may need the same unfinished base model or dataset."""
 
 from contextlib import suppress
+from itertools import product
 from typing import Any
 
 from ft_assets.control import identity
@@ -11,14 +12,15 @@ from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import UserError
 from ft_resources.store import Store
 
-# The keys of a submission that determine an asset, and the function that resolves them.
-_REQUESTS: dict[str, tuple[tuple[str, ...], Any]] = {
-    "dataset": (("dataset",), identity.dataset_request),
-    "base_model": (("recipe",), identity.base_model_request),
-    "baseline_report": (("recipe",), identity.baseline_report_request),
-    **{asset: (("dataset", "recipe"), request) for asset, request in identity.pair_requests().items()},
-    "reference_logps": (("dataset", "recipe"), identity.reference_logps_request),
-    **{asset: (("dataset", "recipe"), request) for asset, request in identity.pair_export_requests().items()},
+_PAIR = ("dataset", "recipe")
+# The keys of a submission that determine an asset, and the functions that resolve them: one, or one for each form.
+_REQUESTS: dict[str, tuple[tuple[str, ...], list[Any]]] = {
+    "dataset": (("dataset",), [identity.dataset_request]),
+    "base_model": (("recipe",), [identity.base_model_request]),
+    "baseline_report": (("recipe",), [identity.baseline_report_request]),
+    **{asset: (_PAIR, [request]) for asset, request in identity.pair_requests().items()},
+    "reference_logps": (_PAIR, [identity.reference_logps_request]),
+    **{asset: (_PAIR, list(requests)) for asset, requests in identity.pair_export_requests().items()},
 }
 
 
@@ -28,19 +30,19 @@ def needed_by_others(store: Store, address: Address, mine: Submission | None) ->
     An ``ft run`` of the same pair does not count: it may have been killed long ago without a trace. Nor does a paused
     submission: it makes the artifact, or goes on with it, once it is resumed.
     """
-    names, request = _REQUESTS[address.asset]
+    names, requests = _REQUESTS[address.asset]
     wanted: dict[tuple[str, ...], list[Submission]] = {}
     for other in open_submissions(store, problems=[]):
         again = mine is not None and (other.id == mine.id or (other.pair == mine.pair and other.driver == "caller"))
         # Artifacts made from a dataset belong to its tenant.
         if not again and (names == ("recipe",) or other.tenant == address.tenant):
             keys = [tuple(getattr(other, name) for name in names)]
-            if names == ("dataset", "recipe"):
+            if names == _PAIR:
                 keys += [(other.dataset, trial) for trial in _trials(store, other.recipe)]
             for each in keys:
                 wanted.setdefault(each, []).append(other)
     artifacts = Artifacts(store)
-    for each, others in wanted.items():
+    for (each, others), request in product(wanted.items(), requests):
         # Unreadable records or missing inputs do not resolve to this address yet.
         with suppress(UserError):
             # Pauses last, as each is asked of the store.

@@ -47,7 +47,7 @@ train_pair = dg.define_asset_job(
 
 export_pair = dg.define_asset_job(
     Stage.EXPORT_PAIR.value,
-    selection=dg.AssetSelection.assets(*(each.asset for each in EXPORTS.values())),
+    selection=dg.AssetSelection.assets(*{each.asset for each in EXPORTS.values()}),
     executor_def=dg.in_process_executor,
     description="Make an accepted adapter and its base one model for other engines, and gate it again.",
 )

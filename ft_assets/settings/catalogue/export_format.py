@@ -1,6 +1,8 @@
 """The definition of an export format."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -10,9 +12,12 @@ class ExportFormat:
     Args:
         name: its name in a recipe's ``exports`` and in ``ft export --format``.
         what: what is made, as a clause.
-        asset: the asset that holds it, which is also the kind of work.
-        work: ``module:function`` of the worker that makes it from the inputs ``adapter``, ``base`` and ``dataset``.
+        asset: the asset that holds it, which is also the kind of work. Formats of one asset share its work.
+        work: ``module:function`` of the worker that makes it from the inputs ``adapter``, ``base`` and ``dataset``, and
+            of what is made of another format, from the input ``exported``.
         code_version: of that worker; see ``settings.code_versions``.
+        made_of: the format that it is made of; None for one that is made of adapter and base.
+        settings: what tells formats of one asset apart, as the worker's params.
     """
 
     name: str
@@ -20,3 +25,10 @@ class ExportFormat:
     asset: str
     work: str
     code_version: str
+    made_of: "ExportFormat | None" = None
+    settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def steps(self) -> "tuple[ExportFormat, ...]":
+        """The formats to make in this order; this one is the last."""
+        return (*(self.made_of.steps if self.made_of else ()), self)

@@ -12,6 +12,7 @@ from ft_assets.settings.recipe.acceptance import Engine
 from ft_assets.workers.base_models.tensors import stored_dtype
 from ft_assets.workers.base_models.token_ids import load_tokenizer
 from ft_assets.workers.base_models.weights import require_every_weight
+from ft_assets.workers.evals.gguf_weights import weights_of
 from ft_assets.workers.evals.vllm_writer import VllmWriter
 from ft_resources.errors import BadBase, UserError
 
@@ -78,11 +79,11 @@ def load_model(
     """The model in ``folder``, with the PEFT adapter in folder ``adapter`` on top; on a GPU if there is one, unless
     ``device`` says otherwise.
 
-    Weights are safetensors only and no code is run from the folder. On CPU everything is computed in float32: it is
-    faster there than bfloat16 on most machines, and rounding does not blur paired differences. ``base_folder`` has the
-    base of a full model: its tokenizer, which gives the same ids as token packs, and the dtype in which both are
-    computed on a GPU. The attention is the trainer's. Raises BadBase for missing weights, an unsupported architecture,
-    and a tokenizer that transformers cannot reproduce.
+    Weights are safetensors, or a GGUF file, only, and no code is run from the folder. On CPU everything is computed in
+    float32: it is faster there than bfloat16 on most machines, and rounding does not blur paired differences.
+    ``base_folder`` has the base of a full model: its tokenizer, which gives the same ids as token packs, and the dtype
+    in which both are computed on a GPU. The attention is the trainer's. Raises BadBase for missing weights, an
+    unsupported architecture, and a tokenizer that transformers cannot reproduce.
     """
     # tqdm reads it at import: progress bars belong on a terminal, and a worker's log is a file.
     os.environ.setdefault("TQDM_DISABLE", "1")
@@ -97,9 +98,9 @@ def load_model(
         folder,
         dtype=computed_in(place, base_folder or folder),
         **choice.loading,
+        **weights_of(folder),
         local_files_only=True,
         trust_remote_code=False,
-        use_safetensors=True,
         output_loading_info=True,
     )
     model, loading = found

@@ -1,4 +1,4 @@
-"""The card of a merged model: what it is made of, and where what is known about it stands."""
+"""The cards of exports: what they are made of, and where what is known about them stands."""
 
 from ft_assets.settings.ungated import NOT_JUDGED, UNGATED
 from ft_assets.workers.adapters.card import OURS
@@ -29,5 +29,22 @@ def merged_card(adapter: Artifact, base: Artifact) -> str:
         f"{adapter.address} FOLDER`.",
         "",
         "The tokenizer and the chat template in this folder are those of training: use them, and no others.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def quantized_card(adapter: Artifact, merged: Artifact, *, kind: str, tool: str) -> str:
+    """Markdown of a model that ``tool`` quantised as ``kind``."""
+    lines = [
+        f"# {adapter.facts['line']}, {kind}",
+        "",
+        f"The merged model `{merged.address}` of the adapter `{adapter.address}`, quantised by {tool} as {kind}.",
+        "",
+        f"**Ungated: {NOT_JUDGED}.**"
+        if adapter.address.asset == UNGATED
+        else "What it lost by that was measured before it was given out: it was evaluated on the adapter's own suites "
+        "and holdout, and passed the adapter's gates again.",
+        "",
+        "The tokenizer and the chat template are those of training: use them, and no others.",
     ]
     return "\n".join(lines) + "\n"

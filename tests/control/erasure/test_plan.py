@@ -64,6 +64,8 @@ def test_an_adapter_goes_with_what_was_exported_of_it_and_what_was_measured_of_t
     export = {
         "acme/merged_model/1": {"adapter": ADAPTER, "base": "shared/base_model/1", "dataset": DATA},
         "acme/eval_report/2": {"checkpoint": "acme/merged_model/1", "dataset": DATA},
+        "acme/quantized_model/1": {"adapter": ADAPTER, "exported": "acme/merged_model/1", "dataset": DATA},
+        "acme/eval_report/3": {"checkpoint": "acme/quantized_model/1", "dataset": DATA},
     }
     of_adapter = plan_erasure(situation(stone(ADAPTER, kind="adapter"), more=export))
     assert set(of_adapter.remove) == {ADAPTER, EVAL, CHECK, *export}

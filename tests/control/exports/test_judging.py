@@ -11,8 +11,9 @@ from ft_assets.settings.catalogue.exports import EXPORTS
 from ft_assets.settings.catalogue.gates import GATES
 from ft_assets.workers.evals.verdict import Verdict
 from ft_resources.artifacts import Address, Artifact
-from ft_resources.errors import Deleted, GateRejected, UserError
-from tests.control.lines.promotable import Promotable
+from ft_resources.errors import Deleted, GateRejected, MissingInput, UserError
+from tests.control.lines.promotable import RECIPE, Promotable
+from tests.made import leave
 from tests.workers.evals.world import World
 
 HALF = [1.0, 0.0] * 500
@@ -88,6 +89,70 @@ def test_nothing_is_exported_of_what_was_deleted(line: Promotable) -> None:
         identity.export_request(line.world.artifacts, adapter, EXPORTS["merged"])
 
 
+def of_lora(line: Promotable, engine: str = "transformers") -> Artifact:
+    """An accepted adapter with PEFT's files, which can be merged; evaluated with ``engine``."""
+    world, adapter = line.world, line.adapter()
+    own = world.artifacts.get(Address.parse(adapter.manifest.inputs["eval_report"].address))
+    report = world.publish(
+        "eval_report",
+        {"report.json": b"{}"},
+        inputs={name: world.artifacts.get(Address.parse(ref.address)) for name, ref in own.manifest.inputs.items()},
+        params={"evaluation": {"engine": engine}},
+    )
+    return world.publish(
+        "adapter",
+        {"adapter_config.json": b"{}"},
+        inputs={"eval_report": report, "base": line.base},
+        params=adapter.manifest.identity["params"],
+    )
+
+
+def test_a_quantised_form_is_made_of_the_merged_one_and_of_that_alone(line: Promotable) -> None:
+    artifacts, adapter = line.world.artifacts, of_lora(line)
+    wanted = EXPORTS["gguf-q4_k_m"]
+    assert [each.name for each in wanted.steps] == ["merged", "gguf-q4_k_m"]
+    with pytest.raises(MissingInput, match="merged_model"):
+        identity.export_request(artifacts, adapter, wanted)
+    assert identity.exports_missing(artifacts, adapter, ["gguf-q4_k_m"]) == ["gguf-q4_k_m"]
+    merged = leave(artifacts, identity.export_request(artifacts, adapter, EXPORTS["merged"]), {"config.json": b"{}"})
+    four, eight = (identity.export_request(artifacts, adapter, EXPORTS[name]) for name in ("gguf-q4_k_m", "gguf-q8_0"))
+    assert (four.asset, four.inputs["exported"]) == ("quantized_model", merged.ref)
+    assert four.params == {"format": "gguf-q4_k_m", "tool": "llama.cpp", "kind": "Q4_K_M"}
+    assert four.address != eight.address
+    # The two are told apart where others may need them.
+    requests = identity.pair_export_requests()["quantized_model"]
+    assert len(requests) == sum(each.asset == "quantized_model" for each in EXPORTS.values())
+
+
+def test_an_evaluation_by_another_engine_is_not_repeated_on_a_quantised_form(line: Promotable) -> None:
+    artifacts, other = line.world.artifacts, of_lora(line, engine="vllm")
+    with pytest.raises(UserError, match="was evaluated with vllm, and gguf-q8_0 is evaluated with Transformers only"):
+        identity.export_request(artifacts, other, EXPORTS["gguf-q8_0"])
+    identity.export_request(artifacts, other, EXPORTS["merged"])
+
+
+@pytest.mark.parametrize(
+    ("exports", "asset", "asked"),
+    [
+        ([], "merged_model", ["merged"]),
+        (["merged"], "quantized_model", []),
+        (["gguf-q8_0"], "merged_model", []),
+        (["gguf-q4_k_m", "merged", "gguf-q8_0"], "quantized_model", ["gguf-q8_0", "gguf-q4_k_m"]),
+    ],
+)
+def test_an_asset_holds_the_formats_that_the_recipe_asks_for(
+    world: World, judged_well: None, exports: list[str], asset: str, asked: list[str]
+) -> None:
+    Promotable.make(world, recipe={"exports": exports})
+    assert [each.name for each in identity.asked_formats(world.artifacts, RECIPE, asset)] == asked
+
+
+def test_of_several_formats_one_must_be_named(line: Promotable) -> None:
+    with pytest.raises(UserError, match="quantized_model has several formats") as found:
+        identity.asked_formats(line.world.artifacts, RECIPE, "quantized_model")
+    assert "ft export --format: gguf-q8_0, " in found.value.remedy
+
+
 @pytest.mark.parametrize(("named", "asked"), [(None, 4 + 8), (10.0, 4 + 8), (64.0, 64.0)])
 def test_a_merge_asks_for_memory_for_its_base_in_float32(
     world: World, judged_well: None, named: float | None, asked: float
@@ -96,13 +161,6 @@ def test_a_merge_asks_for_memory_for_its_base_in_float32(
     line = Promotable.make(world, recipe={"hardware": {"memory_gib": named, "gpus": 1, "gpu_type": "H100"}})
     facts = {"parameters": 2**30}
     line.base = world.publish("base_model", {"config.json": b"{}"}, tenant="shared", params={"big": 1}, facts=facts)
-    adapter = line.adapter()
-    report = world.artifacts.get(Address.parse(adapter.manifest.inputs["eval_report"].address))
-    lora = world.publish(
-        "adapter",
-        {"adapter_config.json": b"{}"},
-        inputs={"eval_report": report, "base": line.base},
-        params=adapter.manifest.identity["params"],
-    )
+    lora = of_lora(line)
     request = identity.export_request(world.artifacts, lora, EXPORTS["merged"])
     assert (request.resources.memory_gib, request.resources.gpus, request.resources.gpu_type) == (asked, 0, None)

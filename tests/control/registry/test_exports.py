@@ -16,7 +16,7 @@ def test_a_recipe_without_exports_is_stored_as_before_there_were_any() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"exports": ["onnx"]}, "Input should be 'merged'"),
+        ({"exports": ["onnx"]}, "Input should be 'merged', 'gguf-q8_0'"),
         ({"exports": ["merged"], "variant": "full"}, "there is nothing to merge"),
         ({"exports": ["merged"], "gates": "none"}, "for the others there is ft export"),
     ],

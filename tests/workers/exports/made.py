@@ -9,6 +9,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, MixtralConfig, MixtralForCausalLM
 
+from ft_assets.settings.catalogue.export_format import ExportFormat
 from ft_assets.settings.catalogue.exports import EXPORTS
 from ft_resources.artifacts import Artifact
 from ft_resources.work import WorkRequest
@@ -53,8 +54,11 @@ class Made:
         return cls(world=world, adapter=adapter, base=base, dataset=world.dataset())
 
     def request(self, **inputs: Artifact) -> WorkRequest:
+        return self.request_of(EXPORTS["merged"], **inputs)
+
+    def request_of(self, wanted: ExportFormat, **inputs: Artifact) -> WorkRequest:
         named = {"adapter": self.adapter, "base": self.base, "dataset": self.dataset, **inputs}
-        return self.world.request(EXPORTS["merged"].asset, inputs=named)
+        return self.world.request(wanted.asset, inputs=named, params=dict(wanted.settings))
 
 
 def tiny_base(folder: Path, dtype: str, *, experts: bool = False) -> Path:

@@ -1,0 +1,44 @@
+"""Weights that are quantised for llama.cpp: an evaluation computes with them as they are, dequantised."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ft_resources.errors import BadBase, Misconfigured
+
+GGUF = "model.gguf"
+"""The file with them, beside the model's configuration."""
+
+
+def weights_of(folder: Path) -> dict[str, Any]:
+    """Arguments of ``from_pretrained`` for the weights in ``folder``: safetensors, or else ``GGUF``.
+
+    Raises BadBase for GGUF of an architecture that Transformers does not read, and Misconfigured without its reader.
+    """
+    if not (folder / GGUF).is_file():
+        return {"use_safetensors": True}
+    require_reader()
+    from transformers import AutoConfig
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+    try:
+        load_gguf_checkpoint(str(folder / GGUF))
+    except ValueError as error:
+        raise BadBase(
+            f"Transformers cannot read GGUF of this architecture, so it cannot be evaluated ({error})",
+            where=GGUF,
+            remedy="Export it as merged; llama.cpp's own converter makes GGUF of that, which nothing has judged then.",
+        ) from error
+    # What the file says of itself is less than the configuration beside it.
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    return {"gguf_file": GGUF, "config": config}
+
+
+def require_reader() -> None:
+    """Raise Misconfigured unless the package that reads GGUF is installed."""
+    if find_spec("gguf") is None:
+        raise Misconfigured(
+            "the package gguf is not installed, with which an evaluation reads a GGUF file",
+            where="the worker's Python environment",
+            remedy="Install the platform with the extra gguf.",
+        )

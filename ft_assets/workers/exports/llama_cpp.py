@@ -1,0 +1,163 @@
+"""llama.cpp's programs, in a folder of the worker that ``FT_LLAMA_CPP`` names: they convert, quantise and serve GGUF.
+
+They are given files and nothing else: no key of the store and no network.
+"""
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ft_resources.environment import LLAMA_CPP
+from ft_resources.errors import BadBase, Misconfigured
+
+CONVERTER, QUANTISER, SERVER = "convert_hf_to_gguf.py", "llama-quantize", "llama-server"
+_DRIVER = Path(__file__).with_name("gguf_converter.py")
+_LIMIT_S = 4 * 3600.0
+_START_S = 600.0
+_ANSWER_S = 300.0
+_LOOK_S = 0.05
+_SHOWN = 2000
+_PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "OMP_NUM_THREADS")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlamaCpp:
+    """The programs in ``folder``."""
+
+    folder: Path
+
+    @classmethod
+    def of_environment(cls) -> "LlamaCpp":
+        """Those of this worker. Raises Misconfigured where the folder is not named, or lacks one of them."""
+        named = os.environ.get(LLAMA_CPP, "")
+        folder = Path(named)
+        missing = [name for name in (CONVERTER, QUANTISER, SERVER) if not (folder / name).is_file()]
+        if named and not missing:
+            return cls(folder=folder.resolve())
+        lacking = f"there is no {', '.join(missing)} in {named}"
+        raise Misconfigured(
+            lacking if named else "this worker has no llama.cpp, which makes GGUF",
+            where=f"environment variable {LLAMA_CPP} of the worker",
+            remedy=f"Build llama.cpp, and name the folder with {CONVERTER}, {QUANTISER} and {SERVER} by {LLAMA_CPP} "
+            "(docs/how-to/llama-cpp.md says how; on a cluster, in the worker's image).",
+        )
+
+    def convert(self, model: Path, target: Path, *, dtype: str, name: str, pre_tokenizer: str) -> None:
+        """Write the model in folder ``model`` to ``target`` as it is stored.
+
+        ``name`` is the model's in the file; ``pre_tokenizer`` is llama.cpp's name for how the tokenizer splits a text,
+        for tokenizers that the converter does not know. Raises BadBase for an architecture that it cannot convert.
+        """
+        converter = [sys.executable, str(_DRIVER), str(self.folder), pre_tokenizer, str(model)]
+        options = ["--outfile", str(target), "--outtype", dtype, "--model-name", name]
+        self._run([*converter, *options], str(model), "converted to GGUF")
+
+    def quantise(self, source: Path, target: Path, kind: str) -> None:
+        """Write the GGUF file ``source`` to ``target`` in llama.cpp's quantisation ``kind``."""
+        self._run([str(self.folder / QUANTISER), str(source), str(target), kind], str(source), "quantised")
+
+    @contextmanager
+    def serve(self, model: Path, scratch: Path) -> Iterator["LlamaServer"]:
+        """A server of one GGUF file, behind a socket in ``scratch`` that no other machine reaches."""
+        # The path of a socket has at most 107 bytes.
+        place = Path(os.path.relpath(scratch / "llama.sock", scratch))
+        command = [str(self.folder / SERVER), "--model", str(model), "--host", str(place), "--parallel", "1"]
+        options = ["--jinja", "--cache-type-k", "f32", "--cache-type-v", "f32", "--flash-attn", "off", "--no-webui"]
+        log = scratch / "llama-server.log"
+        with log.open("wb") as out:
+            server = subprocess.Popen(
+                [*command, *options], cwd=scratch, env=_environment(), stdout=out, stderr=out, stdin=subprocess.DEVNULL
+            )
+            try:
+                asked = LlamaServer(place=scratch / place)
+                _wait_until_ready(server, asked, log)
+                yield asked
+            finally:
+                server.kill()
+                server.wait()
+
+    def _run(self, command: Sequence[str], where: str, done: str) -> None:
+        try:
+            ended = subprocess.run(
+                command,
+                env=_environment(),
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                timeout=_LIMIT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise _refusal(done, f"it took longer than {_LIMIT_S:.0f} s", where) from error
+        if ended.returncode:
+            raise _refusal(done, _end_of(ended.stdout + ended.stderr), where)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlamaServer:
+    """A running server, asked over the socket at ``place``."""
+
+    place: Path
+
+    def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        """What it answers to a POST of ``body``, or to a GET without one. Raises OSError where it does not answer."""
+        connection = _OverSocket(self.place)
+        try:
+            data = None if body is None else json.dumps(body).encode()
+            connection.request("GET" if data is None else "POST", path, data, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            said = answer.read()
+        finally:
+            connection.close()
+        if answer.status != http.client.OK:
+            raise OSError(f"llama-server answered {answer.status} at {path}: {said[:_SHOWN].decode(errors='replace')}")
+        return json.loads(said)
+
+
+class _OverSocket(http.client.HTTPConnection):
+    def __init__(self, place: Path) -> None:
+        super().__init__("localhost", timeout=_ANSWER_S)
+        self._place = place
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._place))
+
+
+def _wait_until_ready(server: "subprocess.Popen[bytes]", asked: LlamaServer, log: Path) -> None:
+    until = time.monotonic() + _START_S
+    while server.poll() is None and time.monotonic() < until:
+        try:
+            asked.ask("/health")
+        except (OSError, http.client.HTTPException):
+            time.sleep(_LOOK_S)
+        else:
+            return
+    raise _refusal("loaded by llama-server", _end_of(log.read_bytes()), str(log))
+
+
+def _environment() -> dict[str, str]:
+    """Without keys, and with libraries that look nothing up."""
+    kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    return {**kept, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def _refusal(done: str, why: str, where: str) -> BadBase:
+    return BadBase(
+        f"the model could not be {done}; llama.cpp said:\n{why}",
+        where=where,
+        remedy="Export it as merged; or, if a newer llama.cpp supports this base, install that in the worker.",
+    )
+
+
+def _end_of(said: bytes) -> str:
+    return said.decode(errors="replace").strip()[-_SHOWN:]

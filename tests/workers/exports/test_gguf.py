@@ -1,0 +1,173 @@
+"""A GGUF file is the merged model in fewer bits: made by llama.cpp, and read alike by it and by the evaluation."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ft_assets.settings.catalogue.exports import EXPORTS
+from ft_assets.workers.evals import gguf_weights
+from ft_assets.workers.evals.gguf_weights import GGUF
+from ft_assets.workers.evals.model import load_model
+from ft_assets.workers.exports import gguf
+from ft_assets.workers.exports.gguf import MODELFILE
+from ft_assets.workers.exports.gguf_equality import MOST_KL
+from ft_assets.workers.exports.llama_cpp import CONVERTER, QUANTISER, LlamaCpp
+from ft_assets.workers.exports.merged import merge_model
+from ft_assets.workers.exports.quantized import quantize_model
+from ft_resources.environment import LLAMA_CPP
+from ft_resources.errors import BadBase, CorruptArtifact, Misconfigured
+from ft_resources.work import WorkRequest
+from tests.workers.evals.world import World
+from tests.workers.exports.made import OWN_TEMPLATE, Made
+
+pytestmark = pytest.mark.training
+needs_llama_cpp = pytest.mark.skipif(not os.environ.get(LLAMA_CPP), reason=f"needs llama.cpp: set {LLAMA_CPP}")
+KINDS = [name for name in EXPORTS if name.startswith("gguf-")]
+
+
+def quantized(made: Made, name: str = "gguf-q8_0") -> WorkRequest:
+    """The request of a format, with its merged model made."""
+    world = made.world
+    result = merge_model(world.context(made.request()))
+    merged = world.publish("merged_model", result.folder, inputs={"adapter": made.adapter}, facts=result.facts)
+    return made.request_of(EXPORTS[name], exported=merged)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@needs_llama_cpp
+@pytest.mark.parametrize("name", KINDS)
+def test_llama_cpp_reads_the_file_as_it_is_evaluated_and_its_bytes_are_the_same_each_time(
+    world: World, name: str
+) -> None:
+    request = quantized(Made.make(world), name)
+    result = quantize_model(world.context(request))
+    found = result.facts
+    assert (found["format"], found["architecture"], found["alike"]["places"]) == (name, "LlamaForCausalLM", 32)
+    assert found["alike"]["kl"] < MOST_KL / 100 < found["changed"]["kl"] * 1e6
+    files = files_of(result.folder)
+    assert set(files) == {
+        GGUF,
+        MODELFILE,
+        "README.md",
+        "LICENSE",
+        "config.json",
+        "generation_config.json",
+        "chat_template.jinja",
+    }
+    assert files["chat_template.jinja"].decode() == OWN_TEMPLATE
+    assert f"quantised by llama.cpp as {request.params['kind']}" in files["README.md"].decode()
+    loaded = load_model(result.folder, base_folder=world.folder / "base-float32", device="cpu").model
+    assert {str(each.dtype) for each in loaded.parameters()} == {"torch.float32"}
+    again = quantize_model(world.context(request)).folder
+    assert files_of(again) == files
+
+
+@needs_llama_cpp
+def test_fewer_bits_change_more_and_take_less(world: World) -> None:
+    made = Made.make(world, dtype="bfloat16")
+    found = [quantize_model(world.context(quantized(made, name))).facts for name in KINDS]
+    changes, sizes = [each["changed"]["kl"] for each in found], [each["bytes"] for each in found]
+    assert changes[0] < min(changes[1:])
+    assert sizes == sorted(sizes, reverse=True)
+
+
+@needs_llama_cpp
+def test_the_modelfile_has_the_template_of_training_in_ollamas_words(world: World) -> None:
+    folder = quantize_model(world.context(quantized(Made.make(world)))).folder
+    assert (folder / MODELFILE).read_text().splitlines() == [
+        f"FROM ./{GGUF}",
+        'TEMPLATE """{{ if .System }}<|system|>{{ .System }}<|end|>{{ else }}{{ end }}{{ range .Messages }}'
+        '{{ if eq .Role "user" }}<|user|>{{ .Content }}<|end|>{{ else if eq .Role "assistant" }}'
+        '<|assistant|>{{ .Content }}<|end|>{{ end }}{{ end }}<|assistant|>"""',
+        'PARAMETER stop "<|end|>"',
+        "PARAMETER num_ctx 256",
+    ]
+
+
+@needs_llama_cpp
+def test_a_file_whose_weights_are_others_than_those_evaluated_is_not_stored(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the converter had lost the adapter: llama.cpp serves the base."""
+    made = Made.make(world)
+    request, convert = quantized(made), LlamaCpp.convert
+    other = made.base.folder(world.folder / "other")
+    quantise = LlamaCpp.quantise
+
+    def swapped(tools: LlamaCpp, source: Path, target: Path, kind: str) -> None:
+        quantise(tools, source, target, kind)
+        wrong = source.with_name("wrong.gguf")
+        convert(tools, other, wrong, dtype="f32", name="wrong", pre_tokenizer="gpt-2")
+        served.append(wrong)
+
+    served: list[Path] = []
+    serve = LlamaCpp.serve
+    monkeypatch.setattr(LlamaCpp, "quantise", swapped)
+    monkeypatch.setattr(LlamaCpp, "serve", lambda tools, model, scratch: serve(tools, served[-1], scratch))
+    with pytest.raises(BadBase, match="does not read the GGUF file as it is evaluated"):
+        quantize_model(world.context(request))
+
+
+@needs_llama_cpp
+def test_a_template_that_the_file_does_not_have_is_found_by_the_prompts_tokens(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Made.make(world)
+    request, convert = quantized(made), LlamaCpp.convert
+
+    def lost(tools: LlamaCpp, model: Path, target: Path, **more: str) -> None:
+        copy = target.with_name("copy")
+        copy.mkdir()
+        for path in model.iterdir():
+            text = path.read_bytes()
+            (copy / path.name).write_bytes(text.replace(b"'<|assistant|>' -}}{%- endif", b"'' -}}{%- endif"))
+        convert(tools, copy, target, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LlamaCpp, "convert", lost)
+    with pytest.raises(BadBase, match=r"makes a conversation .* tokens, and training made it"):
+        quantize_model(world.context(request))
+
+
+def test_without_llama_cpp_a_worker_says_what_is_missing_and_where(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv(LLAMA_CPP, raising=False)
+    with pytest.raises(Misconfigured, match=r"this worker has no llama\.cpp, which makes GGUF") as found:
+        quantize_model(world.context(quantized(Made.make(world))))
+    assert "llama-cpp.md" in found.value.remedy
+    (tmp_path / CONVERTER).touch()
+    monkeypatch.setenv(LLAMA_CPP, str(tmp_path))
+    with pytest.raises(Misconfigured, match=f"there is no {QUANTISER}, llama-server in {tmp_path}"):
+        LlamaCpp.of_environment()
+
+
+def test_without_the_reader_nothing_is_converted(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(gguf.LlamaCpp, "of_environment", lambda: LlamaCpp(folder=tmp_path))
+    monkeypatch.setattr(gguf_weights, "find_spec", lambda name: None)
+    with pytest.raises(Misconfigured, match="the package gguf is not installed"):
+        quantize_model(world.context(quantized(Made.make(world))))
+
+
+def test_a_tool_that_fails_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs of another kind in llama.cpp's place: what they say reaches the person, and no key reaches them."""
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    program = tmp_path / QUANTISER
+    program.write_text('#!/bin/sh\necho "unknown type $3; key: $AWS_SECRET_ACCESS_KEY." >&2\nexit 1\n')
+    program.chmod(0o755)
+    with pytest.raises(BadBase, match=r"could not be quantised; llama\.cpp said:\nunknown type Q9; key: \."):
+        LlamaCpp(folder=tmp_path).quantise(tmp_path / "one", tmp_path / "two", "Q9")
+
+
+def test_a_merged_model_that_changed_since_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(gguf.LlamaCpp, "of_environment", lambda: LlamaCpp(folder=tmp_path))
+    request = quantized(Made.make(world))
+    stale = request.inputs["exported"].model_copy(update={"digest": "0" * 64})
+    with pytest.raises(CorruptArtifact, match="has changed since"):
+        quantize_model(world.context(replace(request, inputs={**request.inputs, "exported": stale})))
