@@ -156,6 +156,7 @@ RECORDS = (
     ("<tenant>/sweeps/<digest>.json", "ft_assets.records.sweep_decision", "Decision"),
     ("<tenant>/tombstones/<subject>/<seq>.json", "ft_assets.records.tombstones", "Tombstone"),
     ("<tenant>/reviews/<key>/<digest>.json", "ft_assets.control.identity.review", "ReviewRecord"),
+    ("shared/serving_drift/<seq>.json", "ft_assets.control.notices.serving_drift", "DriftChange"),
     ("<tenant>/notices/<event>/event.json", "ft_assets.control.notices.event", "Event"),
     ("<dataset>/report/report.json", "ft_assets.workers.datasets.reporting.report", "DatasetReport"),
     ("<eval_report>/report.json", "ft_assets.workers.evals.evidence", "Evidence"),

@@ -219,6 +219,7 @@ if TYPE_CHECKING:
     from ft_assets.api.served_models import no_model as no_model
     from ft_assets.api.served_models import only_model as only_model
     from ft_assets.api.served_models import served_model_at as served_model_at
+    from ft_assets.api.serving import DriftWatch as DriftWatch
     from ft_assets.api.serving import LineServed as LineServed
     from ft_assets.api.serving import Reconciler as Reconciler
     from ft_assets.api.serving import ServerShown as ServerShown
@@ -227,6 +228,7 @@ if TYPE_CHECKING:
     from ft_assets.api.serving import keep_status as keep_status
     from ft_assets.api.serving import open_fleet as open_fleet
     from ft_assets.api.serving import serving_status as serving_status
+    from ft_assets.api.serving import watch_drift as watch_drift
     from ft_assets.api.side_by_side import BothAnswers as BothAnswers
     from ft_assets.api.side_by_side import answers_side_by_side as answers_side_by_side
     from ft_assets.api.sign_in import SignedIn as SignedIn
@@ -325,7 +327,8 @@ _MODULES = {
     "served_models": "Division FoundModel PromptCache Prompts find_division find_served_model list_served_models "
     "no_model only_model served_model_at",
     "side_by_side": "BothAnswers answers_side_by_side",
-    "serving": "LineServed Reconciler ServerShown ServingStatus follow_lines keep_status open_fleet serving_status",
+    "serving": "DriftWatch LineServed Reconciler ServerShown ServingStatus follow_lines keep_status open_fleet "
+    "serving_status watch_drift",
     "sign_in": "SignedIn begin_sign_in choose_tenant end_sign_in sign_in_name",
     "sources": "News Watched news_of_sources pull_dataset unwatch_dataset watch_dataset watched_datasets",
     "steps": "Step",

@@ -13,6 +13,8 @@ from ft_assets.control.erasure.verify_tombstones import tombstone_findings
 from ft_assets.control.lines.lines import list_lines
 from ft_assets.control.lines.verify import Verified, verify_line
 from ft_assets.control.lines.verify import verify as verify_artifacts
+from ft_assets.control.rollouts.rollouts import lines_with_rollouts
+from ft_assets.control.rollouts.verify import rollout_findings
 from ft_assets.records.erased import find_erased
 from ft_assets.workers.adapters.lineage import Lineage
 from ft_assets.workers.adapters.lineage import lineage as read_lineage
@@ -47,7 +49,8 @@ def lineage(target: str, *, store: Store | None = None) -> Lineage:
 def verify(target: str = "", *, everything: bool = False, store: Store | None = None) -> Verified:
     """Recompute every hash of a line or of an artifact, down to the raw bytes and the base; or ``everything``.
 
-    ``target`` is what ``find_target`` takes. Of a line with promotions, all of them are verified, and their log.
+    ``target`` is what ``find_target`` takes. Of a line with promotions, all of them are verified, their log, and that
+    of its rollouts.
 
     Returns what was looked at, and findings: none where nothing has changed. Raises UserError for an unknown target,
     and where none or both are given.
@@ -59,9 +62,10 @@ def verify(target: str = "", *, everything: bool = False, store: Store | None = 
     if everything:
         results = [verify_artifacts(artifacts, *_addresses(store))]
         results += [verify_line(artifacts, line) for line in list_lines(store)]
+        results += [_rollouts_of(artifacts, line) for line in lines_with_rollouts(store)]
         results.append(Verified(looked_at=(), findings=tuple(tombstone_findings(store)), erased=()))
     elif target in list_lines(store):
-        results = [verify_line(artifacts, target)]
+        results = [verify_line(artifacts, target), _rollouts_of(artifacts, target)]
     else:
         results = [verify_artifacts(artifacts, _present(artifacts, find_target(target, store=store)))]
     return Verified(
@@ -69,6 +73,10 @@ def verify(target: str = "", *, everything: bool = False, store: Store | None = 
         findings=tuple(dict.fromkeys(each for result in results for each in result.findings)),
         erased=tuple(dict.fromkeys(each for result in results for each in result.erased)),
     )
+
+
+def _rollouts_of(artifacts: Artifacts, line: str) -> Verified:
+    return Verified(looked_at=(), findings=tuple(rollout_findings(artifacts, line)), erased=())
 
 
 def prove_ledger(dataset: str, recipe: str, *, store: Store | None = None) -> LedgerReport:

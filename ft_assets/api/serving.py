@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from ft_assets.api.defaults import store_or_default
+from ft_assets.control.notices.serving_drift import DriftWatch as DriftWatch
 from ft_assets.control.serving.reconciler import Reconciler as Reconciler
 from ft_assets.control.serving.status import LineServed as LineServed
 from ft_assets.control.serving.status import ServerShown as ServerShown
@@ -48,6 +49,11 @@ def open_fleet(
 def follow_lines(fleet: StoreFleet, *, store: Store | None = None) -> Reconciler:
     """What makes the servers have what stands in production and staging: call its ``look`` every second or two."""
     return Reconciler(Artifacts(store_or_default(store)), fleet)
+
+
+def watch_drift(*, store: Store | None = None) -> DriftWatch:
+    """What records drift, and its end, for notices: call its ``look`` with each status."""
+    return DriftWatch(store_or_default(store))
 
 
 def keep_status(status: ServingStatus) -> None:

@@ -55,7 +55,7 @@ def _serving(store: "Store", access: Any) -> Iterator[str]:
         port = free.getsockname()[1]
     fleet = api.open_fleet(embedded=1, servers=ServersFile(), store=store)
     assert fleet is not None
-    following = Following(api.follow_lines(fleet, store=store))
+    following = Following(api.follow_lines(fleet, store=store), api.watch_drift(store=store))
     server = server_of(api_app(store, access, fleet=fleet), host="127.0.0.1", port=port, drain_s=5)
     thread = threading.Thread(target=server.run, name="api", daemon=True)
     following.start()

@@ -66,7 +66,9 @@ def serve(
     load_models()
     store = open_store(create=True)
     fleet = api.open_fleet(embedded=embedded, store=store)
-    following = Following(api.follow_lines(fleet, store=store)) if fleet is not None else None
+    following = None
+    if fleet is not None:
+        following = Following(api.follow_lines(fleet, store=store), api.watch_drift(store=store))
     settlers = SettlingApart(store, AT_ONCE)
     application = api_app(store, api.open_access(), settle=settlers.settle, fleet=fleet)
     server = server_of(application, host=host, port=port, proxy=proxy)

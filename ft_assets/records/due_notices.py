@@ -13,7 +13,7 @@ from ft_resources.canonical import digest
 from ft_resources.store import Store
 
 FOLDER = "notices_due"
-Source = Literal["submission", "line", "base_bump", "base_release", "held", "run", "queue", "alert"]
+Source = Literal["submission", "line", "base_bump", "base_release", "held", "run", "queue", "alert", "rollout", "drift"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

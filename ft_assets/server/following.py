@@ -5,9 +5,10 @@ import threading
 from typing import TYPE_CHECKING
 
 from ft_assets import api
+from ft_resources.errors import UserError
 
 if TYPE_CHECKING:
-    from ft_assets.api import Reconciler
+    from ft_assets.api import DriftWatch, Reconciler, ServingStatus
 
 _LOG = logging.getLogger(__name__)
 _EVERY_S = 1.0
@@ -16,8 +17,8 @@ _EVERY_S = 1.0
 class Following:
     """A thread that looks every second."""
 
-    def __init__(self, reconciler: "Reconciler") -> None:
-        self._reconciler = reconciler
+    def __init__(self, reconciler: "Reconciler", drift: "DriftWatch") -> None:
+        self._reconciler, self._drift = reconciler, drift
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="follow-lines", daemon=True)
 
@@ -33,7 +34,15 @@ class Following:
     def _follow(self) -> None:
         while not self._stop.is_set():
             try:
-                api.keep_status(self._reconciler.look())
+                status = self._reconciler.look()
+                api.keep_status(status)
+                self._watch(status)
             except Exception:
                 _LOG.exception("the lines are not followed; servers keep what they have")
             self._stop.wait(_EVERY_S)
+
+    def _watch(self, status: "ServingStatus") -> None:
+        try:
+            self._drift.look(status)
+        except UserError as error:
+            _LOG.warning("drift is not told of: %s", error)

@@ -27,6 +27,8 @@ class EventKind(StrEnum):
     RUN_FAILED = "run_failed"
     QUEUE = "queue"
     ALERT = "alert"
+    ROLLOUT = "rollout"
+    DRIFT = "drift"
 
 
 class WebhookSettings(Settings):

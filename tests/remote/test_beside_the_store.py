@@ -37,7 +37,7 @@ COMMANDS = [
 BESIDE = {
     *("add_classifier", "add_encoder", "add_name_model", "add_suite", "install_suites", "suites_left"),
     *("bucket_policy", "cluster_manifests", "doctor", "export", "open_access", "rebuild", "refund"),
-    *("check_servers", "follow_lines", "open_fleet"),
+    *("check_servers", "follow_lines", "open_fleet", "watch_drift"),
     *("collect_deleted", "collect_leftovers", "collect_unreferenced", "erase_tenant"),
 }
 # The demo has files of its own, and a server's door is not behind another.

@@ -30,7 +30,7 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StoreFlee
         monkeypatch.setenv(variable, str(tmp_path / folder))
     store = Store(str(tmp_path / "store"))
     made = api.open_fleet(embedded=1, servers=ServersFile(), store=store)
-    following = Following(api.follow_lines(made, store=store))
+    following = Following(api.follow_lines(made, store=store), api.watch_drift(store=store))
     following.start()
     yield made
     following.stop()

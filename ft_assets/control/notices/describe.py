@@ -10,7 +10,9 @@ from ft_assets.control.lines.lines import PromotionRecord, read_line
 from ft_assets.control.lines.releases import find_release
 from ft_assets.control.notices.event import Event
 from ft_assets.control.notices.queue_alerts import queue_event
+from ft_assets.control.notices.rollouts import rollout_event
 from ft_assets.control.notices.runs import FailedRun
+from ft_assets.control.notices.serving_drift import drift_event, drifting_tenants
 from ft_assets.control.notices.training_alerts import alert_event
 from ft_assets.control.submissions.failures import remedy_of
 from ft_assets.records.due_notices import Due, Source
@@ -42,12 +44,17 @@ def describe(store: Store, due: Due) -> Event | None:
         "run": lambda: _run(store, due),
         "queue": lambda: queue_event(store, due),
         "alert": lambda: alert_event(store, due),
+        "rollout": lambda: rollout_event(store, due),
+        "drift": lambda: drift_event(store, due),
     }
     return makers[due.source]()
 
 
 def concerned(store: Store, due: Due) -> list[str]:
-    """The tenants affected by a platform event: those that depend on a base."""
+    """The tenants affected by a platform event: those that depend on a base, or whose lines are not served as they
+    should be."""
+    if due.tenant == SHARED and due.source == "drift":
+        return drifting_tenants(store, due)
     if due.tenant != SHARED or due.source not in ("base_bump", "base_release"):
         return []
     bump = find_bump(store, _name(due))

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from ft_assets.control.lines.lines import check_line
 from ft_assets.control.rollouts.evidence import Evidence
 from ft_assets.records.chained_log import ChainedLog, SealedRecord
+from ft_assets.records.due_notices import mark_due
 from ft_assets.settings.rollout_settings import Kind
 from ft_resources.artifacts import InputRef
 from ft_resources.errors import UserError
@@ -146,6 +147,7 @@ def lines_with_rollouts(store: Store, tenant: str = "") -> list[str]:
 
 def append(store: Store, record: RolloutRecord) -> RolloutRecord:
     """Write the record at its place in the log. Raises RolloutLost, which names the winner, if the place is taken."""
+    mark_due(store, "rollout", record.line.partition(".")[0], record.path)
     winner = _log(store, record.line).append(record)
     if winner.id == record.id:
         return record

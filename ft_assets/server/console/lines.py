@@ -13,7 +13,7 @@ from ft_assets.server.console.rendering import page
 from ft_assets.server.console.session import Fields, Promoter, Viewer
 from ft_assets.server.context import Context, Ctx
 from ft_assets.server.owned import own_adapter, own_adapter_of, own_line
-from ft_resources.errors import NotFound
+from ft_resources.errors import CorruptArtifact, NotFound
 
 router = APIRouter(prefix="/lines")
 
@@ -43,7 +43,16 @@ def line(request: Request, name: str, context: Ctx, person: Viewer) -> Response:
         adapters=adapters,
         stages=POINTERS,
         open=[each for each in proposals if each.state == "open"],
+        **_rollout(context, name),
     )
+
+
+def _rollout(context: Context, line: str) -> dict[str, Any]:
+    """How the line's rollouts stand. Those that cannot be read hide no button: production may have to go back."""
+    try:
+        return {"rollout": api.show_rollout(line, store=context.store), "trouble": ""}
+    except CorruptArtifact as error:
+        return {"rollout": None, "trouble": str(error)}
 
 
 @router.post("/{name}/promote")

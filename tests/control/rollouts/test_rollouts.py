@@ -6,6 +6,7 @@ from logging import getLogger
 
 import pytest
 
+from ft_assets import api
 from ft_assets.control.lines.lines import read_line
 from ft_assets.control.lines.promotion import promote, rollback
 from ft_assets.control.lines.second_person import approve, decline
@@ -13,10 +14,11 @@ from ft_assets.control.rollouts.asked import Wish, cancel, start
 from ft_assets.control.rollouts.conduct import Conducted, conduct
 from ft_assets.control.rollouts.look import SETTLED
 from ft_assets.control.rollouts.rollouts import RolloutLost, RolloutRecord, append, read_rollouts
+from ft_assets.control.rollouts.verify import rollout_findings
 from ft_assets.control.rollouts.weights import weights_of
 from ft_assets.records.tombstones import Subject, delete, restore
 from ft_assets.settings.tenants import TenantsFile
-from ft_resources.artifacts import Artifact
+from ft_resources.artifacts import Artifact, InputRef
 from ft_resources.errors import CorruptArtifact, NotFound, UserError
 from tests.control.lines.promotable import LINE, SERVED, Promotable, decided
 from tests.control.rollouts.made import BEGIN, leave_outcomes, outcome, traffic
@@ -264,3 +266,19 @@ def test_a_candidate_with_a_tombstone_has_no_traffic_until_it_is_restored(rolled
     assert rolled.weights == {"candidate": 5, "incumbent": 95}
     delete(rolled.store, subject, actor="ann", reason="it was")
     assert rolled.conduct(BEGIN + HOUR).record.kind == "rolled_back"
+
+
+def test_verifying_a_line_finds_a_rollout_that_was_altered_and_an_adapter_that_was_exchanged(rolled: Rolled) -> None:
+    record = rolled.start()
+    assert list(rollout_findings(rolled.artifacts, LINE)) == []
+    data = rolled.store.get(record.path)
+    rolled.store.put(record.path, data.replace(b'"weight":5', b'"weight":6'))
+    (finding,) = rollout_findings(rolled.artifacts, LINE)
+    assert finding == f"{record.path}: the record of a rollout was altered: it does not match its seal"
+    assert finding in api.verify(LINE, store=rolled.store).findings
+    other = record.model_copy(update={"candidate": InputRef(address=record.candidate.address, digest="0" * 64)})
+    rolled.store.put(record.path, other.data())
+    assert list(rollout_findings(rolled.artifacts, LINE)) == [
+        f"{record.path}: the candidate's content differs from the one that was rolled out"
+    ]
+    assert any("rolled out" in each for each in api.verify(everything=True, store=rolled.store).findings)
