@@ -15,7 +15,7 @@ from tests.warm_workers.fixture import warm_server as warm_server
 os.environ.pop("FT_CACHE", None)
 
 # Whoever uses the fixture has its need, without saying so.
-BY_FIXTURE = {"cluster": "cluster", "s3_endpoint": "s3"}
+BY_FIXTURE = {"cluster": "cluster", "s3_endpoint": "s3", "vllm": "vllm"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -49,6 +49,10 @@ class ServerSettings(Settings):
     computes: ComputingSettings | None = Field(
         default=None, description="How it computes; without it nothing can be proved of this server."
     )
+    fetches: bool = Field(
+        default=False,
+        description="It is vLLM with the plug-in of this platform, and fetches adapters from the store itself.",
+    )
 
 
 class ServersFile(Settings):
@@ -57,8 +61,8 @@ class ServersFile(Settings):
     servers: list[ServerSettings] = Field(default_factory=list, description="Servers; several may have one base.")
     adapters: str = Field(
         default="",
-        description="Folder for adapters that `ft serve` writes and all servers read by the same path, such as a "
-        "shared volume; below `FT_CACHE` where empty.",
+        description="Folder for adapters that `ft serve` writes and servers read by the same path, such as a shared "
+        "volume; below `FT_CACHE` where empty. Those that fetch adapters do not need it.",
     )
 
     @model_validator(mode="after")
@@ -75,7 +79,9 @@ class ServersFile(Settings):
                 remedy = f"Set it to the key that {each.name} was started with."
                 raise Misconfigured("the variable is not set", where=each.key, remedy=remedy)
         return [
-            ConfiguredServer(name=each.name, url=each.url, base=each.base, key=os.environ[each.key])
+            ConfiguredServer(
+                name=each.name, url=each.url, base=each.base, key=os.environ[each.key], fetches=each.fetches
+            )
             for each in self.servers
         ]
 

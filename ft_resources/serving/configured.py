@@ -19,12 +19,14 @@ class ConfiguredServer:
 
     Args:
         base: as ``Base.source`` says it.
+        fetches: as ``Endpoint.fetches``.
     """
 
     name: str
     url: str
     base: str
     key: str = field(repr=False)
+    fetches: bool = False
 
 
 class ConfiguredServers:
@@ -58,5 +60,7 @@ class ConfiguredServers:
         except (UserError, IndexError) as error:
             why = error.what if isinstance(error, UserError) else "it says that it has no model"
             return ServerState(name=server.name, base=base, trouble=why)
-        endpoint = Endpoint(name=server.name, base=base, model=model, url=server.url, key=server.key)
+        endpoint = Endpoint(
+            name=server.name, base=base, model=model, url=server.url, key=server.key, fetches=server.fetches
+        )
         return ServerState(name=server.name, base=base, endpoint=endpoint)

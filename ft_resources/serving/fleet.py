@@ -15,6 +15,7 @@ class Endpoint:
         model: what the base is called in requests to it.
         url: its address, without a path.
         key: what it demands of clients.
+        fetches: it fetches adapters from the store itself, by the names of ``ServedModel``.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Endpoint:
     model: str
     url: str
     key: str = field(repr=False)
+    fetches: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

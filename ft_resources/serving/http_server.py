@@ -37,7 +37,7 @@ class HttpServer:
     """
 
     def __init__(self, url: str, key: str, *, answer_s: float = 300.0, connect_s: float = 5.0) -> None:
-        self._url = url
+        self.url = url
         self._client = httpx.Client(
             base_url=url,
             headers={"authorization": f"Bearer {key}"},
@@ -60,12 +60,12 @@ class HttpServer:
 
     def version(self) -> str:
         """The engine's version as vLLM says it; empty for a server that does not say it. Raises ServerUnavailable."""
-        with readable(self._url):
+        with readable(self.url):
             answer = self._client.get(VERSION)
             if answer.status_code == httpx.codes.NOT_FOUND:
                 return ""
-        require_ok(answer, self._url)
-        with readable(self._url):
+        require_ok(answer, self.url)
+        with readable(self.url):
             return str(answer.json()["version"])
 
     def load(self, name: str, folder: Path) -> None:
@@ -83,31 +83,31 @@ class HttpServer:
 
     def models(self) -> list[str]:
         """As ``Server.models``."""
-        with readable(self._url):
+        with readable(self.url):
             answer = self._client.get(MODELS)
-        require_ok(answer, self._url)
-        with readable(self._url):
+        require_ok(answer, self.url)
+        with readable(self.url):
             return [str(each["id"]) for each in answer.json()["data"]]
 
     def complete(self, model: str, prompt: Sequence[int], sampling: Sampling) -> Piece:
         """As ``Server.complete``."""
         answer = self._post(COMPLETIONS, asked_of(model, prompt, sampling))
-        with readable(self._url):
+        with readable(self.url):
             return piece_of(answer.json()["choices"][0])
 
     def stream(self, model: str, prompt: Sequence[int], sampling: Sampling) -> Generator[Piece]:
         """As ``Server.stream``. Raises ServerUnavailable if the server ends before the answer does."""
         body = {**asked_of(model, prompt, sampling), "stream": True}
-        with readable(self._url), self._client.stream("POST", COMPLETIONS, json=body) as answer:
+        with readable(self.url), self._client.stream("POST", COMPLETIONS, json=body) as answer:
             if answer.is_error:
                 answer.read()
-            require_ok(answer, self._url)
+            require_ok(answer, self.url)
             for line in answer.iter_lines():
                 if line == END:
                     return
-                if (piece := piece_in(line, self._url)) is not None:
+                if (piece := piece_in(line, self.url)) is not None:
                     yield piece
-        raise unavailable(CUT_OFF, self._url)
+        raise unavailable(CUT_OFF, self.url)
 
     def score(self, model: str, prompt: Sequence[int], continuation: Sequence[int], top: int = 0) -> list[Token]:
         """As ``Server.score``, by one pass over all of it."""
@@ -116,12 +116,12 @@ class HttpServer:
         ids = [*prompt, *continuation]
         body = {**asked_of(model, ids, Sampling(max_tokens=1)), "prompt_logprobs": top}
         answer = self._post(COMPLETIONS, body)
-        with readable(self._url):
+        with readable(self.url):
             found = answer.json()["choices"][0]["prompt_logprobs"][len(prompt) :]
             return [scored_of(number, place, top) for number, place in zip(continuation, found, strict=True)]
 
     def _post(self, path: str, body: Mapping[str, Any]) -> httpx.Response:
-        with readable(self._url):
+        with readable(self.url):
             answer = self._client.post(path, json=body)
-        require_ok(answer, self._url)
+        require_ok(answer, self.url)
         return answer

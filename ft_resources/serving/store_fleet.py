@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import NotFound, UserError
@@ -16,6 +16,7 @@ from ft_resources.serving.errors import BadAdapter, ServerUnavailable
 from ft_resources.serving.fleet import Endpoint, ServedModel
 from ft_resources.serving.http_server import HttpServer
 from ft_resources.serving.servers import Base, ServerState
+from ft_resources.serving.vllm_server import VllmServer
 
 _AT_ONCE = 4
 _LOAD_S = 300.0
@@ -149,26 +150,28 @@ class StoreFleet:
 
     def _load(self, model: ServedModel, endpoint: Endpoint) -> None:
         self._digests[model.name] = model.digest
-        client = HttpServer(endpoint.url, endpoint.key, answer_s=_LOAD_S)
         try:
-            folder = self._folders.folder(model.digest, lambda: self._found(model))
-            if not (folder / _CONFIG).is_file():
-                raise BadAdapter(
-                    "it is a whole model, and servers load adapters",
-                    where=model.address,
-                    remedy="Serve it as a base of its own: ft adapter download takes it home.",
-                )
-            try:
-                client.load(model.name, folder)
-            except BadAdapter:
-                self._folders.doubt(model.digest)
-                raise
+            with closing(VllmServer(endpoint.url, endpoint.key, answer_s=_LOAD_S)) as client:
+                if endpoint.fetches:
+                    _require_adapter(_CONFIG in self._found(model).manifest.files, model)
+                    client.fetch(model.name)
+                else:
+                    self._hand_over(model, client)
             with self._lock:
                 self._served[endpoint] = self._served.get(endpoint, frozenset()) | {model.name}
         finally:
-            client.close()
             with self._lock:
                 self._loading.pop((endpoint, model.name), None)
+
+    def _hand_over(self, model: ServedModel, client: HttpServer) -> None:
+        """Have it loaded from a verified copy on a disk that the server reads."""
+        folder = self._folders.folder(model.digest, lambda: self._found(model))
+        _require_adapter((folder / _CONFIG).is_file(), model)
+        try:
+            client.load(model.name, folder)
+        except BadAdapter:
+            self._folders.doubt(model.digest)
+            raise
 
     def _found(self, model: ServedModel) -> Artifact:
         artifact = self._artifacts.find(Address.parse(model.address))
@@ -181,3 +184,12 @@ class StoreFleet:
             if endpoint not in self._clients:
                 self._clients[endpoint] = HttpServer(endpoint.url, endpoint.key, answer_s=_LOOK_S, connect_s=_LOOK_S)
             return self._clients[endpoint]
+
+
+def _require_adapter(is_adapter: bool, model: ServedModel) -> None:
+    if not is_adapter:
+        raise BadAdapter(
+            "it is a whole model, and servers load adapters",
+            where=model.address,
+            remedy="Serve it as a base of its own: ft adapter download takes it home.",
+        )

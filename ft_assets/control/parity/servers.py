@@ -1,9 +1,9 @@
 """Which servers answer for adapters to a base, and how they compute."""
 
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
+from ft_assets.settings.base_sources import source_of
 from ft_assets.settings.servers import ServersFile
 from ft_assets.workers.serving.embedded_settings import embedded_settings
 from ft_assets.workers.serving.parity.settings import ServerSettings
@@ -28,12 +28,3 @@ def settings_by_server(base: Artifact, servers: ServersFile) -> dict[str, Server
         }
     with tempfile.TemporaryDirectory(prefix="ft-base-") as scratch:
         return {EMBEDDED: embedded_settings(lambda: base.folder(Path(scratch)))}
-
-
-def source_of(params: Mapping[str, object]) -> str:
-    """``hub:ORG/NAME@COMMIT`` or ``folder:sha256:DIGEST`` of a base model by what it was made of; empty for one with
-    tokens of its own, which nobody has but this store."""
-    lock = params.get("lock")
-    if not isinstance(lock, Mapping) or params.get("new_tokens"):
-        return ""
-    return f"{lock['source']}@{lock['revision']}" if lock["kind"] == "hub" else str(lock["source"])

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
-from ft_assets.control.parity.servers import source_of
 from ft_assets.control.serving.plan import plan
 from ft_assets.control.serving.shown import Seen, Since, shown
 from ft_assets.control.serving.standing import Lines, Standing
 from ft_assets.control.serving.status import ServingStatus
 from ft_assets.control.serving.wanted import bases_of
+from ft_assets.settings.base_sources import source_of
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import StoreUnavailable, UserError
 from ft_resources.run_processes import process_tag

@@ -39,7 +39,7 @@ class Lines:
         """An adapter; a number stands for its weights."""
         if isinstance(files, int):
             files = {"adapter_config.json": b"{}", "adapter_model.safetensors": b"%d" % files, "log/x.txt": b"-"}
-        return self._leave("adapter", files, inputs={"base": base}, number=str(files))
+        return self._leave("adapter", files, inputs={"base": base}, number=str(files), dataset="acme.things.v1")
 
     def promote(
         self, adapter: Artifact, base: Artifact, stage: str = "production", *, line: str = LINE, kind: str = "promotion"

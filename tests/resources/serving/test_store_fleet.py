@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -31,6 +31,7 @@ class Far:
 
     url: str = ""
     loaded: dict[str, str] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
 
 
@@ -45,6 +46,10 @@ def far() -> Iterator[Far]:
 
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if self.path.endswith("/completions"):
+                state.asked.append(asked["model"])
+                self._answer({"choices": [{"text": "", "finish_reason": "length", "token_ids": [0]}]})
+                return
             if self.path.endswith("/load_lora_adapter"):
                 state.loaded[asked["lora_name"]] = asked["lora_path"]
             else:
@@ -126,6 +131,22 @@ def test_a_server_that_was_started_anew_is_told_again_what_it_serves(lines: Line
     assert not fleet.serves(asked, at)
     fleet.load(asked, at)
     assert far.loaded.keys() == {asked.name}
+
+
+def test_a_server_that_fetches_is_asked_by_name_and_nothing_is_copied(
+    lines: Lines, far: Far, fleet: StoreFleet, tmp_path: Path
+) -> None:
+    base = lines.base()
+    fleet.provide([wanted(base)])
+    (at,) = (replace(each, fetches=True) for each in fleet.endpoints(base.digest))
+    asked = model(lines.adapter(base), base)
+    fleet.load(asked, at)
+    assert (far.asked, far.loaded) == ([asked.name], {})
+    assert not (tmp_path / "shared").exists()
+    # It need not be asked for what it cannot load.
+    with pytest.raises(BadAdapter, match="whole model"):
+        fleet.load(model(lines.adapter(base, {"model.safetensors": b"1"}), base), at)
+    assert far.asked == [asked.name]
 
 
 def test_a_base_that_no_server_was_started_with_has_no_endpoint(lines: Lines, fleet: StoreFleet) -> None:
