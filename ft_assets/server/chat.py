@@ -1,11 +1,10 @@
 """``/v1/chat/completions`` and ``/v1/completions``: what was trained, asked as OpenAI's models are."""
 
-import asyncio
 import json
 import logging
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from functools import partial
 from typing import Any, TypeVar
@@ -18,6 +17,7 @@ from ft_assets.api import Division, FoundModel, Identity, Prompts
 from ft_assets.server.answering import FAILURES, Question
 from ft_assets.server.chat_answers import Answer, ChatAnswer, CompletionAnswer
 from ft_assets.server.chat_bodies import Asked, ChatBody, CompletionBody
+from ft_assets.server.client_gone import GONE, ClientGone, unless_gone
 from ft_assets.server.context import Asker, Context, Ctx
 from ft_assets.server.errors import told
 from ft_assets.server.stop_strings import Cutter, Part
@@ -35,10 +35,6 @@ async def _reads(request: Request) -> None:
 
 
 router = APIRouter(prefix="/v1", dependencies=[Depends(_reads)])
-
-
-class _Gone(Exception):
-    """Nobody waits for the answer any more."""
 
 
 @router.post("/chat/completions")
@@ -129,10 +125,9 @@ async def _answered(
         return JSONResponse(answer.whole([part async for part in parts]))
 
     try:
-        return await _unless_gone(request, work())
-    except _Gone:
-        # nginx's status for a client that closed its connection.
-        return Response(status_code=499)
+        return await unless_gone(request, work())
+    except ClientGone:
+        return Response(status_code=GONE)
 
 
 def _question(
@@ -182,21 +177,3 @@ async def _events(parts: AsyncIterator[Part], answer: Answer, body: Asked) -> As
 
 def _event(part: dict[str, Any]) -> str:
     return f"data: {json.dumps(part, ensure_ascii=False, separators=(',', ':'))}\n\n"
-
-
-async def _unless_gone(request: Request, work: Awaitable[Result]) -> Result:
-    """The work's result. Raises _Gone, and gives it up, when the client goes away before."""
-    gone, done = asyncio.ensure_future(_gone(request)), asyncio.ensure_future(work)
-    try:
-        await asyncio.wait({gone, done}, return_when=asyncio.FIRST_COMPLETED)
-        if not done.done():
-            raise _Gone
-        return done.result()
-    finally:
-        gone.cancel()
-        done.cancel()
-
-
-async def _gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
