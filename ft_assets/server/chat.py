@@ -7,7 +7,7 @@ import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from ft_assets import api
 from ft_assets.api import Division, FoundModel, Identity, Prompts
 from ft_assets.server.answering import FAILURES, Question
+from ft_assets.server.answers.chats import ChatCompletion, Completion, streamed
 from ft_assets.server.chat_answers import Answer, ChatAnswer, CompletionAnswer
 from ft_assets.server.chat_bodies import Asked, ChatBody, CompletionBody
 from ft_assets.server.client_gone import GONE, ClientGone, unless_gone
@@ -26,7 +27,6 @@ from ft_resources.serving.errors import BadRequest
 from ft_resources.serving.server import Piece, Sampling
 
 _LOG = logging.getLogger(__name__)
-Result = TypeVar("Result")
 
 
 async def _reads(request: Request) -> None:
@@ -37,7 +37,7 @@ async def _reads(request: Request) -> None:
 router = APIRouter(prefix="/v1", dependencies=[Depends(_reads)])
 
 
-@router.post("/chat/completions")
+@router.post("/chat/completions", responses=streamed(ChatCompletion, "chat.completion.chunk"))
 async def chat(body: ChatBody, request: Request, context: Ctx, caller: Asker) -> Response:
     """The model's next turn in a conversation."""
 
@@ -52,7 +52,7 @@ async def chat(body: ChatBody, request: Request, context: Ctx, caller: Asker) ->
     return await _answered(body, request, context, caller, question, answer)
 
 
-@router.post("/completions")
+@router.post("/completions", responses=streamed(Completion, "text_completion"))
 async def completions(body: CompletionBody, request: Request, context: Ctx, caller: Asker) -> Response:
     """How the model continues a text."""
 

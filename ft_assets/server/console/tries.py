@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from ft_assets import api
-from ft_assets.api import Identity, JobState, LineState
+from ft_assets.api import Identity, JobState, LineState, Pointer
 from ft_assets.server import rate_limits
 from ft_assets.server.client_gone import GONE, ClientGone, unless_gone
 from ft_assets.server.console.failures import by_script
@@ -25,7 +25,7 @@ from ft_resources.errors import NotFound, UserError
 
 router = APIRouter()
 _SERVER = 500
-_ASKED = ("production", "staging")
+_ASKED: tuple[Pointer, ...] = ("production", "staging")
 """The stages whose adapters servers hold."""
 
 
@@ -59,8 +59,8 @@ def box_of_job(context: Context, who: Identity, state: JobState) -> TryBox | Non
 def box_of_line(context: Context, who: Identity, line: str, state: LineState) -> TryBox:
     """For what stands in a line's stages."""
     back = f"/console/lines/{quote(line)}"
-    names = {"production": line, "staging": f"{line}@staging"}
-    standing = {stage: names[stage] for stage in _ASKED if state.at(stage)}
+    names: dict[Pointer, str] = {"production": line, "staging": f"{line}@staging"}
+    standing: dict[str, str] = {stage: names[stage] for stage in _ASKED if state.at(stage)}
     if not standing:
         said = "Nothing to try yet: servers answer for what is in staging or production."
         return TryBox(action="", back=back, why_not=said)
