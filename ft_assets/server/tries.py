@@ -35,9 +35,9 @@ class Tried:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
-    """Both answers, and the content digest of the adapter that gave the first."""
+    """Both answers, and the address of the adapter that gave the first."""
 
-    digest: str
+    adapter: str
     model: Tried
     base: Tried
 
@@ -64,7 +64,7 @@ async def try_model(context: Context, caller: Identity, name: str, text: str, sy
     if why := why_not(context, model):
         raise NoServer(why, where="model", remedy="Start one.")
     told = await asyncio.gather(_tried(context, of_model), _tried(context, of_base))
-    return Trial(digest=model.served.digest, model=told[0], base=told[1])
+    return Trial(adapter=model.served.address, model=told[0], base=told[1])
 
 
 def why_not(context: Context, model: FoundModel) -> str:

@@ -101,11 +101,11 @@ def test_a_line_and_its_base_answer_the_same_prompt(project: Project, line: Line
     base = expected(project, None, "be brief")
     assert answers(ask(viewer, path, which="production", system="be brief")) == {
         "base": base,
-        f"production, {first.digest[:12]}": expected(project, first, "be brief"),
+        f"production, {shown(first)}": expected(project, first, "be brief"),
     }
     # Without the script it is a page, which has the box again.
     whole = viewer.send(f"{path}/try", which="staging", system="be brief", prompt=ASKED)
-    assert answers(whole) == {"base": base, f"staging, {second.digest[:12]}": expected(project, second, "be brief")}
+    assert answers(whole) == {"base": base, f"staging, {shown(second)}": expected(project, second, "be brief")}
     assert ("<option selected>staging</option>" in whole.text, "Ask both" in whole.text) == (True, True)
 
 
@@ -117,7 +117,7 @@ def test_a_jobs_model_is_tried_on_its_page(project: Project, line: Line, person:
     finish(project.store, submission_of(project, path), SubmissionStatus.ACCEPTED, adapter=str(adapter.address))
     assert "Ask both" in member.get(f"{path}/live").text
     told = answers(ask(member, path))
-    assert told == {"base": expected(project, None), f"candidate, {adapter.digest[:12]}": expected(project, adapter)}
+    assert told == {"base": expected(project, None), f"candidate, {shown(adapter)}": expected(project, adapter)}
     stranger = person("globex", "admin")
     assert ask(stranger, path).status_code == 404
 
@@ -206,6 +206,11 @@ def test_a_trial_counts_as_two_requests_and_is_no_traffic_of_the_line(
     later = datetime.now(UTC) + timedelta(minutes=2)
     served.state.context.outcomes.log.flush(later)
     assert list(read_outcomes(line.store, LINE, "2020-01-01", later.isoformat())) == []
+
+
+def shown(adapter: Artifact) -> str:
+    """What the pages call an adapter."""
+    return adapter.address.fingerprint[:12]
 
 
 def left(person: Someone) -> int:
