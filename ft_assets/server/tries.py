@@ -48,21 +48,23 @@ async def try_model(context: Context, caller: Identity, name: str, text: str, sy
     Raises NotFound for no model of the tenant, BadRequest for what cannot be asked, and NoServer.
     """
 
-    def prepare() -> tuple[FoundModel, Question, Question]:
-        if not text.strip():
-            raise BadRequest("the prompt is empty", where="prompt", remedy="Write what the model is to answer.")
-        # Whoever tries is no user of the line: nothing is noted for a rollout.
-        model = context.models.find(caller.tenant, name).choose(caller.actor)
+    if not text.strip():
+        raise BadRequest("the prompt is empty", where="prompt", remedy="Write what the model is to answer.")
+    # Whoever tries is no user of the line: nothing is noted for a rollout.
+    model = (await context.models.find(caller.tenant, name)).choose(caller.actor)
+    if why := why_not(context, model):
+        raise NoServer(why, where="model", remedy="Start one.")
+    room = context.answering.known_context(model.served.base)
+
+    def prepare() -> tuple[Question, Question]:
         prompts = context.prompts.of(model.artifact)
         said = [{"role": "system", "content": system}] if system.strip() else []
         asked = [*said, {"role": "user", "content": text}]
-        ids = prompts.chat(asked) if prompts.chats else prompts.text(text)
+        ids = prompts.chat(asked, room) if prompts.chats else prompts.text(text, room)
         ends = prompts.stop_token_ids if prompts.chats else ()
-        return model, _question(model, ids, ends), _question(model, ids, ends, of_base=True)
+        return _question(model, ids, ends), _question(model, ids, ends, of_base=True)
 
-    model, of_model, of_base = await context.answering.prepared(prepare)
-    if why := why_not(context, model):
-        raise NoServer(why, where="model", remedy="Start one.")
+    of_model, of_base = await context.answering.prepared(prepare)
     told = await asyncio.gather(_tried(context, of_model), _tried(context, of_base))
     return Trial(adapter=model.served.address, model=told[0], base=told[1])
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+from anyio import from_thread
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -127,7 +128,9 @@ def _box(context: Context, who: Identity, action: str, back: str, names: Mapping
 
 def _why_not(context: Context, who: Identity, name: str) -> str:
     try:
-        return why_not(context, context.models.find(who.tenant, name).choose(who.actor))
+        # Pages are made in threads, and names are looked up for the event loop.
+        division = from_thread.run(context.models.find, who.tenant, name)
+        return why_not(context, division.choose(who.actor))
     except UserError as error:
         if status_of_error(error) >= _SERVER:
             return operators_words(error)

@@ -10,10 +10,11 @@ from selenium.webdriver.common.keys import Keys
 from ft_assets import api
 from ft_assets.api import sign_in
 from ft_assets.control.lines.proposals import propose
-from tests.server.chat_world import Line, Scripted
+from tests.server.chat_world import Line
 from tests.server.console.browsing import WIDTHS, Browser
 from tests.server.console.world import World
 from tests.server.identity_provider import CLIENT, SECRET, identity_provider
+from tests.server.scripted_server import Scripted
 from tests.workers.datasets.reporting.browser import chromium, has_chromium, too_wide
 
 pytestmark = [

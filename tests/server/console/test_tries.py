@@ -23,33 +23,16 @@ from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Artifact
 from ft_resources.serving.errors import BadAdapter
 from tests.e2e.project import Project
-from tests.fake_base import make_fake_base
-from tests.server.chat_world import LINE, TEMPLATE, Line, OwnFleet, Scripted
+from tests.server.chat_world import LINE, TEMPLATE, Line, OwnFleet
+from tests.server.chat_world import engine as engine
+from tests.server.chat_world import fleet as fleet
+from tests.server.chat_world import line as line
 from tests.server.console.world import Someone
-from tests.workers.serving.served import Served
-from tests.workers.serving.world import alone, make_engine, plain
+from tests.server.scripted_server import Scripted
+from tests.workers.serving.world import alone, plain
 
 ASKED = "where is the fox?"
 _ANSWER = re.compile(r'<div class="answer"><b>(.*?)</b>(?:<pre>(.*?)</pre>|<p class="\w+">(.*?)</p>)', re.DOTALL)
-
-
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    made = Served(make_engine(make_fake_base(tmp_path_factory.mktemp("engine") / "base")))
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def line(project: Project) -> Line:
-    return Line(project)
-
-
-@pytest.fixture
-def fleet(line: Line, engine: Served) -> OwnFleet:
-    made = OwnFleet(line.artifacts, line.base.digest)
-    made.add(engine.url)
-    return made
 
 
 @pytest.fixture
