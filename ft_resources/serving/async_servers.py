@@ -13,6 +13,7 @@ from ft_resources.serving.wire import (
     CUT_OFF,
     END,
     MODELS,
+    Lines,
     asked_of,
     piece_in,
     readable,
@@ -83,12 +84,13 @@ class AsyncServers:
                 if answer.is_error:
                     await answer.aread()
                 require_ok(answer, endpoint.url)
-                complete = False
+                complete, lines = False, Lines()
                 # To the last byte, or the connection could not be used again.
-                async for line in answer.aiter_lines():
-                    complete = complete or line == END
-                    if not complete and (piece := piece_in(line, endpoint.url)) is not None:
-                        yield piece
+                async for data in answer.aiter_bytes():
+                    for line in lines.of(data):
+                        complete = complete or line == END
+                        if not complete and (piece := piece_in(line, endpoint.url)) is not None:
+                            yield piece
         if not complete:
             # A server that is killed may close its connection as one that has told all.
             raise unavailable(CUT_OFF, endpoint.url)

@@ -16,6 +16,7 @@ from ft_resources.serving.wire import (
     MODELS,
     UNLOAD,
     VERSION,
+    Lines,
     asked_of,
     piece_in,
     piece_of,
@@ -102,7 +103,8 @@ class HttpServer:
             if answer.is_error:
                 answer.read()
             require_ok(answer, self.url)
-            for line in answer.iter_lines():
+            lines = Lines()
+            for line in (line for data in answer.iter_bytes() for line in lines.of(data)):
                 if line == END:
                     return
                 if (piece := piece_in(line, self.url)) is not None:

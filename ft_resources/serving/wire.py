@@ -21,6 +21,19 @@ CUT_OFF = "it ended in the middle of an answer"
 _LABEL = "token_id:"
 
 
+class Lines:
+    """The lines of a stream as its bytes come. "\\n" alone ends one: Python's strings, and so httpx, also take U+2028
+    and U+0085 for ends of lines, which may be in the middle of an answer's text."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def of(self, data: bytes) -> list[str]:
+        """The lines that end in the next ``data``."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [line.decode().removesuffix("\r") for line in lines]
+
+
 def require_ok(answer: httpx.Response, url: str) -> None:
     """Raise what an answer's status says; its body was read. ``url`` is the server's address."""
     if not answer.is_error:

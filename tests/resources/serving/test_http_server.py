@@ -1,5 +1,6 @@
 """The client of servers of models, beside a server that says what vLLM and broken ones say."""
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -10,7 +11,9 @@ from typing import Any
 import pytest
 
 from ft_resources.errors import NotFound, UserError
+from ft_resources.serving.async_servers import AsyncServers
 from ft_resources.serving.errors import BadAdapter, BadRequest, NameTaken, ServerBusy, ServerUnavailable
+from ft_resources.serving.fleet import Endpoint
 from ft_resources.serving.http_server import HttpServer
 from ft_resources.serving.server import Sampling, Token
 
@@ -169,6 +172,24 @@ def test_a_stream_that_ends_early_is_told_of(fake: Fake, client: HttpServer) -> 
             next(stream)
     fake.says(events(piece, {"choices": [], "usage": {}}, "[DONE]"))
     assert [each.text for each in client.stream("name", [1], SAMPLING)] == ["a"]
+
+
+def test_letters_that_python_takes_for_ends_of_lines_are_text(fake: Fake, client: HttpServer) -> None:
+    text = "a\u2028b\u0085c\x1cd\u2029"
+    # As vLLM sends it: not escaped.
+    part = json.dumps({"choices": [{"text": text, "finish_reason": "stop", "token_ids": [5]}]}, ensure_ascii=False)
+    fake.says(events(part, "[DONE]").replace("\n", "\r\n"))
+    assert [each.text for each in client.stream("name", [1], SAMPLING)] == [text]
+
+    async def asked() -> list[str]:
+        servers = AsyncServers()
+        end = Endpoint(name="one", base="b", model="base", url=fake.url, key="key")
+        try:
+            return [each.text async for each in servers.stream(end, "name", [1], SAMPLING)]
+        finally:
+            await servers.close()
+
+    assert asyncio.run(asked()) == [text]
 
 
 def test_a_server_that_is_not_there_is_unavailable() -> None:
