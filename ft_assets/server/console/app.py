@@ -19,7 +19,6 @@ from ft_assets.server.console import (
     oidc,
     report_pages,
     sign_in,
-    tries,
     usage,
     wizard,
 )
@@ -40,7 +39,6 @@ PARTS = (
     report_pages,
     adapters,
     lines,
-    tries,
     usage,
     notices,
     keys,
