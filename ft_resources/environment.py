@@ -55,6 +55,7 @@ VARIABLES = frozenset(
         "FT_SESSION_POLICY",
         "FT_SERVING_KEY",
         "FT_LLAMA_CPP",
+        "FT_LLM_COMPRESSOR",
         "FT_COMMIT",
         "FT_REAL_DATA",
         "FT_VLLM_PYTHON",
@@ -68,6 +69,8 @@ VARIABLES = frozenset(
 """Every variable of ours. What each means: docs/reference/environment.md."""
 LLAMA_CPP = "FT_LLAMA_CPP"
 """The folder of llama.cpp's programs on a worker."""
+LLM_COMPRESSOR = "FT_LLM_COMPRESSOR"
+"""The Python of an environment with llm-compressor on a worker."""
 SECRETS = ("FT_WEBHOOK_", "FT_JUDGE_KEY_", "FT_SOURCE_", "FT_SERVER_KEY_")
 """How variables begin that settings name themselves."""
 

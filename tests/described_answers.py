@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 # The description is the same for every application of the server, and takes a second to make.
+_DESCRIPTION: dict[str, Any] = {}
 _CHECKS: dict[tuple[str, str, int], Draft202012Validator | None] = {}
 
 
@@ -47,12 +48,15 @@ class _Compared:
     def _check(self, method: str, path: str, status: int) -> Draft202012Validator | None:
         key = (method, path, status)
         if key not in _CHECKS:
-            _CHECKS[key] = _made(self._described.openapi(), *key)
+            if not _DESCRIPTION:
+                _DESCRIPTION.update(self._described.openapi())
+            _CHECKS[key] = _made(_DESCRIPTION, *key)
         return _CHECKS[key]
 
 
 def _made(description: dict[str, Any], method: str, path: str, status: int) -> Draft202012Validator | None:
     """The check of an answer; None where nothing is said of it."""
     answers = description["paths"].get(path, {}).get(method, {}).get("responses", {})
-    schema = answers.get(str(status), {}).get("content", {}).get("application/json", {}).get("schema")
+    found = answers.get(str(status)) or answers.get(f"{status // 100}XX", {})
+    schema = found.get("content", {}).get("application/json", {}).get("schema")
     return Draft202012Validator({**schema, "components": description["components"]}) if schema else None

@@ -19,7 +19,7 @@ def export(
         typer.Option(
             "--format",
             help="merged: one model in the base's dtype, as safetensors. gguf-q8_0, gguf-q5_k_m, gguf-q4_k_m: that in "
-            "fewer bits, for llama.cpp and Ollama.",
+            "fewer bits, for llama.cpp and Ollama. gptq-w8a8, gptq-w4a16: the same for vLLM.",
         ),
     ] = "merged",
 ) -> None:

@@ -46,6 +46,7 @@ class Question:
         most: most tokens of the answer; None for what the context leaves.
         sampling: how the answer is written, for the most tokens that it may have.
         where: what the prompt was made of, for errors.
+        of_base: whether the model's base is asked, without the adapter.
     """
 
     model: ServedModel
@@ -53,6 +54,7 @@ class Question:
     most: int | None
     sampling: Callable[[int], Sampling]
     where: str
+    of_base: bool = False
 
 
 class Answering:
@@ -105,15 +107,16 @@ class Answering:
         raise failed or NoServer("no server has this base", where=question.model.base, remedy="Start one.")
 
     async def _ask(self, endpoint: Endpoint, question: Question) -> AsyncGenerator[Piece]:
-        await self._loaded(question.model, endpoint)
+        await self._loaded(question, endpoint)
         try:
             return await self._ask_loaded(endpoint, question)
         except _NotLoaded:
             # It was started anew, or made room for another adapter, since it was last looked at.
             assert self._fleet is not None
-            self._fleet.forget(question.model, endpoint)
+            if not question.of_base:
+                self._fleet.forget(question.model, endpoint)
             self._contexts.pop(endpoint.url, None)
-        await self._loaded(question.model, endpoint)
+        await self._loaded(question, endpoint)
         try:
             return await self._ask_loaded(endpoint, question)
         except _NotLoaded as error:
@@ -126,7 +129,8 @@ class Answering:
             error = PromptTooLong(len(question.prompt), max(most, 1), room + len(question.prompt))
             error.where = question.where
             raise error
-        pieces = self._servers.stream(endpoint, question.model.name, question.prompt, question.sampling(most))
+        name = endpoint.model if question.of_base else question.model.name
+        pieces = self._servers.stream(endpoint, name, question.prompt, question.sampling(most))
         try:
             first = await anext(pieces)
         except NotFound as error:
@@ -137,9 +141,10 @@ class Answering:
             raise ServerUnavailable("it gave an empty answer", where=endpoint.url, remedy="Look at its log.") from None
         return _after(first, pieces)
 
-    async def _loaded(self, model: ServedModel, endpoint: Endpoint) -> None:
+    async def _loaded(self, question: Question, endpoint: Endpoint) -> None:
         assert self._fleet is not None
-        if self._fleet.serves(model, endpoint):
+        model = question.model
+        if question.of_base or self._fleet.serves(model, endpoint):
             return
         loading = asyncio.get_running_loop().run_in_executor(self._loading, self._fleet.load, model, endpoint)
         try:

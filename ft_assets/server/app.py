@@ -25,6 +25,7 @@ from ft_assets.server import (
     uploads,
 )
 from ft_assets.server.answering import Answering
+from ft_assets.server.answers.errors import describe
 from ft_assets.server.audit import Audit
 from ft_assets.server.body_limit import BodyLimit
 from ft_assets.server.console.app import console_app
@@ -122,6 +123,7 @@ def api_app(
         app.add_route(path, _to_console)
     add_health(app, store, access)
     add_handlers(app)
+    describe(app)
     app.add_middleware(Audit)
     app.add_middleware(BodyLimit)
     app.state.figures = RequestFigures()

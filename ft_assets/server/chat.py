@@ -1,14 +1,13 @@
 """``/v1/chat/completions`` and ``/v1/completions``: what was trained, asked as OpenAI's models are."""
 
-import asyncio
 import json
 import logging
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -16,8 +15,10 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from ft_assets import api
 from ft_assets.api import Division, FoundModel, Identity, Prompts
 from ft_assets.server.answering import FAILURES, Question
+from ft_assets.server.answers.chats import ChatCompletion, Completion, streamed
 from ft_assets.server.chat_answers import Answer, ChatAnswer, CompletionAnswer
 from ft_assets.server.chat_bodies import Asked, ChatBody, CompletionBody
+from ft_assets.server.client_gone import GONE, ClientGone, unless_gone
 from ft_assets.server.context import Asker, Context, Ctx
 from ft_assets.server.errors import told
 from ft_assets.server.stop_strings import Cutter, Part
@@ -26,7 +27,6 @@ from ft_resources.serving.errors import BadRequest
 from ft_resources.serving.server import Piece, Sampling
 
 _LOG = logging.getLogger(__name__)
-Result = TypeVar("Result")
 
 
 async def _reads(request: Request) -> None:
@@ -37,11 +37,7 @@ async def _reads(request: Request) -> None:
 router = APIRouter(prefix="/v1", dependencies=[Depends(_reads)])
 
 
-class _Gone(Exception):
-    """Nobody waits for the answer any more."""
-
-
-@router.post("/chat/completions")
+@router.post("/chat/completions", responses=streamed(ChatCompletion, "chat.completion.chunk"))
 async def chat(body: ChatBody, request: Request, context: Ctx, caller: Asker) -> Response:
     """The model's next turn in a conversation."""
 
@@ -56,7 +52,7 @@ async def chat(body: ChatBody, request: Request, context: Ctx, caller: Asker) ->
     return await _answered(body, request, context, caller, question, answer)
 
 
-@router.post("/completions")
+@router.post("/completions", responses=streamed(Completion, "text_completion"))
 async def completions(body: CompletionBody, request: Request, context: Ctx, caller: Asker) -> Response:
     """How the model continues a text."""
 
@@ -129,10 +125,9 @@ async def _answered(
         return JSONResponse(answer.whole([part async for part in parts]))
 
     try:
-        return await _unless_gone(request, work())
-    except _Gone:
-        # nginx's status for a client that closed its connection.
-        return Response(status_code=499)
+        return await unless_gone(request, work())
+    except ClientGone:
+        return Response(status_code=GONE)
 
 
 def _question(
@@ -182,21 +177,3 @@ async def _events(parts: AsyncIterator[Part], answer: Answer, body: Asked) -> As
 
 def _event(part: dict[str, Any]) -> str:
     return f"data: {json.dumps(part, ensure_ascii=False, separators=(',', ':'))}\n\n"
-
-
-async def _unless_gone(request: Request, work: Awaitable[Result]) -> Result:
-    """The work's result. Raises _Gone, and gives it up, when the client goes away before."""
-    gone, done = asyncio.ensure_future(_gone(request)), asyncio.ensure_future(work)
-    try:
-        await asyncio.wait({gone, done}, return_when=asyncio.FIRST_COMPLETED)
-        if not done.done():
-            raise _Gone
-        return done.result()
-    finally:
-        gone.cancel()
-        done.cancel()
-
-
-async def _gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

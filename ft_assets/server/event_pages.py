@@ -9,6 +9,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from ft_assets import api
+from ft_assets.server.answers.base import Page, answered
+from ft_assets.server.answers.jobs import Event
 from ft_assets.server.context import Ctx, Viewer, identified
 from ft_assets.server.events import events_of
 from ft_assets.server.names import JOB
@@ -19,7 +21,7 @@ router = APIRouter(prefix="/v1/fine_tuning/jobs")
 _STREAMS = Streams()
 
 
-@router.get("/{job_id}/events", response_model=None)
+@router.get("/{job_id}/events", response_model=None, responses=answered(Page[Event]))
 async def list_events(
     job_id: str,
     context: Ctx,

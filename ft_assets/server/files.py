@@ -9,6 +9,8 @@ from fastapi.responses import Response, StreamingResponse
 
 from ft_assets import api
 from ft_assets.api import Identity, IncompleteFile, UploadedFile
+from ft_assets.server.answers.base import Page, answered
+from ft_assets.server.answers.files import DeletedFile, File
 from ft_assets.server.context import Context, Ctx, Member, Viewer
 from ft_assets.server.multipart import read_form
 from ft_assets.server.pages import After, Limit, Order, page_of
@@ -34,7 +36,7 @@ def file_object(file: UploadedFile) -> dict[str, Any]:
     }
 
 
-@router.post("")
+@router.post("", responses=answered(File))
 async def upload(request: Request, context: Ctx, caller: Member) -> dict[str, Any]:
     """Upload a file as the form field ``file``, with its ``purpose``."""
     return await context.uploads.run(caller.tenant, lambda: _upload(request, context, caller))
@@ -55,7 +57,7 @@ def _upload(request: Request, context: Context, caller: Identity) -> dict[str, A
     return file_object(made)
 
 
-@router.get("")
+@router.get("", responses=answered(Page[File]))
 def list_files(
     context: Ctx, caller: Viewer, after: After = "", limit: Limit = 10_000, order: Order = "desc", purpose: str = ""
 ) -> dict[str, Any]:
@@ -76,7 +78,7 @@ def list_files(
     return page_of(ids, read, prefix=PREFIX, after=after, limit=limit)
 
 
-@router.get("/{file_id}")
+@router.get("/{file_id}", responses=answered(File))
 def retrieve(file_id: str, context: Ctx, caller: Viewer) -> dict[str, Any]:
     if is_result(file_id):
         return read_result(context, caller.tenant, file_id).file_object
@@ -94,7 +96,7 @@ def content(file_id: str, context: Ctx, caller: Viewer) -> Response:
     return StreamingResponse(chunks, media_type="application/octet-stream", headers=headers)
 
 
-@router.delete("/{file_id}")
+@router.delete("/{file_id}", responses=answered(DeletedFile))
 def delete(file_id: str, context: Ctx, caller: Member) -> dict[str, Any]:
     """Delete a file. Datasets that were made of it keep their own copy."""
     deleted = api.delete_file(caller.tenant, file_id.removeprefix(PREFIX), store=context.store)

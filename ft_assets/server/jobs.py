@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ft_assets import api
 from ft_assets.api import Identity, JobState
+from ft_assets.server.answers.base import Page, answered
+from ft_assets.server.answers.jobs import Checkpoint, Job
 from ft_assets.server.context import Context, Ctx, Member, Viewer
 from ft_assets.server.names import JOB, model_name
 from ft_assets.server.pages import After, Limit, beyond, page_of
@@ -98,7 +100,7 @@ class CreateJob(_Given):
         }
 
 
-@router.post("")
+@router.post("", responses=answered(Job))
 def create(
     body: CreateJob,
     context: Ctx,
@@ -115,7 +117,7 @@ def create(
     return job_object(JobState(job=job), context)
 
 
-@router.get("")
+@router.get("", responses=answered(Page[Job]))
 def list_jobs(request: Request, context: Ctx, caller: Viewer, after: After = "", limit: Limit = 20) -> dict[str, Any]:
     """The tenant's jobs, the newest first; ``metadata[key]=value`` leaves out the others."""
     wanted = {
@@ -126,12 +128,12 @@ def list_jobs(request: Request, context: Ctx, caller: Viewer, after: After = "",
     return page_of_jobs(context, caller.tenant, after=after, limit=limit, metadata=wanted)
 
 
-@router.get("/{job_id}")
+@router.get("/{job_id}", responses=answered(Job))
 def retrieve(job_id: str, context: Ctx, caller: Viewer) -> dict[str, Any]:
     return job_object(_state(context, caller, job_id), context)
 
 
-@router.post("/{job_id}/cancel")
+@router.post("/{job_id}/cancel", responses=answered(Job))
 def cancel(job_id: str, context: Ctx, caller: Member) -> dict[str, Any]:
     state = api.cancel_job(
         caller.tenant,
@@ -144,7 +146,7 @@ def cancel(job_id: str, context: Ctx, caller: Member) -> dict[str, Any]:
     return job_object(state, context)
 
 
-@router.post("/{job_id}/pause")
+@router.post("/{job_id}/pause", responses=answered(Job))
 def pause(job_id: str, context: Ctx, caller: Member) -> dict[str, Any]:
     state = api.pause_job(
         caller.tenant,
@@ -157,7 +159,7 @@ def pause(job_id: str, context: Ctx, caller: Member) -> dict[str, Any]:
     return job_object(state, context)
 
 
-@router.post("/{job_id}/resume")
+@router.post("/{job_id}/resume", responses=answered(Job))
 def resume(job_id: str, context: Ctx, caller: Member) -> dict[str, Any]:
     state = api.resume_job(
         caller.tenant, job_id.removeprefix(JOB), actor=caller.actor, store=context.store, launcher=context.launcher
@@ -165,7 +167,7 @@ def resume(job_id: str, context: Ctx, caller: Member) -> dict[str, Any]:
     return job_object(state, context)
 
 
-@router.get("/{job_id}/checkpoints")
+@router.get("/{job_id}/checkpoints", responses=answered(Page[Checkpoint]))
 def list_checkpoints(job_id: str, context: Ctx, caller: Viewer, after: After = "", limit: Limit = 10) -> dict[str, Any]:
     """The finished training's last step; none before."""
     state = _state(context, caller, job_id)

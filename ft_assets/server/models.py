@@ -8,6 +8,8 @@ from fastapi import APIRouter, Depends
 
 from ft_assets import api
 from ft_assets.api import FoundModel, JobState
+from ft_assets.server.answers.base import answered
+from ft_assets.server.answers.models import DeletedModel, Model, Models
 from ft_assets.server.context import Admin, Ctx, Viewer
 from ft_assets.server.models_asked import made_by_job
 from ft_assets.server.names import job_of_model, model_name
@@ -49,7 +51,7 @@ def line_model(name: str, model: FoundModel) -> dict[str, Any]:
     }
 
 
-@router.get("")
+@router.get("", responses=answered(Models))
 def list_models(
     context: Ctx, caller: Viewer, offered: Annotated[dict[str, Any], Depends(offered_models)]
 ) -> dict[str, Any]:
@@ -63,7 +65,7 @@ def list_models(
     return {"object": "list", "data": [*lines, *map(made_model, kept), *offered.values()]}
 
 
-@router.get("/{name:path}")
+@router.get("/{name:path}", responses=answered(Model))
 def retrieve(
     name: str, context: Ctx, caller: Viewer, offered: Annotated[dict[str, Any], Depends(offered_models)]
 ) -> dict[str, Any]:
@@ -75,7 +77,7 @@ def retrieve(
     return made_model(made_by_job(caller.tenant, name, store=context.store, launcher=context.launcher))
 
 
-@router.delete("/{name:path}")
+@router.delete("/{name:path}", responses=answered(DeletedModel))
 def delete(name: str, context: Ctx, caller: Admin) -> dict[str, Any]:
     """Delete a model: nothing new is made of it, and after the time of grace its bytes go."""
     state = made_by_job(caller.tenant, name, store=context.store, launcher=context.launcher)

@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from ft_assets import api
 from ft_assets.api import Identity, UploadState
 from ft_assets.records.sorted_ids import time_of
+from ft_assets.server.answers.base import answered
+from ft_assets.server.answers.files import Upload, UploadPart
 from ft_assets.server.context import Context, Ctx, Member
 from ft_assets.server.files import file_object
 from ft_assets.server.multipart import read_form
@@ -54,7 +56,7 @@ def upload_object(state: UploadState) -> dict[str, Any]:
     }
 
 
-@router.post("")
+@router.post("", responses=answered(Upload))
 def begin(body: Begin, context: Ctx, caller: Member) -> dict[str, Any]:
     state = api.begin_upload(
         caller.tenant,
@@ -68,7 +70,7 @@ def begin(body: Begin, context: Ctx, caller: Member) -> dict[str, Any]:
     return upload_object(state)
 
 
-@router.post("/{upload_id}/parts")
+@router.post("/{upload_id}/parts", responses=answered(UploadPart))
 async def add_part(upload_id: str, request: Request, context: Ctx, caller: Member) -> dict[str, Any]:
     """Add the form field ``data``."""
     return await context.uploads.run(caller.tenant, lambda: _add_part(upload_id, request, context, caller))
@@ -88,13 +90,13 @@ def _add_part(upload_id: str, request: Request, context: Context, caller: Identi
     return {"id": f"{PART}{part}", "object": "upload.part", "created_at": created, "upload_id": f"{UPLOAD}{name}"}
 
 
-@router.post("/{upload_id}/complete")
+@router.post("/{upload_id}/complete", responses=answered(Upload))
 def complete(upload_id: str, body: Complete, context: Ctx, caller: Member) -> dict[str, Any]:
     parts = [part.removeprefix(PART) for part in body.part_ids]
     name = upload_id.removeprefix(UPLOAD)
     return upload_object(api.complete_upload(caller.tenant, name, parts, md5=body.md5 or "", store=context.store))
 
 
-@router.post("/{upload_id}/cancel")
+@router.post("/{upload_id}/cancel", responses=answered(Upload))
 def cancel(upload_id: str, context: Ctx, caller: Member) -> dict[str, Any]:
     return upload_object(api.cancel_upload(caller.tenant, upload_id.removeprefix(UPLOAD), store=context.store))

@@ -1,6 +1,7 @@
 """Models that tenants may fine-tune over HTTP: one strict YAML file, ``models.yaml`` or what ``FT_MODELS`` names."""
 
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ from ft_assets.settings.environment import project_folder
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_resources.errors import BadRecipe
 from ft_resources.settings import Settings
-from ft_resources.strict import parse_strict, read_strict
+from ft_resources.strict import parse_strict, parse_yaml, read_text
 
 _UNREADABLE = "Correct FT_MODELS, or unset it: then `models.yaml` of the project applies, or no model is offered."
 
@@ -60,4 +61,10 @@ def load_models(path: Path | None = None) -> ModelsFile:
     file = path or models_path()
     if path is None and "FT_MODELS" not in os.environ and not file.exists():
         return ModelsFile()
-    return read_strict(ModelsFile, file, what="the models file", remedy=_UNREADABLE)
+    return _parse(str(file), read_text(file, str(file), what="the models file", remedy=_UNREADABLE))
+
+
+@lru_cache(maxsize=4)
+def _parse(where: str, text: str) -> ModelsFile:
+    """The parsed ``text``, cached: every creation of a job asks for it, and parsing took a third of one's time."""
+    return parse_strict(ModelsFile, parse_yaml(text, where), where)

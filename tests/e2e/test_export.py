@@ -18,13 +18,16 @@ from ft_assets.workers.adapters.lineage import verify_lineage
 from ft_assets.workers.exports.llama_cpp import LlamaCpp
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import attempts_at
-from ft_resources.environment import LLAMA_CPP
+from ft_resources.environment import LLAMA_CPP, LLM_COMPRESSOR
 from ft_resources.errors import GateRejected, UserError
 from tests.e2e.project import Project, make_project
 from tests.e2e.test_methods import tune
 
 pytestmark = pytest.mark.e2e
 needs_llama_cpp = pytest.mark.skipif(not os.environ.get(LLAMA_CPP), reason=f"needs llama.cpp: set {LLAMA_CPP}")
+needs_llm_compressor = pytest.mark.skipif(
+    not os.environ.get(LLM_COMPRESSOR), reason=f"needs llm-compressor: set {LLM_COMPRESSOR}"
+)
 PAIR = "acme.things.v1", "tiny.v1"
 
 
@@ -151,3 +154,19 @@ def test_a_quantised_model_that_forgot_is_rejected_like_any_candidate(project: P
     with pytest.raises(GateRejected, match="the export is not as good as the adapter"):
         export(str(adapter.address), tmp_path / "model", format="gguf-q4_k_m", store=project.store)
     assert not (tmp_path / "model").exists()
+
+
+@needs_llm_compressor
+def test_a_model_quantised_by_gptq_is_evaluated_as_it_is_and_gated_again(project: Project, tmp_path: Path) -> None:
+    result = tune(project, project.dataset(), "acme.things", project.recipe("tiny.v5"))
+    assert result.outcome.status is SubmissionStatus.ACCEPTED, result.outcome.reason
+    artifacts = Artifacts(project.store)
+    adapter = artifacts.get(Address.parse(result.outcome.adapter))
+    made = export(str(adapter.address), tmp_path / "model", format="gptq-w8a8", store=project.store, actor="ann")
+    assert {each.gate: each.outcome for each in made.verdicts}["as_the_adapter"] == "pass"
+    own = artifacts.get(Address.parse(adapter.manifest.inputs["eval_report"].address))
+    assert made.report is not None
+    mine, theirs = (each.facts["summary"]["perplexity"]["candidate"] for each in (made.report, own))
+    assert mine != theirs, "what is evaluated is the quantised model and not the merged one"
+    assert mine == pytest.approx(theirs, rel=0.05)
+    assert verify_lineage(artifacts, made.report.address) == []

@@ -17,6 +17,7 @@ from ft_assets.records.submissions import Submission, find_submission
 from ft_assets.server.app import api_app
 from ft_resources.serving.fleet import Fleet
 from tests.cli.conftest import project as project
+from tests.described_answers import answers_as_described
 from tests.e2e.project import Project
 
 Client = Callable[..., OpenAI]
@@ -36,14 +37,18 @@ def fleet() -> Fleet | None:
 
 
 @pytest.fixture
-def served(project: Project, access: api.Access, fleet: Fleet | None, monkeypatch: pytest.MonkeyPatch) -> FastAPI:
-    """The application, over a catalogue of one model."""
+def served(
+    project: Project, access: api.Access, fleet: Fleet | None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[FastAPI]:
+    """The application, over a catalogue of one model; each of its answers has to be as it is described."""
     recipe = yaml.safe_load(project.recipe().read_text())
     own = {name: value for name, value in recipe.items() if name not in ("key", "base", "method")}
     models = {"models": {"tiny": {"base": "folder:./base", "description": "Colours.", "recipe": own}}}
     (project.folder / "models.yaml").write_text(yaml.safe_dump(models))
     monkeypatch.setenv("FT_MODELS", str(project.folder / "models.yaml"))
-    return api_app(project.store, access, orchestrator=Nobody(), fleet=fleet)
+    app = api_app(project.store, access, orchestrator=Nobody(), fleet=fleet)
+    with answers_as_described(app):
+        yield app
 
 
 class Nobody:

@@ -53,14 +53,15 @@ def waiting_jobs(project: Project, client: TestClient, jobs: int) -> None:
         assert api.settle_job(job, store=project.store, orchestrator=Nobody()).submission
 
 
-def test_a_job_is_recorded_in_five_turns_at_the_store(project: Project, asking: Asking) -> None:
+def test_a_job_is_recorded_in_four_turns_at_the_store(project: Project, asking: Asking) -> None:
     store = WatchedStore(project.store_url, lasts_s=_LASTS_S)
     client = asking(store)
     file = uploaded(project, client)
     store.looks.clear()
     create(client, file, seed=1)
-    # Whether the tenant was erased; what is known of request and file; the request's key; the job's marker; the job.
-    assert (store.turns, len(store.looks)) == (5, 7), store.looks
+    # Whether the tenant was erased; what is known of request and file; the request's key, and the job's
+    # marker; the job.
+    assert (store.turns, len(store.looks)) == (4, 7), store.looks
 
 
 def test_a_page_asks_once_for_what_its_jobs_share_and_three_times_for_each_job(

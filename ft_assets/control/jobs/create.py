@@ -37,18 +37,24 @@ def create_job(
             return sent, False
         checked.result()
     mine = JobKey(job=job.id, body=body)
-    owner = mine.create_or_get(store, jobs.key_path(tenant, key or _window(body, now)))
+    with ThreadPoolExecutor(1) as beside:
+        # Marker first: a marker without a record is ignored, but a job without a marker would wait for ever.
+        marked = beside.submit(store.put_json, job.marker, {"created_at": now})
+        owner = mine.create_or_get(store, jobs.key_path(tenant, key or _window(body, now)))
+        marked.result()
     # The job of an id that was just made cannot be settled.
     settled = None if owner == mine else jobs.find_settled(store, job.model_copy(update={"id": owner.job}))
-    if key:
-        _require_same(owner, body)
-    elif settled is not None:
+    if settled is not None and not key:
         # The window's first job was cancelled, or failed: this is another one.
         owner, settled = mine, None
-    job = job.model_copy(update={"id": owner.job})
-    # Marker first: a marker without a record is ignored, but a job without a marker would wait for ever.
-    if settled is None:
-        store.put_json(job.marker, {"created_at": now})
+    if owner != mine:
+        store.delete(job.marker)
+    if key:
+        _require_same(owner, body)
+    if owner != mine:
+        job = job.model_copy(update={"id": owner.job})
+        if settled is None:
+            store.put_json(job.marker, {"created_at": now})
     created = job.create(store, job.path)
     return (job, True) if created else (jobs.get_job(store, tenant, job.id), False)
 

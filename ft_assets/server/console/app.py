@@ -19,6 +19,7 @@ from ft_assets.server.console import (
     oidc,
     report_pages,
     sign_in,
+    tries,
     usage,
     wizard,
 )
@@ -39,6 +40,7 @@ PARTS = (
     report_pages,
     adapters,
     lines,
+    tries,
     usage,
     notices,
     keys,

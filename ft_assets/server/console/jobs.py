@@ -11,6 +11,7 @@ from ft_assets.api import JobState, Work
 from ft_assets.server.console.curve import HEIGHT, WIDTH, curve_of
 from ft_assets.server.console.rendering import page
 from ft_assets.server.console.session import Fields, Member, Person, Viewer
+from ft_assets.server.console.tries import box_of_job
 from ft_assets.server.console.verdicts import GateRow, rows_of
 from ft_assets.server.context import Context, Ctx
 from ft_assets.server.events import WORK, events_of
@@ -40,14 +41,14 @@ def list_jobs(request: Request, context: Ctx, person: Viewer, after: After = "")
 @router.get("/{job_id}")
 def job_page(request: Request, job_id: str, context: Ctx, person: Viewer) -> Response:
     state = _state(context, person, job_id)
-    return page(request, "job.html", **_shown(context, state, with_events=True))
+    return page(request, "job.html", **_shown(context, person, state, with_events=True))
 
 
 @router.get("/{job_id}/live")
 def live(request: Request, job_id: str, context: Ctx, person: Viewer) -> Response:
     """The parts of the page that change."""
     state = _state(context, person, job_id)
-    response = page(request, "fragments/job.html", **_shown(context, state))
+    response = page(request, "fragments/job.html", **_shown(context, person, state))
     if status_of(state) in ENDED:
         response.headers["x-ended"] = "1"
     return response
@@ -84,7 +85,7 @@ def _act(does: Callable[..., JobState], job_id: str, context: Context, person: P
     return RedirectResponse(f"/console/jobs/{JOB}{name}", 303)
 
 
-def _shown(context: Context, state: JobState, *, with_events: bool = False) -> dict[str, Any]:
+def _shown(context: Context, person: Person, state: JobState, *, with_events: bool = False) -> dict[str, Any]:
     """What the templates of a job show."""
     work, status = api.job_work(state, store=context.store), state.status
     done = {each.asset: each for each in work.works if each.done and not each.trial}
@@ -100,6 +101,7 @@ def _shown(context: Context, state: JobState, *, with_events: bool = False) -> d
         "width": WIDTH,
         "height": HEIGHT,
         "gates": gates,
+        "box": box_of_job(context, person.identity, state),
         "advice": tuple(status.suggestions) if status and status.suggestions else advice,
         "has_report": report is not None,
         "pages": _pages(work.works),

@@ -11,6 +11,7 @@ from ft_assets import api
 from ft_assets.api import POINTERS, Identity, WaitsForSecondPerson
 from ft_assets.server.console.rendering import page
 from ft_assets.server.console.session import Fields, Promoter, Viewer
+from ft_assets.server.console.tries import box_of_line
 from ft_assets.server.context import Context, Ctx
 from ft_assets.server.owned import own_adapter, own_adapter_of, own_line
 from ft_resources.errors import CorruptArtifact, NotFound
@@ -42,6 +43,7 @@ def line(request: Request, name: str, context: Ctx, person: Viewer) -> Response:
         state=state,
         adapters=adapters,
         stages=POINTERS,
+        box=box_of_line(context, person.identity, name, state),
         open=[each for each in proposals if each.state == "open"],
         **_rollout(context, name),
     )

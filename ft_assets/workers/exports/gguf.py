@@ -1,28 +1,23 @@
 """A merged model as one GGUF file for llama.cpp and Ollama, read by llama.cpp before it is stored."""
 
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ft_assets.settings.catalogue.forms import FORMS
 from ft_assets.workers.base_models.chain import unchanged_input
 from ft_assets.workers.base_models.contents import TEMPLATE
 from ft_assets.workers.base_models.tensors import stored_dtype
 from ft_assets.workers.evals.chat_prompts import ChatPrompts
 from ft_assets.workers.evals.gguf_weights import GGUF, require_reader
-from ft_assets.workers.evals.holdout_rows import ChatRows, Encoded, TextRows, answer_place, choose, read_records
 from ft_assets.workers.evals.model import load_model
 from ft_assets.workers.exports.card import quantized_card
 from ft_assets.workers.exports.gguf_equality import (
-    Rows,
     changed,
     compare,
     require_alike,
     require_same_prompts,
     tokens_of,
 )
+from ft_assets.workers.exports.holdout_texts import HoldoutTexts
 from ft_assets.workers.exports.llama_cpp import LlamaCpp, LlamaServer
 from ft_assets.workers.exports.ollama import modelfile, turns_of
 from ft_assets.workers.exports.pre_tokenizers import pre_tokenizer_of
@@ -30,15 +25,9 @@ from ft_assets.workers.libraries import UNUSED, absent, keep_offline
 from ft_assets.workers.templates.source import own_template
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_assets.workers.training.kept_weights import WEIGHTS_AT
-from ft_resources.artifacts import Artifact
 from ft_resources.worker_context import WorkContext, WorkResult
 
 MODELFILE = "Modelfile"
-ROWS = 8
-"""Rows of the holdout on which llama.cpp is compared."""
-_TOKENS, _PLACES = 256, 4
-"""First tokens of each row that count, and next tokens of each that are compared."""
-_SEED = 17
 _DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 _KEPT = ("config.json", "generation_config.json", TEMPLATE)
 _LICENCES = ("LICENSE", "NOTICE", "COPYING", "USE_POLICY")
@@ -58,7 +47,7 @@ def make_gguf(context: WorkContext) -> WorkResult:
     adapter, exported = unchanged_input(context, "adapter"), unchanged_input(context, "exported")
     model, output, kind = context.folder("exported"), context.output, context.params["kind"]
     keep_offline()
-    texts = _Texts.read(context, model)
+    texts = HoldoutTexts.read(context, model)
     whole = context.scratch / "whole.gguf"
     context.progress("converting")
     tools.convert(
@@ -96,47 +85,6 @@ def make_gguf(context: WorkContext) -> WorkResult:
             WEIGHTS_AT: "",
         },
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Texts:
-    """Rows of the holdout: as token ids with places in them, as conversations with the ids of their prompts, and as
-    plain text."""
-
-    places: Rows
-    asked: Sequence[tuple[Any, list[int]]]
-    plain: Sequence[str]
-
-    @classmethod
-    def read(cls, context: WorkContext, model: Path) -> "_Texts":
-        dataset: Artifact = unchanged_input(context, "dataset")
-        form = dataset.facts.get("form", "chat")
-        records = choose(read_records(dataset.path("holdout.parquet", context.scratch), form), ROWS, _SEED)
-        tokenizer = ChatTokenizer.load(model)
-        if FORMS[form].plain:
-            rows = TextRows(tokenizer, _TOKENS)
-            found = [_places(rows.encode(each)) for each in records]
-            return cls(places=found, asked=[], plain=[str(each["text"]) for each in records])
-        chats, prompts = ChatRows(model, tokenizer, None), ChatPrompts(model, tokenizer, None)
-        before = [each["messages"][: answer_place(each["messages"])] for each in records]
-        return cls(
-            places=[_places(chats.encode(each)) for each in records],
-            asked=[(each, prompts.prompt(each, "holdout")) for each in before if _is_plain(each)],
-            plain=[str(message["content"]) for each in records for message in each["messages"]],
-        )
-
-
-def _is_plain(messages: Sequence[Any]) -> bool:
-    """Whether these are turns of text only: servers take tools in other words than ours."""
-    return all(message["role"] in ("system", "user", "assistant") and message["content"] for message in messages)
-
-
-def _places(row: Encoded) -> tuple[list[int], list[int]]:
-    """The row's first tokens, and some of the places among them whose token training learns."""
-    ids = row.ids[:_TOKENS]
-    learned = [place for place in range(1, len(ids)) if row.learned[place]] or [len(ids) - 1]
-    step = max(1, len(learned) // _PLACES)
-    return ids, learned[::step][:_PLACES]
 
 
 def _modelfile(server: LlamaServer, model: Path) -> str:

@@ -1,7 +1,4 @@
-"""llama.cpp's programs, in a folder of the worker that ``FT_LLAMA_CPP`` names: they convert, quantise and serve GGUF.
-
-They are given files and nothing else: no key of the store and no network.
-"""
+"""llama.cpp's programs, in the folder that ``FT_LLAMA_CPP`` names: they convert, quantise and serve GGUF."""
 
 import http.client
 import json
@@ -16,17 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ft_assets.workers.exports.tools import ToolFailed, end_of, environment, run_tool
 from ft_resources.environment import LLAMA_CPP
 from ft_resources.errors import BadBase, Misconfigured
 
 CONVERTER, QUANTISER, SERVER = "convert_hf_to_gguf.py", "llama-quantize", "llama-server"
 _DRIVER = Path(__file__).with_name("gguf_converter.py")
-_LIMIT_S = 4 * 3600.0
 _START_S = 600.0
 _ANSWER_S = 300.0
 _LOOK_S = 0.05
 _SHOWN = 2000
-_PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "OMP_NUM_THREADS")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +71,7 @@ class LlamaCpp:
         log = scratch / "llama-server.log"
         with log.open("wb") as out:
             server = subprocess.Popen(
-                [*command, *options], cwd=scratch, env=_environment(), stdout=out, stderr=out, stdin=subprocess.DEVNULL
+                [*command, *options], cwd=scratch, env=environment(), stdout=out, stderr=out, stdin=subprocess.DEVNULL
             )
             try:
                 asked = LlamaServer(place=scratch / place)
@@ -87,18 +83,9 @@ class LlamaCpp:
 
     def _run(self, command: Sequence[str], where: str, done: str) -> None:
         try:
-            ended = subprocess.run(
-                command,
-                env=_environment(),
-                capture_output=True,
-                stdin=subprocess.DEVNULL,
-                timeout=_LIMIT_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise _refusal(done, f"it took longer than {_LIMIT_S:.0f} s", where) from error
-        if ended.returncode:
-            raise _refusal(done, _end_of(ended.stdout + ended.stderr), where)
+            run_tool(command)
+        except ToolFailed as error:
+            raise _refusal(done, str(error), where) from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,13 +129,7 @@ def _wait_until_ready(server: "subprocess.Popen[bytes]", asked: LlamaServer, log
             time.sleep(_LOOK_S)
         else:
             return
-    raise _refusal("loaded by llama-server", _end_of(log.read_bytes()), str(log))
-
-
-def _environment() -> dict[str, str]:
-    """Without keys, and with libraries that look nothing up."""
-    kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    return {**kept, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    raise _refusal("loaded by llama-server", end_of(log.read_bytes()), str(log))
 
 
 def _refusal(done: str, why: str, where: str) -> BadBase:
@@ -157,7 +138,3 @@ def _refusal(done: str, why: str, where: str) -> BadBase:
         where=where,
         remedy="Export it as merged; or, if a newer llama.cpp supports this base, install that in the worker.",
     )
-
-
-def _end_of(said: bytes) -> str:
-    return said.decode(errors="replace").strip()[-_SHOWN:]

@@ -4,10 +4,14 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from ft_assets.settings.catalogue.exports.gguf import LLAMA_CPP
+from ft_assets.settings.catalogue.exports.gptq import LLM_COMPRESSOR
+from ft_assets.workers.exports.compressed import make_compressed
 from ft_assets.workers.exports.gguf import make_gguf
 from ft_resources.worker_context import WorkContext, WorkResult
 
-TOOLS: Mapping[str, Callable[[WorkContext], WorkResult]] = MappingProxyType({LLAMA_CPP: make_gguf})
+TOOLS: Mapping[str, Callable[[WorkContext], WorkResult]] = MappingProxyType(
+    {LLAMA_CPP: make_gguf, LLM_COMPRESSOR: make_compressed}
+)
 """By the ``tool`` that a format's settings name."""
 
 

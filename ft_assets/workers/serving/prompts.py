@@ -41,6 +41,11 @@ class Prompts:
         ends = map(self._tokenizer.tokenizer.token_to_id, self._chat.ends) if self._chat else ()
         self.stop_token_ids = tuple(sorted(number for number in ends if number is not None))
 
+    @property
+    def chats(self) -> bool:
+        """Whether it answers conversations; else it continues texts."""
+        return self._chat is not None
+
     def chat(self, messages: Sequence[dict[str, Any]], context: int | None = None) -> list[int]:
         """Token ids of a conversation up to the answer; its texts are cleaned as those of a dataset are.
 

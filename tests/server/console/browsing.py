@@ -7,6 +7,7 @@ from typing import Any
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.expected_conditions import staleness_of
 
 from tests.server.conftest import until
 
@@ -39,7 +40,10 @@ class Browser:
         self.driver.delete_all_cookies()
         self.open("sign-in")
         self.type("#key", key)
+        before = self.find("main")
         self.press("Sign in")
+        # Opening another page at once would give up the form under way, and nobody be signed in.
+        until(lambda: staleness_of(before)(self.driver), 60)
 
     def find(self, selector: str) -> WebElement:
         return until(lambda: next(iter(self.driver.find_elements(By.CSS_SELECTOR, selector)), None), 60)

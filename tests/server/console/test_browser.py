@@ -5,13 +5,16 @@ from pathlib import Path
 
 import pytest
 import yaml
+from selenium.webdriver.common.keys import Keys
 
 from ft_assets import api
 from ft_assets.api import sign_in
 from ft_assets.control.lines.proposals import propose
+from tests.server.chat_world import Line
 from tests.server.console.browsing import WIDTHS, Browser
 from tests.server.console.world import World
 from tests.server.identity_provider import CLIENT, SECRET, identity_provider
+from tests.server.scripted_server import Scripted
 from tests.workers.datasets.reporting.browser import chromium, has_chromium, too_wide
 
 pytestmark = [
@@ -144,7 +147,34 @@ def test_a_viewer_sees_and_may_not_start(world: World, browser: Browser) -> None
 
 
 @pytest.fixture(scope="module")
-def furnished(world: World) -> dict[str, str]:
+def tried(world: World) -> Iterator[str]:
+    """A line with an adapter in production, and a server that answers for it and its base."""
+    line = Line(world.project, "furnished.tickets.tiny")
+    line.promote(line.adapter(1))
+    engine = Scripted(["That is a **billing** question.\n", "I have passed it on to the team that sends invoices."])
+    world.fleet.base = line.base.digest
+    world.fleet.add(engine.url)
+    yield f"lines/{line.line}"
+    engine.close()
+
+
+def test_a_prompt_is_answered_by_the_model_and_its_base_side_by_side(
+    world: World, browser: Browser, tried: str
+) -> None:
+    browser.sign_in(world.key("furnished", "viewer"))
+    browser.open(tried)
+    browser.type("#try-prompt", "My invoice of May is wrong.")
+    browser.press("Ask both")
+    browser.sees("That is a **billing** question.", "#try-answers .answer:last-child")
+    browser.sees("billing", "#try-answers .answer:first-child")
+    # By the keyboard alone, again.
+    browser.type("#try-prompt", " And that of June" + Keys.CONTROL + Keys.ENTER)
+    browser.sees("My invoice of May is wrong. And that of June", "#try-answers")
+    assert browser.errors() == []
+
+
+@pytest.fixture(scope="module")
+def furnished(world: World, tried: str) -> dict[str, str]:
     """Every page of a tenant with something on it, by name."""
     person = world.person("furnished", "admin")
     file = person.upload(world.project.dataset(rows=180, name="furnished.jsonl"))
@@ -189,6 +219,7 @@ def furnished(world: World) -> dict[str, str]:
         "adapters": "adapters",
         "lines": "lines",
         "line": f"lines/{line}",
+        "line that can be tried": tried,
         "usage": "usage",
         "notices": "notices",
         "keys": "keys",
@@ -256,6 +287,12 @@ def test_every_page_that_answers_a_form_is_accessible_and_fits(
     browser.press("Make the key")
     browser.sees("The key a script at night is made")
     look("new key")
+    browser.open(furnished["line that can be tried"])
+    browser.find("summary").click()
+    browser.type("#try-prompt", "My invoice of May is wrong.")
+    browser.press("Ask both")
+    browser.sees("billing", "#try-answers")
+    look("tried")
     browser.open(furnished["recipe"])
     browser.type("#name", "estimated")
     browser.press("Next: estimate")

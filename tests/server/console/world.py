@@ -17,7 +17,9 @@ from ft_assets import api
 from ft_assets.records.submissions import find_submission
 from ft_assets.server.app import api_app
 from ft_assets.server.context import Context
+from ft_resources.artifacts import Artifacts
 from tests.e2e.project import Project, make_project
+from tests.server.chat_world import OwnFleet
 from tests.server.conftest import Nobody, until
 from tests.server.console.fake_training import FakeTraining
 
@@ -72,12 +74,13 @@ class Someone:
 
 @dataclass
 class World:
-    """The project, the address of its server, and who has keys."""
+    """The project, the address of its server, who has keys, and the servers of models, of which there are none yet."""
 
     project: Project
     access: api.Access
     url: str
     context: Context
+    fleet: OwnFleet
     opened: list[httpx.Client] = field(default_factory=list)
 
     def key(self, tenant: str = "acme", role: api.Role = "member", name: str = "ann") -> str:
@@ -120,13 +123,14 @@ def open_world(folder: Path) -> Iterator[World]:
         }
         (folder / "models.yaml").write_text(yaml.safe_dump(models))
         access = api.open_access()
-        app = api_app(project.store, access, orchestrator=Nobody())
+        fleet = OwnFleet(Artifacts(project.store), "")
+        app = api_app(project.store, access, orchestrator=Nobody(), fleet=fleet)
         server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
         until(lambda: server.started)
         url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-        world = World(project, access, url, app.state.context)
+        world = World(project, access, url, app.state.context, fleet)
         try:
             yield world
         finally:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM, MixtralConfig, MixtralForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, MixtralConfig, MixtralForCausalLM
 
 from ft_assets.settings.catalogue.export_format import ExportFormat
 from ft_assets.settings.catalogue.exports import EXPORTS
@@ -39,10 +39,12 @@ class Made:
         dtype: str = "float32",
         template: str = OWN_TEMPLATE,
         experts: bool = False,
+        wide: bool = False,
         **changes: Any,
     ) -> "Made":
-        """``changes`` are of its ``LoraConfig``; with ``experts`` its base is a mixture of experts."""
-        folder = tiny_base(world.folder / f"base-{dtype}", dtype, experts=experts)
+        """``changes`` are of its ``LoraConfig``; with ``experts`` its base is a mixture of experts, with ``wide`` one
+        whose layers hold groups of 128 weights."""
+        folder = tiny_base(world.folder / f"base-{dtype}", dtype, experts=experts, wide=wide)
         base = world.publish("base_model", folder, tenant="shared", facts={"source": SOURCE, "revision": REVISION})
         files = peft_adapter(folder, world.folder / "adapter", **{**KINDS[kind], **changes})
         (files / "chat_template.jinja").write_text(template)
@@ -61,10 +63,14 @@ class Made:
         return self.world.request(wanted.asset, inputs=named, params=dict(wanted.settings))
 
 
-def tiny_base(folder: Path, dtype: str, *, experts: bool = False) -> Path:
-    """The fake base as it is, as a mixture of experts, or stored in another dtype; with a licence and a card of its
-    own."""
+def tiny_base(folder: Path, dtype: str, *, experts: bool = False, wide: bool = False) -> Path:
+    """The fake base as it is, as a mixture of experts, wider, or stored in another dtype; with a licence and a card of
+    its own."""
     make_fake_base(folder)
+    if wide:
+        torch.manual_seed(0)
+        config = AutoConfig.from_pretrained(folder, hidden_size=128, intermediate_size=128, head_dim=64)
+        AutoModelForCausalLM.from_config(config, dtype=torch.float32).save_pretrained(folder)
     if experts:
         torch.manual_seed(0)
         sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_local_experts": 4}

@@ -85,6 +85,28 @@ function watchUpload(form) {
   });
 }
 
+// <form data-try="ID">: the answers come into the box of that id. The form may be a part that came later.
+async function ask(form) {
+  const box = document.getElementById(form.dataset.try);
+  const button = form.querySelector("button");
+  button.disabled = true;
+  box.setAttribute("aria-busy", "true");
+  const body = new URLSearchParams(new FormData(form));
+  const answer = await part(form.action, { method: "POST", body }).catch(() => null);
+  if (answer) put(box, await answer.text());
+  else form.submit();
+  box.removeAttribute("aria-busy");
+  button.disabled = false;
+}
+
+document.addEventListener("submit", (event) => {
+  if (!event.target.dataset.try) return;
+  event.preventDefault();
+  ask(event.target);
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) event.target.closest("form[data-try]")?.requestSubmit();
+});
 document.querySelectorAll("[data-refresh]").forEach(keepFresh);
 document.querySelectorAll("[data-events]").forEach(follow);
 document.querySelectorAll("form[data-look]").forEach(watchUpload);

@@ -8,6 +8,8 @@ from ft_assets.settings.catalogue.export_format import ExportFormat
 from ft_assets.settings.catalogue.exports.gguf_q4_k_m import GGUF_Q4_K_M
 from ft_assets.settings.catalogue.exports.gguf_q5_k_m import GGUF_Q5_K_M
 from ft_assets.settings.catalogue.exports.gguf_q8_0 import GGUF_Q8_0
+from ft_assets.settings.catalogue.exports.gptq_w4a16 import GPTQ_W4A16
+from ft_assets.settings.catalogue.exports.gptq_w8a8 import GPTQ_W8A8
 from ft_assets.settings.catalogue.exports.merged import MERGED
 
 EXPORTS: Mapping[str, ExportFormat] = MappingProxyType(
@@ -18,6 +20,8 @@ EXPORTS: Mapping[str, ExportFormat] = MappingProxyType(
             GGUF_Q8_0,
             GGUF_Q5_K_M,
             GGUF_Q4_K_M,
+            GPTQ_W8A8,
+            GPTQ_W4A16,
         )
     }
 )

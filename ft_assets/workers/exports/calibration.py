@@ -1,0 +1,36 @@
+"""Rows by which a quantisation is calibrated: of the train split, and never of what the model is judged by."""
+
+from contextlib import suppress
+
+from ft_assets.settings.catalogue.forms import FORMS
+from ft_assets.workers.base_models.chain import unchanged_input
+from ft_assets.workers.evals.holdout_rows import ChatRows, TextRows, choose, read_records
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
+from ft_resources.errors import BadData
+from ft_resources.worker_context import WorkContext
+
+ROWS, TOKENS = 256, 1024
+"""At most, and first tokens of each. GPTQ's authors took 128 texts of 2,048 tokens."""
+_SEED = 17
+
+
+def calibration_rows(context: WorkContext) -> list[list[int]]:
+    """Token ids of rows of the input ``dataset``'s train split, as the input ``exported`` is asked.
+
+    Rows that its template cannot show are left out, as a training leaves them out. Raises BadData if none is left.
+    """
+    dataset, model = unchanged_input(context, "dataset"), context.folder("exported")
+    form = dataset.facts.get("form", "chat")
+    tokenizer = ChatTokenizer.load(model)
+    rows = TextRows(tokenizer, TOKENS) if FORMS[form].plain else ChatRows(model, tokenizer, None)
+    found = []
+    for record in choose(read_records(dataset.path("train.parquet", context.scratch), form), ROWS, _SEED):
+        with suppress(BadData):
+            found.append(rows.encode(record).ids[:TOKENS])
+    if not found:
+        raise BadData(
+            "no row of the train split can be shown to the model",
+            where=str(dataset.address),
+            remedy="Export it as merged or as GGUF, which need no calibration.",
+        )
+    return found
