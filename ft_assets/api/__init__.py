@@ -164,10 +164,12 @@ if TYPE_CHECKING:
     from ft_assets.api.orchestration import present as present
     from ft_assets.api.orchestration import require_approved as require_approved
     from ft_assets.api.orphans import settle_orphans as settle_orphans
+    from ft_assets.api.outcomes import AnswerFormat as AnswerFormat
     from ft_assets.api.outcomes import OutcomeLog as OutcomeLog
     from ft_assets.api.outcomes import Thumb as Thumb
     from ft_assets.api.outcomes import note_answer as note_answer
     from ft_assets.api.outcomes import note_failure as note_failure
+    from ft_assets.api.outcomes import note_format as note_format
     from ft_assets.api.outcomes import note_thumb as note_thumb
     from ft_assets.api.outcomes import require_line as require_line
     from ft_assets.api.parity import ParityRecord as ParityRecord
@@ -312,7 +314,7 @@ _MODULES = {
     "orchestration": "MOST_AGAIN Launch Present RunState Stage Wanted impossible next_launches present "
     "require_approved",
     "orphans": "settle_orphans",
-    "outcomes": "OutcomeLog Thumb note_answer note_failure note_thumb require_line",
+    "outcomes": "AnswerFormat OutcomeLog Thumb note_answer note_failure note_format note_thumb require_line",
     "parity": "ParityRecord ParityReport Render ServerSettings check_parity show_parity",
     "parity_of_servers": "check_servers",
     "part_uploads": "UploadState add_part begin_upload cancel_upload complete_upload end_expired_uploads",

@@ -1,16 +1,20 @@
 """What is known of answers: how long they took, whether they refuse, and what users say of them."""
 
+import logging
 import re
 from datetime import UTC, datetime
 from typing import Literal
 
 from ft_assets.records.outcomes import FAILED_S, Outcome
 from ft_assets.records.outcomes import OutcomeLog as OutcomeLog
+from ft_assets.settings.answer_format import AnswerFormat as AnswerFormat
 from ft_assets.settings.rollout_settings import Kind
 from ft_assets.workers.evals.refusals import outcome_of
+from ft_assets.workers.serving.answer_grader import is_valid
 from ft_resources.errors import NotFound, UserError
 from ft_resources.serving.fleet import ServedModel
 
+_LOG = logging.getLogger(__name__)
 Thumb = Literal["up", "down"]
 _ID = re.compile(r"(?:chatcmpl|cmpl)-(?P<digest>[0-9a-f]{16})-[0-9a-f]{32}")
 
@@ -20,6 +24,15 @@ def note_answer(log: OutcomeLog, model: ServedModel, *, request: str, text: str,
     opening."""
     _note(log, model.name, request, "latency", seconds)
     _note(log, model.name, request, "refusal", float(outcome_of(text) == "refused"))
+
+
+def note_format(log: OutcomeLog, model: ServedModel, wanted: AnswerFormat, *, request: str, text: str) -> None:
+    """Keep whether an answer has the format of its line, and nothing of the answer. One that cannot be graded leaves
+    no outcome, and a warning."""
+    try:
+        _note(log, model.name, request, "format", float(is_valid(wanted, text)))
+    except UserError as error:
+        _LOG.warning("an answer of %s was not graded: %s", model.name, error)
 
 
 def note_failure(log: OutcomeLog, model: ServedModel, *, request: str) -> None:

@@ -8,6 +8,8 @@ from ft_assets.api.defaults import store_or_default
 from ft_assets.control.rollouts.weights import Weights, choose, weights_of
 from ft_assets.control.serving import names
 from ft_assets.control.serving.names import no_model as no_model
+from ft_assets.settings.answer_format import AnswerFormat
+from ft_assets.settings.tenants import load_tenants
 from ft_assets.workers.serving.prompts import PromptCache as PromptCache
 from ft_assets.workers.serving.prompts import Prompts as Prompts
 from ft_resources.artifacts import Artifact, Artifacts
@@ -34,11 +36,13 @@ class Division:
         weights: their shares of the traffic; one adapter has all of it where no rollout is open.
         models: by address.
         is_traffic: whether this is a line's traffic, whose outcomes count; else somebody asks for one adapter.
+        format: what a valid answer of the line looks like; None where none is graded.
     """
 
     weights: Weights
     models: Mapping[str, FoundModel]
     is_traffic: bool
+    format: AnswerFormat | None = None
 
     def choose(self, user: str) -> FoundModel:
         """The adapter that answers ``user``: the same one each time, while a candidate's share rises."""
@@ -67,7 +71,15 @@ def find_division(name: str, *, tenant: str, store: Store | None = None) -> Divi
         weights, models = (), {}
     if not weights:
         weights, models = ((model.served.address, 100),), {model.served.address: model}
-    return Division(weights=weights, models=models, is_traffic=True)
+    return Division(weights=weights, models=models, is_traffic=True, format=_format_of(name))
+
+
+def _format_of(line: str) -> AnswerFormat | None:
+    try:
+        return load_tenants().format_of(line)
+    except UserError as error:
+        _LOG.warning("the format of answers of %s is not graded: %s", line, error)
+        return None
 
 
 def only_model(model: FoundModel) -> Division:

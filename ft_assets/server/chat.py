@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from ft_assets import api
-from ft_assets.api import Division, FoundModel, Identity, Prompts
+from ft_assets.api import AnswerFormat, Division, FoundModel, Identity, Prompts
 from ft_assets.server.answering import FAILURES, Question
 from ft_assets.server.answers.chats import ChatCompletion, Completion, streamed
 from ft_assets.server.chat_answers import Answer, ChatAnswer, CompletionAnswer
@@ -83,7 +83,9 @@ async def _answered(
         question = ask(model, prompts)
         return question, answer_of(model, prompts, len(question.prompt))
 
-    async def noted(parts: AsyncIterator[Part], question: Question, answer: Answer) -> AsyncIterator[Part]:
+    async def noted(
+        parts: AsyncIterator[Part], question: Question, answer: Answer, wanted: AnswerFormat | None
+    ) -> AsyncIterator[Part]:
         text = []
         try:
             async for part in parts:
@@ -94,7 +96,12 @@ async def _answered(
             raise
         seconds = time.monotonic() - began
         log = context.outcomes.log
-        api.note_answer(log, question.model, request=answer.id, text="".join(text), seconds=seconds)
+        said = "".join(text)
+        api.note_answer(log, question.model, request=answer.id, text=said, seconds=seconds)
+        if wanted is not None:
+            # A large document takes its time, in which others are answered.
+            grade = partial(api.note_format, log, question.model, wanted, request=answer.id, text=said)
+            await context.answering.prepared(grade)
 
     async def answered(division: Division) -> tuple[AsyncIterator[Part], Answer]:
         """The parts, once the first one is there. Where a candidate's servers fail before, production answers: that is
@@ -104,7 +111,9 @@ async def _answered(
         question, answer = await context.answering.prepared(partial(prepare, model))
         try:
             parts = _parts(await context.answering.ask(question), answer, body)
-            return (noted(parts, question, answer) if division.is_traffic else parts), answer
+            if division.is_traffic:
+                parts = noted(parts, question, answer, division.format)
+            return parts, answer
         except FAILURES as error:
             if division.is_traffic:
                 api.note_failure(context.outcomes.log, question.model, request=answer.id)

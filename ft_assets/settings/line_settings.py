@@ -4,6 +4,7 @@ import re
 
 from pydantic import Field
 
+from ft_assets.settings.answer_format import AnswerFormat
 from ft_assets.settings.rollout_settings import RolloutSettings
 from ft_resources.settings import Settings
 
@@ -20,6 +21,10 @@ class LineSettings(Settings):
     )
     rollouts: RolloutSettings = Field(
         default_factory=RolloutSettings, description="How a candidate gets a growing share of the line's traffic."
+    )
+    format: AnswerFormat | None = Field(
+        default=None,
+        description="The format of valid answers; each answer then leaves the outcome `format`. null: none is graded.",
     )
 
 

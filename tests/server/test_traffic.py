@@ -15,6 +15,7 @@ from ft_assets.control.rollouts.rollouts import RolloutPlan, RolloutRecord, appe
 from ft_assets.control.rollouts.weights import choose
 from ft_assets.records.outcomes import FAILED_S, Outcome, read_outcomes
 from ft_resources.artifacts import Artifact
+from tests.e2e.project import Project
 from tests.server.chat_world import ASKS, LINE, Line
 from tests.server.chat_world import fleet as fleet
 from tests.server.chat_world import line as line
@@ -237,3 +238,44 @@ def test_servers_that_are_busy_are_no_outcome(line: Line, engine: Scripted, clie
     with pytest.raises(openai.APIStatusError):
         client().chat.completions.create(model=LINE, messages=ASKS, user=USERS[0])
     assert kept(served, line) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "texts", "valid"),
+    [
+        ("{regex: '^It is [a-z]+[.]$'}", ["It is ", "red."], 1.0),
+        ("{regex: '^It is [a-z]+[.]$'}", ["It is ", "red"], 0.0),
+        ("{json_schema: {type: object, required: [colour]}}", ['{"colour": ', '"red"}'], 1.0),
+        ("{json_schema: {type: object, required: [colour]}}", ["It is red."], 0.0),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_each_answer_of_a_line_with_a_format_is_graded_and_nothing_of_it_is_kept(
+    stream: bool,
+    wanted: str,
+    texts: list[str],
+    valid: float,
+    line: Line,
+    engine: Scripted,
+    client: Client,
+    served: FastAPI,
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = project.folder / "tenants.yaml"
+    file.write_text(f"tenants: {{acme: {{lines: {{colours.tiny: {{format: {wanted}}}}}}}}}\n")
+    monkeypatch.setenv("FT_TENANTS", str(file))
+    engine.texts = texts
+    incumbent, candidate = two(line, 99)
+    said: Any = client().chat.completions.create(model=LINE, messages=ASKS, user=USERS[0], stream=stream)
+    if stream:
+        list(said)
+    found = {each.kind: each for each in kept(served, line)}
+    assert found.keys() == {"latency", "refusal", "format"}
+    assert (found["format"].model, found["format"].value) == (name(candidate), valid)
+    objects = [line.store.get(entry.path) for entry in line.store.entries(f"acme/outcomes/{LINE}")]
+    assert not any(b"red" in each for each in objects)
+    # Who asks for one adapter is no traffic.
+    before = len(kept(served, line))
+    client().chat.completions.create(model=name(incumbent), messages=ASKS)
+    assert len(kept(served, line)) == before
