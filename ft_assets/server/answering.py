@@ -26,8 +26,8 @@ Result = TypeVar("Result")
 # Loading an adapter may take seconds, and must not keep prompts from being written.
 _PREPARING, _LOADING = 4, 16
 _CONTEXT_KEPT_S = 60.0
-# A server that failed is tried last for so long: one that hangs would keep every other request for a minute.
-_DOUBTED_S = 30.0
+# A server that failed is tried last for so long: one that hangs would keep every other request for two minutes.
+_DOUBTED_S = 300.0
 FAILURES = (ServerUnavailable, NoServer, BadAdapter, NameTaken, NotIdentified)
 """What says that servers of a model failed; one that is busy did not."""
 _ELSEWHERE = (*FAILURES, ServerBusy)

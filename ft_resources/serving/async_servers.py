@@ -28,11 +28,11 @@ class AsyncServers:
 
     Args:
         first_s: most seconds until the first piece of an answer: others may wait before it, and its prompt is read.
-        next_s: most seconds until each other piece.
+        next_s: most seconds until each other piece: an engine on a CPU may read another's long prompt meanwhile.
         connect_s: most seconds until there is a connection.
     """
 
-    def __init__(self, *, first_s: float = 60.0, next_s: float = 30.0, connect_s: float = 5.0) -> None:
+    def __init__(self, *, first_s: float = 120.0, next_s: float = 120.0, connect_s: float = 5.0) -> None:
         self._first_s, self._next_s = first_s, next_s
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(max(first_s, next_s), connect=connect_s),
