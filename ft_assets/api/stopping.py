@@ -6,7 +6,7 @@ from ft_assets.api.defaults import Orchestrator, actor_or_user, orchestrator_or_
 from ft_assets.control.submissions import pauses
 from ft_assets.control.submissions.sharing import needed_by_others
 from ft_assets.control.submissions.status import get_submission
-from ft_assets.control.submissions.works import read_works
+from ft_assets.control.submissions.works import export_works, read_works
 from ft_assets.records.pauses import PauseChange, record_pause, record_resumption
 from ft_assets.records.submissions import Submission, SubmissionOutcome, SubmissionStatus, find_outcome, finish
 from ft_resources.artifacts import Address
@@ -126,7 +126,8 @@ def _stop(
     store: Store, submission: Submission, actor: str, orchestrator: Orchestrator | None, launcher: Launcher | None
 ) -> Stopped:
     """End the jobs of a submission, and the workers that no other submission needs."""
-    at_work = [work.address for work in read_works(store, submission) if work.address is not None and work.running]
+    works = (*read_works(store, submission), *export_works(store, submission))
+    at_work = [work.address for work in works if work.address is not None and work.running]
     shared = tuple(address for address in at_work if needed_by_others(store, address, submission))
     runs = orchestrator_or_default(orchestrator).end_runs(submission)
     execution = Execution(store=store, launcher=launcher or make_launcher())

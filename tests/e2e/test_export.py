@@ -12,6 +12,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from ft_assets.api import export
 from ft_assets.control import identity
+from ft_assets.control.submissions.sharing import needed_by_others
+from ft_assets.control.submissions.works import export_works, last_attempts
 from ft_assets.records.submissions import SubmissionStatus
 from ft_assets.settings.catalogue.exports import EXPORTS
 from ft_assets.workers.adapters.lineage import verify_lineage
@@ -90,6 +92,17 @@ def test_a_recipe_that_exports_has_its_model_made_once_the_adapter_is_accepted(
     adapter = artifacts.get(Address.parse(result.outcome.adapter))
     assert identity.exports_missing(artifacts, adapter, ["merged"]) == []
     made = artifacts.get(identity.export_request(artifacts, adapter, EXPORTS["merged"]).address)
+    # Its work is found by what stops a submission, and by what shows its log.
+    works = export_works(project.store, result.submission)
+    report = identity.reevaluation_request(artifacts, adapter, made)
+    assert [(work.address, work.done, work.attempt) for work in works] == [
+        (made.address, True, 1),
+        (report.address, True, 1),
+    ]
+    attempts = [each.address for each in last_attempts(project.store, result.submission)]
+    assert attempts[-3:] == [adapter.address, made.address, report.address]
+    # A submission of the same pair would need it too; this one alone does not count.
+    assert not needed_by_others(project.store, report.address, result.submission)
     partition = dg.AssetRecordsFilter(dg.AssetKey("merged_model"), asset_partitions=["acme.things.v1|tiny.v2"])
     (shown,) = project.instance().fetch_materializations(partition, limit=2).records
     metadata = shown.asset_materialization.metadata

@@ -16,6 +16,7 @@ from ft_assets.control.identity.exports import (
     export_request,
     exports_missing,
     pair_export_requests,
+    pair_reevaluation_requests,
 )
 from ft_assets.control.identity.packs import token_pack, token_pack_request
 from ft_assets.control.identity.pairs import require_fitting
@@ -59,6 +60,7 @@ __all__ = [
     "exports_missing",
     "pair_configuration",
     "pair_export_requests",
+    "pair_reevaluation_requests",
     "pair_requests",
     "raw_dataset",
     "reevaluation_request",

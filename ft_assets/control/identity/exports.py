@@ -113,5 +113,16 @@ def pair_export_requests() -> dict[str, list[Callable[[Artifacts, str, str], Wor
     return found
 
 
+def pair_reevaluation_requests() -> list[Callable[[Artifacts, str, str], WorkRequest]]:
+    """The request functions of the evaluations of a pair's exports, one for each format."""
+    return [partial(_reevaluated, each) for each in EXPORTS.values()]
+
+
+def _reevaluated(wanted: ExportFormat, artifacts: Artifacts, dataset_key: str, recipe_key: str) -> WorkRequest:
+    adapter = exported(artifacts, dataset_key, recipe_key)
+    made = require_made(artifacts, export_request(artifacts, adapter, wanted))
+    return reevaluation_request(artifacts, adapter, made)
+
+
 def _of_pair(wanted: ExportFormat, artifacts: Artifacts, dataset_key: str, recipe_key: str) -> WorkRequest:
     return export_request(artifacts, exported(artifacts, dataset_key, recipe_key), wanted)

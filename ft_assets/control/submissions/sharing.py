@@ -24,6 +24,9 @@ _REQUESTS: dict[str, tuple[tuple[str, ...], list[Any]]] = {
 }
 
 
+_REQUESTS["eval_report"][1].extend(identity.pair_reevaluation_requests())
+
+
 def needed_by_others(store: Store, address: Address, mine: Submission | None) -> bool:
     """Whether an open submission other than ``mine`` needs the artifact at ``address``.
 

@@ -1,6 +1,7 @@
 """The pieces of work of a submission, each with its last attempt, as far as today's inputs determine them."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -10,9 +11,10 @@ from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.records.report_pages import pages_of
 from ft_assets.records.submissions import Submission
 from ft_assets.records.sweep_decision import FINAL, SweepFailed
+from ft_assets.settings.catalogue.exports import EXPORTS
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import Attempt, Ending, attempts_at
-from ft_resources.errors import BadRecipe, HeldForReview, MissingInput
+from ft_resources.errors import BadRecipe, HeldForReview, MissingInput, UserError
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest
 
@@ -110,9 +112,32 @@ def _read_work(artifacts: Artifacts, asset: str, request: Callable[[], WorkReque
     )
 
 
+def export_works(store: Store, submission: Submission) -> tuple[Work, ...]:
+    """The work of what the recipe exports, once its adapter is made: of each format, and of its evaluation."""
+    artifacts = Artifacts(store)
+    asked = [EXPORTS[name] for name in get_recipe(store, submission.recipe).recipe.exports]
+    if not asked:
+        return ()
+    try:
+        adapter = identity.exported(artifacts, submission.dataset, submission.recipe, submission.gates)
+    except (MissingInput, HeldForReview, SweepFailed):
+        return ()
+    works = []
+    for step in {step.name: step for wanted in asked for step in wanted.steps}.values():
+        # What cannot be made has no work; its run says why.
+        with suppress(UserError):
+            work = _read_work(artifacts, step.asset, partial(identity.export_request, artifacts, adapter, step))
+            works.append(work)
+            if step in asked and work.done and work.address is not None:
+                made = artifacts.get(work.address)
+                again = partial(identity.reevaluation_request, artifacts, adapter, made)
+                works.append(_read_work(artifacts, "eval_report", again))
+    return tuple(works)
+
+
 def last_attempts(store: Store, submission: Submission) -> Iterator[Attempt]:
-    """The last attempt at each artifact of the submission, in work order."""
-    for work in read_works(store, submission):
+    """The last attempt at each artifact of the submission, in work order, and then at its exports."""
+    for work in (*read_works(store, submission), *export_works(store, submission)):
         if work.address is not None and work.attempt:
             yield Attempt(store, work.address, work.attempt)
 

@@ -1,5 +1,6 @@
 """A GGUF file is the merged model in fewer bits: made by llama.cpp, and read alike by it and by the evaluation."""
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -8,17 +9,20 @@ import pytest
 
 from ft_assets.settings.catalogue.exports import EXPORTS
 from ft_assets.workers.evals import gguf_weights
+from ft_assets.workers.evals.chat_prompts import ChatPrompts
 from ft_assets.workers.evals.gguf_weights import GGUF
 from ft_assets.workers.evals.model import load_model
 from ft_assets.workers.exports import gguf
 from ft_assets.workers.exports.gguf import MODELFILE
-from ft_assets.workers.exports.gguf_equality import MOST_KL
+from ft_assets.workers.exports.gguf_equality import MOST_KL, require_same_prompts, tokens_of
 from ft_assets.workers.exports.llama_cpp import CONVERTER, QUANTISER, LlamaCpp
 from ft_assets.workers.exports.merged import merge_model
 from ft_assets.workers.exports.quantized import quantize_model
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.environment import LLAMA_CPP
 from ft_resources.errors import BadBase, CorruptArtifact, Misconfigured
 from ft_resources.work import WorkRequest
+from tests.fake_base import CHAT_TEMPLATE, make_fake_base
 from tests.workers.evals.world import World
 from tests.workers.exports.made import OWN_TEMPLATE, Made
 
@@ -131,6 +135,22 @@ def test_a_template_that_the_file_does_not_have_is_found_by_the_prompts_tokens(
     monkeypatch.setattr(LlamaCpp, "convert", lost)
     with pytest.raises(BadBase, match=r"makes a conversation .* tokens, and training made it"):
         quantize_model(world.context(request))
+
+
+@needs_llama_cpp
+def test_a_first_token_that_template_and_engine_both_write_is_there_once(world: World) -> None:
+    folder = make_fake_base(world.folder / "opened")
+    settings = json.loads((folder / "tokenizer_config.json").read_bytes())
+    opened = {"add_bos_token": True, "chat_template": "{{ bos_token }}" + CHAT_TEMPLATE}
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, **opened}))
+    tools, asks = LlamaCpp.of_environment(), [{"role": "user", "content": "hi there"}]
+    tools.convert(folder, world.folder / "model.gguf", dtype="f32", name="opened", pre_tokenizer="gpt-2")
+    ids = ChatPrompts(folder, ChatTokenizer.load(folder), None).prompt(asks, "here")
+    assert ids.count(1) == 1
+    with tools.serve(world.folder / "model.gguf", world.folder) as server:
+        require_same_prompts(server, [(asks, ids)])
+        assert tokens_of(server, "") == [1], "the engine writes it before every prompt"
+        assert "<|bos|>" not in gguf._modelfile(server, folder)
 
 
 def test_without_llama_cpp_a_worker_says_what_is_missing_and_where(
