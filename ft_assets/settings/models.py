@@ -66,5 +66,5 @@ def load_models(path: Path | None = None) -> ModelsFile:
 
 @lru_cache(maxsize=4)
 def _parse(where: str, text: str) -> ModelsFile:
-    """The parsed ``text``, cached: each creation of a job asks for it, and half of its endpoint's time went into parsing."""
+    """The parsed ``text``, cached: each creation of a job asks for it, and half of its time went into parsing."""
     return parse_strict(ModelsFile, parse_yaml(text, where), where)
