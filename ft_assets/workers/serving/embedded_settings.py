@@ -5,7 +5,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import cast
 
-from ft_assets.workers.base_models.tensors import stored_dtype
 from ft_assets.workers.serving.parity.settings import Dtype, ServerSettings
 
 _PACKAGES = ("transformers", "peft", "torch")
@@ -14,8 +13,10 @@ _PACKAGES = ("transformers", "peft", "torch")
 def embedded_settings(base: Callable[[], Path]) -> ServerSettings:
     """How a server that is started here computes; ``base`` fetches the base's folder, which only a GPU asks for: see
     ``load_model``."""
-    # Promotions need the settings, and it imports slowly.
+    # Imported here: promotions need the settings, so the code location loads this file, and must not load numpy.
     import torch
+
+    from ft_assets.workers.base_models.tensors import stored_dtype
 
     dtype = stored_dtype(base()) if torch.cuda.is_available() else "float32"
     packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
