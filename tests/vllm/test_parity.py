@@ -34,7 +34,8 @@ def check(world: VllmWorld, fleet: StoreFleet, adapter: Artifact, render: api.Re
     return record.report
 
 
-def test_vllm_gives_what_was_evaluated(world: VllmWorld, fleet: StoreFleet, adapter: Artifact) -> None:
+def test_vllm_gives_what_was_evaluated(vllm: RealVllm, world: VllmWorld, fleet: StoreFleet, adapter: Artifact) -> None:
+    assert f"vllm {vllm.client.version()}" == FLOAT32.engine
     report = check(world, fleet, adapter, world.render)
     assert report.outcome == "proved", report.reasons
     assert (report.figures.prompts, report.figures.equal, report.figures.argmax) == (50, 50, 1.0)
