@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from ft_assets.api.base_bumps import start_base_bumps as start_base_bumps
     from ft_assets.api.clusters import bucket_policy as bucket_policy
     from ft_assets.api.clusters import cluster_manifests as cluster_manifests
+    from ft_assets.api.conversations import ConversationLog as ConversationLog
+    from ft_assets.api.conversations import keep_conversation as keep_conversation
+    from ft_assets.api.conversations import require_kept as require_kept
     from ft_assets.api.datasets import DatasetReport as DatasetReport
     from ft_assets.api.datasets import add_dataset as add_dataset
     from ft_assets.api.datasets import approve_dataset as approve_dataset
@@ -287,6 +290,7 @@ _MODULES = {
     "artifacts": "Lineage lineage prove_ledger verify",
     "base_bumps": "BaseBumpReport advance_base_bumps base_bump carry release_base start_base_bump start_base_bumps",
     "clusters": "bucket_policy cluster_manifests",
+    "conversations": "ConversationLog keep_conversation require_kept",
     "datasets": "DatasetReport add_dataset approve_dataset curate_dataset dataset_report diff_datasets list_datasets "
     "near_rows source_files",
     "defaults": "Known Orchestrator orchestrator_or_default",

@@ -1,7 +1,7 @@
 """Rollouts: a candidate takes a growing share of a line's traffic, as far as outcomes allow."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -16,6 +16,7 @@ from ft_assets.control.rollouts.automatic import start_automatic
 from ft_assets.control.rollouts.conduct import conduct
 from ft_assets.control.rollouts.evidence import Evidence
 from ft_assets.control.rollouts.look import look
+from ft_assets.control.rollouts.pruning import remove_old
 from ft_assets.control.rollouts.rollouts import (
     RolloutLost,
     RolloutRecord,
@@ -24,7 +25,6 @@ from ft_assets.control.rollouts.rollouts import (
     read_rollouts,
 )
 from ft_assets.control.rollouts.weights import Weights
-from ft_assets.records.outcomes import kept_since, lines_with_outcomes, prune_outcomes
 from ft_assets.settings.rollout_settings import MINIMUM, OUTCOMES, STEPS
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.artifacts import Artifacts
@@ -175,21 +175,6 @@ def advance_rollouts(
             waits.append(f"{line} waits: {done.said}")
     today = now.date().isoformat()
     if after != today:
-        told.extend(_removed(store, now, warnings))
+        told.extend(remove_old(store, tenants, now, warnings))
     said = f"looked at {going} open rollouts: {len(told)} changes"
     return Step(said=said, worked=len(told), log=(*told, *waits), warnings=tuple(warnings), after=today)
-
-
-def _removed(store: Store, now: datetime, warnings: list[str]) -> Iterator[str]:
-    """Remove outcomes that are older than they are kept, except those since the beginning of an open rollout. Those of
-    a line whose rollouts cannot be read stay, with a warning: one of them may need them."""
-    for tenant in store.tenants():
-        for line in lines_with_outcomes(store, tenant):
-            try:
-                going = read_rollouts(store, line).open
-            except CorruptArtifact as error:
-                warnings.append(f"{line}: its old outcomes stay: {error}")
-                continue
-            before = min([kept_since(now), *([going.started.at] if going else [])])
-            if removed := prune_outcomes(store, line, before):
-                yield f"{line}: {removed} objects of outcomes before {before[:10]} removed"

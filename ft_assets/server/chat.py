@@ -24,6 +24,7 @@ from ft_assets.server.errors import told
 from ft_assets.server.stop_strings import Cutter, Part
 from ft_resources.errors import UserError
 from ft_resources.serving.errors import BadRequest
+from ft_resources.serving.fleet import ServedModel
 from ft_resources.serving.server import Piece, Sampling
 
 _LOG = logging.getLogger(__name__)
@@ -49,7 +50,11 @@ async def chat(body: ChatBody, request: Request, context: Ctx, caller: Asker) ->
         word = prompts.word if body.logprobs else None
         return ChatAnswer(body.model, model.served.digest[:16], prompt_tokens, with_usage=body.with_usage, word=word)
 
-    return await _answered(body, request, context, caller, question, answer)
+    def keep(model: ServedModel, number: str, text: str) -> None:
+        conversations = context.outcomes.conversations
+        api.keep_conversation(conversations, model, request=number, messages=body.turns, answer=text)
+
+    return await _answered(body, request, context, caller, question, answer, keep if body.store else None)
 
 
 @router.post("/completions", responses=streamed(Completion, "text_completion"))
@@ -75,6 +80,7 @@ async def _answered(
     caller: Identity,
     ask: Callable[[FoundModel, Prompts], Question],
     answer_of: Callable[[FoundModel, Prompts, int], Answer],
+    keep: Callable[[ServedModel, str, str], None] | None = None,
 ) -> Response:
     began = time.monotonic()
 
@@ -86,10 +92,11 @@ async def _answered(
     async def noted(
         parts: AsyncIterator[Part], question: Question, answer: Answer, wanted: AnswerFormat | None
     ) -> AsyncIterator[Part]:
-        text = []
+        text, reason = [], None
         try:
             async for part in parts:
                 text.append(part.text)
+                reason = part.finish_reason
                 yield part
         except UserError:
             api.note_failure(context.outcomes.log, question.model, request=answer.id)
@@ -102,6 +109,9 @@ async def _answered(
             # A large document takes its time, in which others are answered.
             grade = partial(api.note_format, log, question.model, wanted, request=answer.id, text=said)
             await context.answering.prepared(grade)
+        # Of an answer that was cut off nothing can be learned but to break off.
+        if keep is not None and reason == "stop":
+            keep(question.model, answer.id, said)
 
     async def answered(division: Division) -> tuple[AsyncIterator[Part], Answer]:
         """The parts, once the first one is there. Where a candidate's servers fail before, production answers: that is
@@ -125,7 +135,10 @@ async def _answered(
         return _parts(await context.answering.ask(question), answer, body), answer
 
     async def work() -> Response:
-        parts, answer = await answered(await context.models.find(caller.tenant, body.model))
+        division = await context.models.find(caller.tenant, body.model)
+        if keep is not None:
+            api.require_kept(body.model, division)
+        parts, answer = await answered(division)
         if body.stream:
             # Its first piece is there: from here on the status says that all is well.
             return StreamingResponse(

@@ -2,7 +2,7 @@
 
 A setting that would change the answer and that no server here has is refused, unless its value is the one that changes
 nothing. What only labels a request (``metadata``) is taken and not used; ``user`` says whose answers come from one
-adapter while two share a line's traffic.
+adapter while two share a line's traffic; with ``store`` a line may keep the conversation.
 """
 
 from typing import Annotated, Any, Literal
@@ -99,7 +99,7 @@ class ChatBody(Asked):
     tool_choice: Literal["none"] | None = None
     response_format: TextFormat | None = None
     modalities: list[Literal["text"]] | None = None
-    store: Literal[False] | None = None
+    store: bool | None = None
     service_tier: Literal["auto", "default"] | None = None
     metadata: dict[_Label, _Label] | None = None
     safety_identifier: _Label | None = None

@@ -53,7 +53,7 @@ _OPERATORS = {
     "damaged_record": "A record of the platform is damaged. Its operator can mend it.",
 }
 _PARAM = re.compile(
-    r"(model|training_file|validation_file|suffix|seed|metadata|recipe|gates|max_gpu_hours|hyperparameters|file|purpose"
+    r"(model|training_file|validation_file|suffix|seed|metadata|recipe|gates|max_gpu_hours|hyperparameters|file|store|purpose"
     r"|expires_after|after|limit|bytes|part_ids|md5|data|Idempotency-Key|messages|prompt)(\.[a-z_]+|\[\d+\])*"
 )
 

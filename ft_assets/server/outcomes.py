@@ -1,11 +1,11 @@
-"""Outcomes of answers, written beside the requests."""
+"""Outcomes of answers, and conversations that may be kept, written beside the requests."""
 
 import logging
 import threading
 import uuid
 from datetime import UTC, datetime, timedelta
 
-from ft_assets.api import OutcomeLog
+from ft_assets.api import ConversationLog, OutcomeLog
 from ft_resources.errors import StoreUnavailable
 from ft_resources.store import Store
 
@@ -18,7 +18,8 @@ class Outcomes:
     away, all is kept for later."""
 
     def __init__(self, store: Store, *, every_s: float = _EVERY_S) -> None:
-        self.log = OutcomeLog(store, uuid.uuid4().hex[:12])
+        server = uuid.uuid4().hex[:12]
+        self.log, self.conversations = OutcomeLog(store, server), ConversationLog(store, server)
         self._every_s = every_s
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="outcomes", daemon=True)
@@ -40,5 +41,6 @@ class Outcomes:
     def _write(self, now: datetime) -> None:
         try:
             self.log.flush(now)
+            self.conversations.flush(now)
         except StoreUnavailable as error:
-            _LOG.warning("outcomes are not written yet: %s", error)
+            _LOG.warning("outcomes and conversations are not written yet: %s", error)

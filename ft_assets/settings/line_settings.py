@@ -6,6 +6,7 @@ from pydantic import Field
 
 from ft_assets.settings.answer_format import AnswerFormat
 from ft_assets.settings.rollout_settings import RolloutSettings
+from ft_assets.settings.traffic_settings import TrafficSettings
 from ft_resources.settings import Settings
 
 _NAME = re.compile(r"[^.|/@\s]+\.[^.|/@\s]+")
@@ -25,6 +26,9 @@ class LineSettings(Settings):
     format: AnswerFormat | None = Field(
         default=None,
         description="The format of valid answers; each answer then leaves the outcome `format`. null: none is graded.",
+    )
+    traffic: TrafficSettings = Field(
+        default_factory=TrafficSettings, description="What is kept of the line's conversations."
     )
 
 

@@ -20,7 +20,6 @@ from ft_assets.settings.keys import SHARED, RecipeKey, check_part, check_tenant
 from ft_assets.settings.line_settings import LineSettings, check_line_name
 from ft_assets.settings.notices import Notify
 from ft_assets.settings.retention import Leftovers, Retention
-from ft_assets.settings.rollout_settings import RolloutSettings
 from ft_assets.settings.sign_in import SignIn
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.settings import Names, Settings, unique
@@ -265,16 +264,15 @@ class TenantsFile(Settings):
     def parity_of(self, line: str) -> bool:
         """Whether production of ``line`` takes only what servers are proved to give: the line's own word, else its
         tenant's, else that for all."""
-        tenant, _, name = line.partition(".")
-        own = self.tenants.get(tenant, Tenant())
-        of_line = own.lines.get(name, LineSettings()).production_parity
+        own = self.tenants.get(line.partition(".")[0], Tenant())
+        of_line = self.settings_of(line).production_parity
         said = own.production_parity if of_line is None else of_line
         return self.production_parity if said is None else said
 
-    def rollouts_of(self, line: str) -> RolloutSettings:
-        """How rollouts of ``line`` begin and end."""
+    def settings_of(self, line: str) -> LineSettings:
+        """The settings of ``line`` (``tenant.dataset.recipe``)."""
         tenant, _, name = line.partition(".")
-        return self.tenants.get(tenant, Tenant()).lines.get(name, LineSettings()).rollouts
+        return self.tenants.get(tenant, Tenant()).lines.get(name, LineSettings())
 
     def lines_with_automatic_rollouts(self) -> list[str]:
         """The lines whose rollouts begin by themselves."""

@@ -32,7 +32,7 @@ class Scripted:
         self, texts: Sequence[str] = (), *, ends: bool = True, status: int = 200, silent_at: int | None = None
     ) -> None:
         self.texts, self.ends, self.status, self.silent_at = list(texts), ends, status, silent_at
-        self.is_new = False
+        self.is_new, self.reason = False, "length"
         self.asked: list[dict[str, Any]] = []
         self.failing: set[str] = set()
         routes = [
@@ -73,7 +73,7 @@ class Scripted:
         for number, text in enumerate(self.texts):
             if number == self.silent_at:
                 await asyncio.sleep(600)
-            reason = "length" if self.ends and number == len(self.texts) - 1 else None
+            reason = self.reason if self.ends and number == len(self.texts) - 1 else None
             choice = {"index": 0, "text": text, "token_ids": [7], "logprobs": None, "finish_reason": reason}
             yield f"data: {json.dumps({'choices': [choice]})}\n\n"
         if not self.ends:

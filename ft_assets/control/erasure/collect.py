@@ -14,6 +14,7 @@ from ft_assets.control.lines.lines import Pointer, list_lines, read_line
 from ft_assets.control.lines.promotion import Decision, promote
 from ft_assets.control.rollouts.rollouts import lines_with_rollouts
 from ft_assets.control.rollouts.weights import weights_of
+from ft_assets.records.conversations import FOLDER as CONVERSATIONS
 from ft_assets.records.erased import find_erased, record_erasure, remove_bytes
 from ft_assets.records.files import FILES, delete_file
 from ft_assets.records.names import DATASET
@@ -31,7 +32,7 @@ RECORDS = frozenset(
     {
         *("lines", "proposals", "submissions", "tombstones", "reviews", "sweeps", "carries", "rejections", "notices"),
         *("submission_keys", "pulls", "jobs", "settled_jobs", "job_keys", "deleted_models", "file_records"),
-        *("run_failures", "usage", "quota", "refunds", "parity", "cache", "rollouts", "outcomes"),
+        *("run_failures", "usage", "quota", "refunds", "parity", "cache", "rollouts", "outcomes", CONVERSATIONS),
     }
 )
 _CACHE = "cache"
@@ -102,9 +103,10 @@ def collect(artifacts: Artifacts, now: datetime | None = None) -> Collected:
             objects += 1
     for tombstone in situation.tombstones:
         if tombstone.kind == "tenant" and situation.now >= tombstone.due:
-            for entry in list(artifacts.store.entries(f"{tombstone.name}/{OUTCOMES}")):
-                artifacts.store.delete(entry.path)
-                objects += 1
+            for folder in (OUTCOMES, CONVERSATIONS):
+                for entry in list(artifacts.store.entries(f"{tombstone.name}/{folder}")):
+                    artifacts.store.delete(entry.path)
+                    objects += 1
     return Collected(plan=plan, addresses=tuple(done), objects=objects)
 
 

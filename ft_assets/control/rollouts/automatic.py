@@ -28,7 +28,7 @@ def start_automatic(
     pairs = [(each.started.candidate, each.started.incumbent) for each in known.rollouts]
     if known.open is not None or (candidate.adapter, incumbent.adapter) in pairs:
         return None
-    plan = tenants.rollouts_of(line)
+    plan = tenants.settings_of(line).rollouts
     wish = Wish(
         candidate=candidate.adapter.address,
         steps=plan.steps,

@@ -47,7 +47,7 @@ def conduct(
     seen = look(artifacts, state.open, now)
     action, reason = seen.verdict.action, seen.verdict.reason
     findings: list[str] = []
-    if action == "complete" and not tenants.rollouts_of(line).completes:
+    if action == "complete" and not tenants.settings_of(line).rollouts.completes:
         said = f"ready for production, which the line's settings leave to a person: {reason}"
         return Conducted(record=None, said=said)
     if action == "complete":

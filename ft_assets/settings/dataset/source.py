@@ -43,8 +43,21 @@ class SqlSource(StrictModel):
     )
 
 
+class TrafficSource(StrictModel):
+    """Answers that users liked, of a line of this dataset."""
+
+    recipe: str = Field(
+        pattern=r"^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$",
+        description="Name of the line's recipe, such as support.",
+    )
+    beside: int | None = Field(
+        default=None, ge=1, description="Number of the version of this dataset whose rows each new version has too."
+    )
+    minimum: int = Field(default=100, ge=1, description="New liked answers that make a new version.")
+
+
 class Source(StrictModel):
-    """One of ``files``, ``sql`` and ``hub``, and what is watched for news: itself, or a Dagster asset."""
+    """One of ``files``, ``sql``, ``hub`` and ``traffic``, and what is watched for news: itself, or a Dagster asset."""
 
     files: FilesSource | None = Field(default=None, description="Files of a bucket or folder.")
     sql: SqlSource | None = Field(default=None, description="Rows of a database.")
@@ -53,6 +66,7 @@ class Source(StrictModel):
         pattern=r"^[\w.-]+(/[\w.-]+)?@[\w./-]+#[\w.-]+$",
         description="A split of a Hub dataset, as ORG/NAME@REVISION#SPLIT, where the revision is a branch or tag.",
     )
+    traffic: TrafficSource | None = Field(default=None, description="What users liked of a line's answers.")
     asset: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$",
@@ -62,9 +76,9 @@ class Source(StrictModel):
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
-        given = [name for name in ("files", "sql", "hub") if getattr(self, name) is not None]
+        given = [name for name in ("files", "sql", "hub", "traffic") if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ValueError(f"should have one of files, sql and hub; it has {' and '.join(given) or 'none'}")
+            raise ValueError(f"should have one of files, sql, hub and traffic; it has {' and '.join(given) or 'none'}")
         if self.sql is not None and self.sql.watermark is None and self.asset is None:
             raise ValueError("sql needs `watermark`, or `asset`, by which new rows are noticed")
         return self
@@ -76,6 +90,8 @@ class Source(StrictModel):
             place = f"files of {self.files.connection}{f', {self.files.path}' if self.files.path else ''}"
         elif self.sql is not None:
             place = f"sql of {self.sql.connection}"
+        elif self.traffic is not None:
+            place = f"liked answers of {self.traffic.recipe}"
         else:
             place = f"hub:{self.hub}"
         return f"{place}, when {self.asset} is materialized" if self.asset else place

@@ -1,0 +1,33 @@
+"""Conversations that a line's users let the platform keep."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from ft_assets.api.defaults import tenants_or_default
+from ft_assets.api.served_models import Division
+from ft_assets.records.conversations import Conversation
+from ft_assets.records.conversations import ConversationLog as ConversationLog
+from ft_assets.settings.tenants import TenantsFile
+from ft_resources.serving.errors import BadRequest
+from ft_resources.serving.fleet import ServedModel
+
+
+def require_kept(name: str, division: Division, *, tenants: TenantsFile | None = None) -> None:
+    """Raise BadRequest unless ``name`` is a line whose settings let conversations be kept: who says ``store: true`` is
+    told where nothing would be stored."""
+    if division.is_traffic and tenants_or_default(tenants).settings_of(name).traffic.keep:
+        return
+    raise BadRequest(
+        f"conversations of {name} are not kept",
+        where="store",
+        remedy="Leave store out. The operator lets a line's traffic be kept: lines, in tenants.yaml.",
+    )
+
+
+def keep_conversation(
+    log: ConversationLog, model: ServedModel, *, request: str, messages: Sequence[dict[str, Any]], answer: str
+) -> None:
+    """Keep what was asked and answered, until the line's settings have it deleted."""
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    log.add(Conversation(model=model.name, request=request, messages=list(messages), answer=answer, at=at))
