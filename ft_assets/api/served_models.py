@@ -76,7 +76,7 @@ def find_division(name: str, *, tenant: str, store: Store | None = None) -> Divi
 
 def _format_of(line: str) -> AnswerFormat | None:
     try:
-        return load_tenants().format_of(line)
+        return load_tenants().settings_of(line).format
     except UserError as error:
         _LOG.warning("the format of answers of %s is not graded: %s", line, error)
         return None

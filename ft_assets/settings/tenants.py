@@ -8,7 +8,6 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, Strict, model_validator
 
-from ft_assets.settings.answer_format import AnswerFormat
 from ft_assets.settings.catalogue.gates.regression import BenchmarkRegressionGate
 from ft_assets.settings.catalogue.gates.safety import SafetyGate
 from ft_assets.settings.catalogue.methods import METHODS
@@ -282,11 +281,6 @@ class TenantsFile(Settings):
             for name, line in own.lines.items()
             if line.rollouts.automatic
         ]
-
-    def format_of(self, line: str) -> AnswerFormat | None:
-        """The format of valid answers of ``line``; None where none is graded."""
-        tenant, _, name = line.partition(".")
-        return self.tenants.get(tenant, Tenant()).lines.get(name, LineSettings()).format
 
     def leftovers_of(self, tenant: str) -> Leftovers:
         """How long a tenant's leftovers are kept: its own ``retention`` if it has one, else the platform's."""
