@@ -14,7 +14,17 @@ HEAVY = frozenset(
     {
         *("accelerate", "bitsandbytes", "datasets", "deepspeed", "lm_eval", "peft", "torch", "transformers", "trl"),
         *("alembic", "dagster", "duckdb", "kubernetes", "mlflow", "ray", "sqlalchemy", "vllm"),
-        *("matplotlib", "numba", "phonenumbers", "presidio_analyzer", "py3langid", "pyarrow", "pypdfium2", "scipy"),
+        *(
+            "matplotlib",
+            "numba",
+            "numpy",
+            "phonenumbers",
+            "presidio_analyzer",
+            "py3langid",
+            "pyarrow",
+            "pypdfium2",
+            "scipy",
+        ),
         *("spacy", "tiktoken", "tokenizers"),
     }
 )

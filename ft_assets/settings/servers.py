@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from ft_assets.settings.environment import project_folder
 from ft_resources.errors import Misconfigured
-from ft_resources.serving.configured import ConfiguredServer
+from ft_resources.serving.servers import ConfiguredServer
 from ft_resources.settings import Settings
 from ft_resources.strict import read_strict
 

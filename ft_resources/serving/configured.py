@@ -2,31 +2,14 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 
 from ft_resources.errors import UserError
 from ft_resources.serving.fleet import Endpoint
 from ft_resources.serving.http_server import HttpServer
-from ft_resources.serving.servers import Base, ServerState
+from ft_resources.serving.servers import Base, ConfiguredServer, ServerState
 
 _ANSWER_S = 5.0
 _AT_ONCE = 8
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConfiguredServer:
-    """A server, and the base that it was started with.
-
-    Args:
-        base: as ``Base.source`` says it.
-        fetches: as ``Endpoint.fetches``.
-    """
-
-    name: str
-    url: str
-    base: str
-    key: str = field(repr=False)
-    fetches: bool = False
 
 
 class ConfiguredServers:

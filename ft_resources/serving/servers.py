@@ -1,7 +1,7 @@
 """Where servers of models come from."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ft_resources.serving.fleet import Endpoint
@@ -20,6 +20,22 @@ class Base:
     address: str
     digest: str
     source: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfiguredServer:
+    """A server, and the base that it was started with.
+
+    Args:
+        base: as ``Base.source`` says it.
+        fetches: as ``Endpoint.fetches``.
+    """
+
+    name: str
+    url: str
+    base: str
+    key: str = field(repr=False)
+    fetches: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

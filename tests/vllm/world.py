@@ -12,10 +12,10 @@ from ft_assets.workers.suites.suites import TASK_FILE
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Artifact
 from ft_resources.serving.adapter_folders import AdapterFolders
-from ft_resources.serving.configured import ConfiguredServer, ConfiguredServers
+from ft_resources.serving.configured import ConfiguredServers
 from ft_resources.serving.embedded import EmbeddedServers
 from ft_resources.serving.fleet import ServedModel
-from ft_resources.serving.servers import Base
+from ft_resources.serving.servers import Base, ConfiguredServer
 from ft_resources.serving.store_fleet import StoreFleet
 from ft_resources.store import Store
 from tests.control.serving.world import Lines

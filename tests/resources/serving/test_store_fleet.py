@@ -13,11 +13,11 @@ from ft_assets.settings.servers import ServersFile
 from ft_resources.artifacts import Artifact
 from ft_resources.errors import Misconfigured, NotFound
 from ft_resources.serving.adapter_folders import AdapterFolders
-from ft_resources.serving.configured import ConfiguredServer, ConfiguredServers
+from ft_resources.serving.configured import ConfiguredServers
 from ft_resources.serving.embedded import EmbeddedServers
 from ft_resources.serving.errors import BadAdapter
 from ft_resources.serving.fleet import ServedModel
-from ft_resources.serving.servers import Base
+from ft_resources.serving.servers import Base, ConfiguredServer
 from ft_resources.serving.store_fleet import StoreFleet
 from ft_resources.store import Store
 from tests.control.serving.world import COMMIT, SOURCE, Lines
