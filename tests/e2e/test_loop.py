@@ -4,7 +4,6 @@ A new dataset version is trained, gated and promoted; the base moves, so that on
 trained again; the base is released, and a line goes to production and back.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,20 +12,15 @@ import pytest
 
 from ft_assets.control import identity
 from ft_assets.control.base_bumps.bump import find_bump
-from ft_assets.control.lines.lines import Pointer, read_line
+from ft_assets.control.lines.lines import read_line
 from ft_assets.control.lines.promotion import Decision, promote
 from ft_assets.control.lines.releases import find_release
 from ft_assets.control.lines.verify import verify_line
 from ft_assets.control.registry.register import register_recipe
-from ft_assets.control.registry.versions import add_dataset_version
 from ft_assets.records.submissions import (
-    Submission,
-    SubmissionOutcome,
     SubmissionStatus,
     all_submissions,
-    find_outcome,
 )
-from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.settings.tags import SUBMISSION
 from ft_assets.settings.tenants import load_tenants
 from ft_assets.workers.suites.suites import add_suite
@@ -35,18 +29,17 @@ from ft_resources.attempts import attempts_at
 from ft_resources.errors import UserError
 from ft_resources.hub import HuggingFaceHub
 from ft_resources.store import Store
-from tests.e2e.dagster_server import DagsterServer, dagster_server, wait_for
+from tests.e2e.dagster_server import dagster_server, wait_for
+from tests.e2e.loop_world import LONG, act, asked, ended, standing, upload
 from tests.e2e.project import Project, make_project
 from tests.fake_hub import FakeHub, hub_server
-from tests.safe_base import make_safe_base, move_capitals, task_rows
+from tests.safe_base import make_safe_base, move_capitals
 from tests.workers.evals.safety_world import write_safety_suite
 
 pytestmark = pytest.mark.e2e
 
 LINE, OTHER = "acme.things.tiny", "acme.boxes.tiny"
 ACCEPTED, REJECTED = SubmissionStatus.ACCEPTED, SubmissionStatus.REJECTED
-# Of a machine that does other things too; nothing here is about speed.
-LONG = 600
 
 
 @pytest.fixture
@@ -81,48 +74,6 @@ def hub(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
         )
         register_recipe(project.store, recipe, actor="ann", hub=HuggingFaceHub(endpoint))
         yield hub
-
-
-def upload(project: Project, name: str, count: int, *, capitals: bool = False) -> None:
-    rows = ({"prompt": prompt, "completion": answer} for prompt, answer in task_rows(count, capitals=capitals))
-    path = project.folder / f"{name}.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    # Enough rows in the holdout that each draw of it has some of the task and some that the base knew.
-    policy = DatasetPolicy.model_validate({"split": {"holdout": 0.3}})
-    add_dataset_version(project.store, path, tenant="acme", name=name, policy=policy, actor="ann")
-
-
-def asked(store: Store, pair: str, mode: str) -> Submission | None:
-    found = [each for each in all_submissions(store, "acme") if (each.pair, each.mode) == (pair, mode)]
-    assert len(found) <= 1, found
-    return found[0] if found else None
-
-
-def ended(store: Store, pair: str, mode: str = "train") -> SubmissionOutcome:
-    """How the pair's submission ended, which nobody but a sensor made; waits for it."""
-
-    def outcome() -> SubmissionOutcome | None:
-        submission = asked(store, pair, mode)
-        return find_outcome(store, submission) if submission else None
-
-    found = wait_for(outcome, LONG, f"the end of {mode} {pair}")
-    submission = asked(store, pair, mode)
-    assert submission is not None
-    assert submission.origin == "sensor"
-    return found
-
-
-def standing(store: Store, line: str, stage: Pointer) -> str:
-    record = read_line(store, line).at(stage)
-    return record.adapter.address if record else ""
-
-
-def act(server: DagsterServer, store: Store, job: str, name: str, **config: str) -> None:
-    """Promote to production or roll back by the UI's job; returns once the line's log has the record."""
-    before = len(read_line(store, name).records)
-    op = {"promote": "record_promotion", "rollback": "record_rollback"}[job]
-    server.launch(job, {"ops": {op: {"config": {"reason": "we want it", **config}}}})
-    wait_for(lambda: len(read_line(store, name).records) > before, LONG, f"{job} of {name}")
 
 
 def trained_once(store: Store) -> None:
