@@ -172,8 +172,8 @@ if TYPE_CHECKING:
     from ft_assets.api.outcomes import Thumb as Thumb
     from ft_assets.api.outcomes import note_answer as note_answer
     from ft_assets.api.outcomes import note_failure as note_failure
+    from ft_assets.api.outcomes import note_feedback as note_feedback
     from ft_assets.api.outcomes import note_format as note_format
-    from ft_assets.api.outcomes import note_thumb as note_thumb
     from ft_assets.api.outcomes import require_line as require_line
     from ft_assets.api.parity import ParityRecord as ParityRecord
     from ft_assets.api.parity import ParityReport as ParityReport
@@ -318,7 +318,7 @@ _MODULES = {
     "orchestration": "MOST_AGAIN Launch Present RunState Stage Wanted impossible next_launches present "
     "require_approved",
     "orphans": "settle_orphans",
-    "outcomes": "AnswerFormat OutcomeLog Thumb note_answer note_failure note_format note_thumb require_line",
+    "outcomes": "AnswerFormat OutcomeLog Thumb note_answer note_failure note_feedback note_format require_line",
     "parity": "ParityRecord ParityReport Render ServerSettings check_parity show_parity",
     "parity_of_servers": "check_servers",
     "part_uploads": "UploadState add_part begin_upload cancel_upload complete_upload end_expired_uploads",

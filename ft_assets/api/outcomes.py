@@ -40,8 +40,11 @@ def note_failure(log: OutcomeLog, model: ServedModel, *, request: str) -> None:
     _note(log, model.name, request, "latency", FAILED_S)
 
 
-def note_thumb(log: OutcomeLog, line: str, *, request: str, thumb: Thumb) -> str:
-    """Keep what a user says of the answer with the id ``request``, and return what the adapter that gave it is called.
+def note_feedback(
+    log: OutcomeLog, line: str, *, request: str, thumb: Thumb | None = None, score: float | None = None
+) -> str:
+    """Keep what a user (``thumb``) or a judge (``score``, from 0 to 1) says of the answer with the id ``request``, and
+    return what the adapter that gave it is called.
 
     ``line`` was asked, and is the caller's own. Raises NotFound for what is no id of an answer.
     """
@@ -49,7 +52,10 @@ def note_thumb(log: OutcomeLog, line: str, *, request: str, thumb: Thumb) -> str
     if found is None:
         raise NotFound(f"there is no answer {request!r}", where="id", remedy="Send the id of an answer as it came.")
     model = f"{line}@{found['digest']}"
-    _note(log, model, request, "thumbs", float(thumb == "up"))
+    if thumb is not None:
+        _note(log, model, request, "thumbs", float(thumb == "up"))
+    if score is not None:
+        _note(log, model, request, "judge", score)
     return model
 
 

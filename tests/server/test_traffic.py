@@ -160,6 +160,20 @@ def test_a_thumb_counts_for_the_adapter_that_answered_and_the_first_one_counts(
     assert {each.request: (each.model, each.value) for each in thumbs} == expected
 
 
+def test_a_judges_score_is_an_outcome_beside_a_users_thumb(
+    line: Line, client: Client, served: FastAPI, url: str
+) -> None:
+    two(line, 50)
+    acme = client()
+    answer = acme.chat.completions.create(model=LINE, messages=ASKS)
+    for said in ({"score": 0.25}, {"thumb": "up"}, {"score": 1.0}):
+        body = {"id": answer.id, "model": LINE, **said}
+        told = httpx.post(f"{url}/ft/feedback", json=body, headers={"authorization": f"Bearer {acme.api_key}"})
+        assert told.status_code == 200
+    said_of = {each.kind: each.value for each in kept(served, line) if each.kind in ("judge", "thumbs")}
+    assert said_of == {"judge": 0.25, "thumbs": 1.0}
+
+
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
@@ -169,6 +183,9 @@ def test_a_thumb_counts_for_the_adapter_that_answered_and_the_first_one_counts(
         ({"id": "x", "model": LINE, "thumb": "sideways"}, 400, "thumb"),
         ({"id": "x", "model": LINE, "thumb": "up", "text": "nice"}, 400, "text"),
         ({"model": LINE, "thumb": "up"}, 400, "id"),
+        ({"id": "x", "model": LINE}, 400, "either thumb or score"),
+        ({"id": "x", "model": LINE, "thumb": "up", "score": 1}, 400, "either thumb or score"),
+        ({"id": "x", "model": LINE, "score": 1.5}, 400, "score"),
     ],
 )
 def test_wrong_feedback_is_told_and_kept_nowhere(

@@ -132,6 +132,12 @@ def _plan(store: Store, line: str, wish: Wish, decision: Decision, incumbent: In
     if unknown or not set(wish.margins) <= set(wish.outcomes):
         what = f"{unknown[0]!r} is not a kind of outcome" if unknown else "a margin is given for what does not count"
         raise UserError(what, where="rollout", remedy=f"Outcomes that may count are {', '.join(KINDS)}.")
+    if "format" in wish.outcomes and decision.tenants.settings_of(line).format is None:
+        raise UserError(
+            "nothing says what a valid answer of the line is, so the outcome format would never come",
+            where=f"line {line}",
+            remedy="Say it in tenants.yaml (lines: format), or do not count it.",
+        )
     limit = wish.latency_limit_s
     if "latency" in wish.outcomes and limit is None:
         limit = _usual_latency(store, line, incumbent, now)

@@ -64,7 +64,7 @@ def test_a_tick_leaves_the_job_of_a_run_alone_and_stops_it_once_the_run_is_over(
     on_cluster: OnCluster, tick: Tick, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The fake work counts as work that submissions may need: what the platform does not know, it leaves alone.
-    monkeypatch.setitem(sharing._REQUESTS, "write", (("dataset",), identity.dataset_request))
+    monkeypatch.setitem(sharing._REQUESTS, "write", (("dataset",), [identity.dataset_request]))
     request = work(on_cluster, seconds=60.0)
     _, attempt = launched(on_cluster, request)
     on_cluster.place().begun(request)
