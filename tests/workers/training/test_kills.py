@@ -82,7 +82,7 @@ def test_killed_in_any_phase_a_run_ends_with_the_bytes_of_a_quiet_one(
     else:
         assert code == EXIT_CODES[Outcome.PREEMPTED], (tmp_path / "work" / "spec-1.log").read_text()
         assert bench.store.get_json(f"{bench.spec(1).attempt_path}/outcome.json")["outcome"] == "preempted"
-    # Saves are written beside the training: a machine that is busy may not have written the first one when it is killed.
+    # Saves are written beside the training: when it is killed, a busy machine may not have written the first one.
     assert bool(saved) == (phase not in BEFORE_TRAINING) or (number == signal.SIGKILL and not saved)
     assert end_of(forks, bench, tmp_path / "work", 2) == 0, (tmp_path / "work" / "spec-2.log").read_text()
     artifact = Artifacts(bench.store).get(bench.spec().address)
