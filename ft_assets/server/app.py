@@ -101,7 +101,7 @@ def api_app(
         fleet=fleet,
     )
     app.state.context = context
-    # Routes are tried in this order: what is asked most comes first.
+    # Routes are matched in this order, so the busiest ones come first.
     for part in (
         chat,
         files,

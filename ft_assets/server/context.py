@@ -32,7 +32,7 @@ class Context:
         long_calls: where calls are carried out that may take long.
         launcher: who starts workers; that of ``FT_LAUNCHER`` where None.
         orchestrator: who runs jobs; Dagster where None.
-        fleet: the model servers; None if there are none.
+        fleet: the model servers; None where no models are served.
         models: what names of models mean.
         prompts: how models are asked.
         answering: asks servers of models.

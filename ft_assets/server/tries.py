@@ -85,7 +85,7 @@ def _question(model: FoundModel, prompt: list[int], ends: tuple[int, ...], *, of
 
 
 async def _tried(context: Context, question: Question) -> Tried:
-    """An answer, or why there is none: one that fails does not take the other with it."""
+    """An answer, or the error instead of it: if one model fails, the other's answer is still shown."""
     texts, tokens, reason = [], 0, None
     try:
         async for piece in await context.answering.ask(question):

@@ -1,8 +1,13 @@
 """What happens by itself around a real daemon, and how a test waits for it."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
 
 from ft_assets.control.lines.lines import Pointer, read_line
+from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.registry.versions import add_dataset_version
 from ft_assets.records.submissions import (
     Submission,
@@ -11,13 +16,34 @@ from ft_assets.records.submissions import (
     find_outcome,
 )
 from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_resources.hub import HuggingFaceHub
 from ft_resources.store import Store
 from tests.e2e.dagster_server import DagsterServer, wait_for
 from tests.e2e.project import Project
-from tests.safe_base import task_rows
+from tests.fake_hub import FakeHub, hub_server
+from tests.safe_base import make_safe_base, task_rows
 
 # Of a machine that does other things too; nothing here is about speed.
 LONG = 600
+
+
+@contextmanager
+def hub_with_recipe(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    """A Hub that workers and daemon can reach, with a base that refuses what it should, and the recipe ``tiny.v1``."""
+    hub = FakeHub()
+    hub.commit("org/tiny", make_safe_base(project.folder / "safe"))
+    with hub_server(hub) as endpoint:
+        monkeypatch.setenv("HF_ENDPOINT", endpoint)
+        recipe = project.recipe(
+            base="hub:org/tiny@main",
+            steps=120,
+            lora={"rank": 8},
+            evaluation={"suites": ["colours.v1", "care.v1"], "holdout": {"max_samples": 60, "max_new_tokens": 8}},
+            gates={"safety": {}, "task_gain": {"metric": "perplexity", "min_relative": 0.8}},
+            promotion={"staging_margin": 0.8},
+        )
+        register_recipe(project.store, recipe, actor="ann", hub=HuggingFaceHub(endpoint))
+        yield hub
 
 
 def upload(project: Project, name: str, count: int, *, capitals: bool = False) -> None:

@@ -16,7 +16,6 @@ from ft_assets.control.lines.lines import read_line
 from ft_assets.control.lines.promotion import Decision, promote
 from ft_assets.control.lines.releases import find_release
 from ft_assets.control.lines.verify import verify_line
-from ft_assets.control.registry.register import register_recipe
 from ft_assets.records.submissions import (
     SubmissionStatus,
     all_submissions,
@@ -27,13 +26,12 @@ from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.errors import UserError
-from ft_resources.hub import HuggingFaceHub
 from ft_resources.store import Store
 from tests.e2e.dagster_server import dagster_server, wait_for
-from tests.e2e.loop_world import LONG, act, asked, ended, standing, upload
+from tests.e2e.loop_world import LONG, act, asked, ended, hub_with_recipe, standing, upload
 from tests.e2e.project import Project, make_project
-from tests.fake_hub import FakeHub, hub_server
-from tests.safe_base import make_safe_base, move_capitals
+from tests.fake_hub import FakeHub
+from tests.safe_base import move_capitals
 from tests.workers.evals.safety_world import write_safety_suite
 
 pytestmark = pytest.mark.e2e
@@ -59,20 +57,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 @pytest.fixture
 def hub(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    """A Hub that workers and daemon can reach, with a base that refuses what it should."""
-    hub = FakeHub()
-    hub.commit("org/tiny", make_safe_base(project.folder / "safe"))
-    with hub_server(hub) as endpoint:
-        monkeypatch.setenv("HF_ENDPOINT", endpoint)
-        recipe = project.recipe(
-            base="hub:org/tiny@main",
-            steps=120,
-            lora={"rank": 8},
-            evaluation={"suites": ["colours.v1", "care.v1"], "holdout": {"max_samples": 60, "max_new_tokens": 8}},
-            gates={"safety": {}, "task_gain": {"metric": "perplexity", "min_relative": 0.8}},
-            promotion={"staging_margin": 0.8},
-        )
-        register_recipe(project.store, recipe, actor="ann", hub=HuggingFaceHub(endpoint))
+    with hub_with_recipe(project, monkeypatch) as hub:
         yield hub
 
 

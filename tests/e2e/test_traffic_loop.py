@@ -15,17 +15,13 @@ from openai import APIError, OpenAI
 
 from ft_assets import api
 from ft_assets.control import identity
-from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.rollouts.rollouts import read_rollouts
 from ft_assets.records.submissions import SubmissionStatus
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Artifacts
-from ft_resources.hub import HuggingFaceHub
 from tests.e2e.dagster_server import dagster_server, free_port, tail, wait_for
-from tests.e2e.loop_world import LONG, act, ended, standing, upload
+from tests.e2e.loop_world import LONG, act, ended, hub_with_recipe, standing, upload
 from tests.e2e.project import Project, make_project
-from tests.fake_hub import FakeHub, hub_server
-from tests.safe_base import make_safe_base
 from tests.workers.evals.safety_world import write_safety_suite
 
 pytestmark = pytest.mark.e2e
@@ -65,20 +61,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 @pytest.fixture
 def hub(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A Hub that workers and daemon can reach, with a base that refuses what it should, and the recipe on it."""
-    hub = FakeHub()
-    hub.commit("org/tiny", make_safe_base(project.folder / "safe"))
-    with hub_server(hub) as endpoint:
-        monkeypatch.setenv("HF_ENDPOINT", endpoint)
-        recipe = project.recipe(
-            base="hub:org/tiny@main",
-            steps=120,
-            lora={"rank": 8},
-            evaluation={"suites": ["colours.v1", "care.v1"], "holdout": {"max_samples": 60, "max_new_tokens": 8}},
-            gates={"safety": {}, "task_gain": {"metric": "perplexity", "min_relative": 0.8}},
-            promotion={"staging_margin": 0.8},
-        )
-        register_recipe(project.store, recipe, actor="ann", hub=HuggingFaceHub(endpoint))
+    with hub_with_recipe(project, monkeypatch):
         yield
 
 

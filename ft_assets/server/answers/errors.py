@@ -36,7 +36,7 @@ class ErrorDetail(Object):
 
 
 class Error(Object):
-    """The body of every answer that is none."""
+    """The body of every error."""
 
     error: ErrorDetail
 

@@ -74,7 +74,7 @@ class Someone:
 
 @dataclass
 class World:
-    """The project, the address of its server, who has keys, and the servers of models, of which there are none yet."""
+    """The project, the address of its server, who has keys, and the fleet of model servers, which is empty at first."""
 
     project: Project
     access: api.Access

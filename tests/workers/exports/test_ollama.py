@@ -1,4 +1,4 @@
-"""Ollama's template writes the prompts of training, or there is none and the Modelfile says so."""
+"""Ollama's template writes the prompts of training; where it cannot, the Modelfile has none and says so."""
 
 import re
 
