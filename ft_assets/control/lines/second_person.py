@@ -11,9 +11,10 @@ from typing import Literal
 
 from ft_assets.control.lines.lines import PromotionRecord, read_line
 from ft_assets.control.lines.promotion import Decision, append_and_mirror, prepare
-from ft_assets.control.lines.proposals import Answer, ProposalState, answer, open_proposal, same_person
+from ft_assets.control.lines.proposals import Answer, Proposal, ProposalState, answer, open_proposal, same_person
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import NotPermitted, UserError
+from ft_resources.store import Store
 
 
 def approve(artifacts: Artifacts, line: str, decision: Decision, *, proposal: str = "") -> PromotionRecord:
@@ -24,8 +25,7 @@ def approve(artifacts: Artifacts, line: str, decision: Decision, *, proposal: st
     """
     store, found = artifacts.store, open_proposal(artifacts.store, line, proposal)
     asked = found.proposal
-    carried = next((each for each in read_line(store, line).records if each.id == asked.id), None)
-    if carried is not None:
+    if (carried := _carried_out(store, asked)) is not None:
         return carried
     if same_person(asked, decision.actor, decision.made_by):
         raise NotPermitted(
@@ -37,6 +37,9 @@ def approve(artifacts: Artifacts, line: str, decision: Decision, *, proposal: st
     as_asked = replace(decision, reason=asked.reason, waive_incumbent=asked.waive_incumbent)
     record, new = prepare(artifacts, asked.adapter.address, "production", as_asked)
     if not new or record.replaces != asked.replaces or record.adapter != asked.adapter:
+        # Another approval may have carried it out since the look above.
+        if (carried := _carried_out(store, asked)) is not None:
+            return carried
         raise UserError(
             f"production of {line} changed after it was proposed: now {record.replaces or 'nothing'} stands there",
             where=f"proposal {asked.id}",
@@ -70,6 +73,10 @@ def decline(artifacts: Artifacts, line: str, decision: Decision, *, proposal: st
     if counts != mine:
         _require_unanswered(ended)
     return ended
+
+
+def _carried_out(store: Store, asked: Proposal) -> PromotionRecord | None:
+    return next((each for each in read_line(store, asked.line).records if each.id == asked.id), None)
 
 
 def _require_unanswered(found: ProposalState, besides: tuple[str, ...] = ()) -> None:

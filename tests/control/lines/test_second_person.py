@@ -160,6 +160,22 @@ def test_two_who_approve_at_once_make_one_record(line: Promotable) -> None:
     assert {record.actor for record in records} == {made.actor}
 
 
+def test_who_approves_while_another_approval_is_carried_out_gets_its_record(
+    line: Promotable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proposal = proposed(line, line.adapter())
+    real, faster = second_person.prepare, []
+
+    def after_another(*asked: object) -> object:
+        if not faster:
+            faster.append(None)
+            faster.append(approve(line.world.artifacts, LINE, by("zoe"), proposal=proposal.id))
+        return real(*asked)
+
+    monkeypatch.setattr(second_person, "prepare", after_another)
+    assert approve(line.world.artifacts, LINE, by(BEA)) == faster[-1]
+
+
 def test_an_approval_that_was_cut_off_is_carried_out_when_it_is_given_again(
     line: Promotable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
