@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,8 @@ from tests.warm_workers.fixture import warm_server as warm_server
 
 # The machine's cache holds what earlier runs fetched, and tests see what is fetched.
 os.environ.pop("FT_CACHE", None)
+
+_OFFLINE = "HF_HUB_OFFLINE" in os.environ
 
 # Whoever uses the fixture has its need, without saying so.
 BY_FIXTURE = {"cluster": "cluster", "s3_endpoint": "s3", "vllm": "vllm"}
@@ -54,6 +56,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not needs(item)]
     slow = {item.path for item in items if needs(item) - {"realdata"}}
     items.sort(key=lambda item: (item.path.parent.name != "e2e", item.path not in slow))
+
+
+@pytest.fixture(autouse=True)
+def _online() -> Iterator[None]:
+    """A worker keeps its process offline: one that a test runs within its own must not do so to later tests."""
+    yield
+    if not _OFFLINE:
+        os.environ.pop("HF_HUB_OFFLINE", None)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from ft_assets.workers.libraries import keep_offline
 from ft_assets.workers.training.kernels import Found as Kernel
 from ft_assets.workers.training.kernels import find_kernels
 from ft_resources.errors import UserError
@@ -10,7 +9,6 @@ from ft_resources.errors import UserError
 
 def kernels() -> Iterator[Kernel]:
     """The optional kernels on this machine, each tried on a small example. Raises UserError without PyTorch."""
-    keep_offline()
     try:
         yield from find_kernels()
     except ModuleNotFoundError as error:

@@ -18,7 +18,8 @@ _ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 
 
 def keep_offline() -> None:
-    """A worker talks to nothing but the store: no telemetry, no look-ups on the hub, no forks of the tokenizer."""
+    """A worker talks to nothing but the store: no telemetry, no look-ups on the hub, no forks of the tokenizer. For
+    processes of their own: what they start stays offline too."""
     os.environ.update(HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", TOKENIZERS_PARALLELISM="false")
 
 

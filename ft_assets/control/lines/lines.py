@@ -171,7 +171,7 @@ def append(store: Store, record: PromotionRecord) -> PromotionRecord:
     mark_due(store, "line", record.line.partition(".")[0], record.path)
     winner = _log(store, record.line).append(record)
     if winner.id == record.id:
-        # The answer to our own write was lost and the write repeated, or another approval carried out the same proposal.
+        # A write repeated because its answer was lost, or another approval that carried out the same proposal.
         return winner
     raise PromotionLost(
         f"{winner.actor} was faster: {winner.adapter.address} was moved to {winner.stage} at {winner.at} "

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -43,7 +44,14 @@ def until(look: Callable[[], bool]) -> None:
 
 def engines() -> list[psutil.Process]:
     """Children of this process that are servers of models."""
-    return [each for each in psutil.Process().children() if "ft_assets.workers.serving.main" in each.cmdline()]
+
+    def serves(child: psutil.Process) -> bool:
+        # What other tests of this process left behind may end meanwhile.
+        with suppress(psutil.NoSuchProcess):
+            return "ft_assets.workers.serving.main" in child.cmdline()
+        return False
+
+    return [each for each in psutil.Process().children() if serves(each)]
 
 
 def base_of(lines: Lines, folder: Path, seed: int = 0) -> Base:

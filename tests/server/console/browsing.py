@@ -1,10 +1,12 @@
 """A person at a real browser: what they see, press and type, and what axe-core says of a page."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.expected_conditions import staleness_of
@@ -18,6 +20,16 @@ axe.run(document, {runOnly: ['wcag2a', 'wcag2aa']}).then(found => done(found.vio
   each => each.id + ': ' + each.nodes.map(node => node.html.slice(0, 150) + ' | ' + node.failureSummary).join('; '))));
 """
 WIDTHS = {"desktop": 1280, "phone": 360}
+
+
+@contextmanager
+def _page_may_change() -> Iterator[None]:
+    """An element that the page gave up while the driver was at it: ChromeDriver has two ways to say so."""
+    try:
+        yield
+    except WebDriverException as error:
+        if not ("stale element" in (error.msg or "") or "does not belong to the document" in (error.msg or "")):
+            raise
 
 
 class Browser:
@@ -59,9 +71,17 @@ class Browser:
         """The button or link that says ``text``."""
         wanted = f"//main//*[self::button or self::a][normalize-space()='{text}']"
         try:
-            until(lambda: next(iter(self.driver.find_elements(By.XPATH, wanted)), None), 60).click()
+            until(lambda: self._clicks(wanted), 60)
         except AssertionError:
             raise AssertionError(f"there is no {text!r} in: {self.text()}") from None
+
+    def _clicks(self, wanted: str) -> bool:
+        """Whether there is what an XPath names, and it could be clicked."""
+        for element in self.driver.find_elements(By.XPATH, wanted):
+            with _page_may_change():
+                element.click()
+                return True
+        return False
 
     def text(self, selector: str = "main") -> str:
         return self.find(selector).text
@@ -70,11 +90,9 @@ class Browser:
         """Wait until ``text`` stands there."""
 
         def there() -> bool:
-            try:
+            with _page_may_change():
                 return text in self.text(selector)
-            except StaleElementReferenceException:
-                # The page is being changed under the driver.
-                return False
+            return False
 
         try:
             until(there, 60)
