@@ -27,6 +27,8 @@ VARIABLES = frozenset(
         "FT_MODELS",
         "FT_SERVERS",
         "FT_VLLM_BASE",
+        "FT_SIGNING_KEY",
+        "FT_TRUSTED_KEYS",
         "FT_MAX_PAIRS",
         "FT_SENSOR_SECONDS",
         "FT_REPORTS_URL",

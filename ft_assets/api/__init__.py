@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ft_assets.api.access import revoke_key as revoke_key
     from ft_assets.api.access import session as session
     from ft_assets.api.adapters import copy_out as copy_out
+    from ft_assets.api.adapters import adapter_signature as adapter_signature
     from ft_assets.api.adapters import download_adapter as download_adapter
     from ft_assets.api.adapters import download_base as download_base
     from ft_assets.api.adapters import find_adapter as find_adapter
@@ -285,7 +286,8 @@ _MODULES = {
     "access": "Access Allowance ApiKey ApiRequest AuditEntry Identity Role admit audit audit_page count_request "
     "count_wrong_key create_key end_session identify list_keys maker_of open_access open_session require_not_erased "
     "require_role revoke_key session",
-    "adapters": "copy_out download_adapter download_base find_adapter find_base list_adapters",
+    "adapters": "adapter_signature copy_out download_adapter download_base find_adapter find_base list_adapters "
+    "sign_adapter",
     "addresses": "find_address",
     "artifacts": "Lineage lineage prove_ledger verify",
     "base_bumps": "BaseBumpReport advance_base_bumps base_bump carry release_base start_base_bump start_base_bumps",

@@ -7,9 +7,11 @@ from pathlib import Path
 from ft_assets.api.addresses import find_address
 from ft_assets.api.defaults import store_or_default
 from ft_assets.api.own_keys import own_line
+from ft_assets.control import identity
 from ft_assets.settings.ungated import UNGATED, without_gates
 from ft_resources.artifacts import Address, Artifact, Artifacts
-from ft_resources.errors import UserError
+from ft_resources.errors import Misconfigured, UserError
+from ft_resources.signatures import FILE, SIGNING_KEY, known_keys, sign, signature_of, signing_key
 from ft_resources.store import Store
 
 
@@ -57,10 +59,31 @@ def find_adapter(source: str, *, store: Store | None = None) -> Artifact:
 def download_adapter(source: str, target: Path | str, *, store: Store | None = None) -> Artifact:
     """Copy an adapter to a folder that does not exist yet, every byte verified, all or nothing.
 
-    ``source`` is an address or a line. Raises UserError where there is no such adapter, and where the folder exists or
-    cannot be written; CorruptArtifact for changed bytes.
+    ``source`` is an address or a line. Where a trusted key, or this process's own, signed it, the signature lies there
+    as ``model.sig``. Raises UserError where there is no such adapter, and where the folder exists or cannot be written;
+    CorruptArtifact for changed bytes.
     """
-    return copy_out(find_adapter(source, store=store), target)
+    return copy_out(find_adapter(source, store=store), target, signature=adapter_signature(source, store=store))
+
+
+def adapter_signature(source: str, *, store: Store | None = None) -> str:
+    """The signature of an adapter by a trusted key, or by this process's own, as OpenSSF's ``model_signing`` reads it;
+    empty where there is none. Raises as ``find_adapter``."""
+    store = store_or_default(store)
+    return (signature_of(store, find_adapter(source, store=store), known_keys()) or b"").decode()
+
+
+def sign_adapter(source: str, *, store: Store | None = None) -> tuple[Artifact, bool]:
+    """Sign an accepted adapter, as a promotion does, for one that got to its stage before there was a key; the second
+    value is False where it was signed by this key already. Raises UserError without ``FT_SIGNING_KEY``."""
+    store = store_or_default(store)
+    key = signing_key()
+    if key is None:
+        remedy = "Name the file of the private key, which only who decides what is served should have."
+        raise Misconfigured("there is no key to sign with", where=SIGNING_KEY, remedy=remedy)
+    adapter = find_adapter(source, store=store)
+    identity.require_gated(adapter.manifest.identity["params"], str(adapter.address))
+    return adapter, sign(store, adapter, key)
 
 
 def download_base(source: str, target: Path | str, *, store: Store | None = None) -> Artifact:
@@ -75,8 +98,8 @@ def find_base(source: str, *, store: Store | None = None) -> Artifact:
     return Artifacts(store).get(Address.parse(adapter.manifest.inputs["base"].address))
 
 
-def copy_out(artifact: Artifact, target: Path | str) -> Artifact:
-    """Copy all files of ``artifact`` to a folder, as ``download_adapter`` does."""
+def copy_out(artifact: Artifact, target: Path | str, *, signature: str = "") -> Artifact:
+    """Copy all files of ``artifact`` to a folder, as ``download_adapter`` does, and its signature."""
     target = Path(target)
     if target.exists() or target.is_symlink():
         raise UserError("this path exists already", where=str(target), remedy="Name a folder that does not exist yet.")
@@ -90,6 +113,8 @@ def copy_out(artifact: Artifact, target: Path | str) -> Artifact:
                 copy = whole / name
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(verified, copy)
+            if signature:
+                (whole / FILE).write_text(signature, encoding="utf-8")
             whole.rename(target)
     except OSError as error:
         raise UserError(

@@ -1,5 +1,6 @@
 """``ft adapter``: take accepted adapters home."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +27,14 @@ def download(source: Source, target: Target) -> None:
 def base(source: Source, target: Target) -> None:
     """Copy an adapter's base model, the one its adapter_config.json names, and verify every byte."""
     _tell(api.download_base(source, target), target)
+
+
+@app.command()
+def sign(source: Source) -> None:
+    """Sign an adapter with the key of FT_SIGNING_KEY; a promotion signs by itself."""
+    adapter, new = api.sign_adapter(source)
+    print(adapter.address)
+    print("signed" if new else "this key signed it before", file=sys.stderr)
 
 
 @app.command("list")

@@ -132,6 +132,8 @@ _TABLE = (
     change("restore_recipe", "promoter", key=OWN_RECIPE, note=REASON),
     read("list_adapters", tenant=TENANT),
     read("find_adapter", source=ADAPTER),
+    read("adapter_signature", source=ADAPTER),
+    change("sign_adapter", "promoter", source=ADAPTER),
     read("find_base", source=ADAPTER),
     read("show_gates", dataset=DATASET, recipe=RECIPE, gates=GATES),
     read("evaluation", dataset=DATASET, recipe=RECIPE),

@@ -93,7 +93,8 @@ class Remote:
         return remote_logs(self, target)
 
     def download_adapter(self, source: str, target: Path) -> Artifact:
-        return api.copy_out(self._with_files(self.find_adapter(source), base=False), target)
+        adapter = self._with_files(self.find_adapter(source), base=False)
+        return api.copy_out(adapter, target, signature=self.adapter_signature(str(adapter.address)))
 
     def download_base(self, source: str, target: Path) -> Artifact:
         adapter = str(self.find_adapter(source).address)

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 
 from ft_resources.artifacts import Address, Artifact, Artifacts
-from ft_resources.errors import NotFound, UserError
+from ft_resources.errors import CorruptArtifact, NotFound, UserError
 from ft_resources.serving.adapter_folders import AdapterFolders
 from ft_resources.serving.configured import ConfiguredServers
 from ft_resources.serving.embedded import EmbeddedServers
@@ -17,6 +17,7 @@ from ft_resources.serving.fleet import Endpoint, ServedModel
 from ft_resources.serving.http_server import HttpServer
 from ft_resources.serving.servers import Base, ServerState
 from ft_resources.serving.vllm_server import VllmServer
+from ft_resources.signatures import require_signed, trusted_keys
 
 _AT_ONCE = 4
 _LOAD_S = 300.0
@@ -53,6 +54,7 @@ class StoreFleet:
         self._loading: dict[tuple[Endpoint, str], Future[None]] = {}
         self._digests: dict[str, str] = {}
         self._asked_at: dict[str, float] = {}
+        self._signed: set[str] = set()
 
     def endpoints(self, base: str) -> Sequence[Endpoint]:
         """As ``Fleet.endpoints``."""
@@ -151,6 +153,7 @@ class StoreFleet:
     def _load(self, model: ServedModel, endpoint: Endpoint) -> None:
         self._digests[model.name] = model.digest
         try:
+            self._require_signed(model)
             with closing(VllmServer(endpoint.url, endpoint.key, answer_s=_LOAD_S)) as client:
                 if endpoint.fetches:
                     _require_adapter(_CONFIG in self._found(model).manifest.files, model)
@@ -172,6 +175,17 @@ class StoreFleet:
         except BadAdapter:
             self._folders.doubt(model.digest)
             raise
+
+    def _require_signed(self, model: ServedModel) -> None:
+        """Raise Unsigned where signatures are demanded and lacking. A digest whose signature was seen stays signed, so a
+        store that is away does not matter to what was served before."""
+        if trusted_keys() is None or model.digest in self._signed:
+            return
+        artifact = self._found(model)
+        require_signed(self._artifacts.store, artifact)
+        if artifact.digest != model.digest:
+            raise CorruptArtifact(f"its content is not {model.digest[:16]}, which was promoted", where=model.address)
+        self._signed.add(model.digest)
 
     def _found(self, model: ServedModel) -> Artifact:
         artifact = self._artifacts.find(Address.parse(model.address))

@@ -33,6 +33,7 @@ RECORDS = frozenset(
         *("lines", "proposals", "submissions", "tombstones", "reviews", "sweeps", "carries", "rejections", "notices"),
         *("submission_keys", "pulls", "jobs", "settled_jobs", "job_keys", "deleted_models", "file_records"),
         *("run_failures", "usage", "quota", "refunds", "parity", "cache", "rollouts", "outcomes", CONVERSATIONS),
+        "signatures",
     }
 )
 _CACHE = "cache"

@@ -32,6 +32,7 @@ from ft_assets.control.lines.lines import (
 )
 from ft_assets.control.lines.mlflow_registry import mirror_line
 from ft_assets.control.lines.proposals import WaitsForSecondPerson, propose
+from ft_assets.control.lines.signing import assure_signed
 from ft_assets.control.parity.proofs import require_parity
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.settings.keys import DatasetKey, RecipeKey, line_of
@@ -330,7 +331,10 @@ def _record(
 
 
 def append_and_mirror(artifacts: Artifacts, record: PromotionRecord, decision: Decision) -> PromotionRecord:
-    """Write a record into its line's log, and tell MLflow. Raises PromotionLost if another one was first."""
+    """Write a record into its line's log, and tell MLflow; what gets to a stage is signed first. Raises PromotionLost if
+    another one was first, and Unsigned where signatures are demanded and this process has no key."""
+    if record.stage in POINTERS:
+        assure_signed(artifacts, record.adapter)
     made = append(artifacts.store, record)
     mirror_line(artifacts, made.line, uri=decision.tracking, log=decision.log)
     return made

@@ -12,6 +12,7 @@ from ft_assets.workers.adapters.lineage import Lineage, lineage, verify_lineage
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact, UserError
+from ft_resources.signatures import Unsigned, require_signed
 
 LINEAGE = "lineage.json"
 
@@ -77,6 +78,10 @@ def _adapter_findings(artifacts: Artifacts, address: Address) -> Iterator[str]:
     except UserError as error:
         yield f"{error.where}: {error.what}"
     yield from _stored_lineage_findings(adapter, tree)
+    try:
+        require_signed(artifacts.store, adapter)
+    except Unsigned as error:
+        yield f"{error.where}: {error.what}"
 
 
 def _name_findings(artifacts: Artifacts, dataset: str, tree: Lineage) -> Iterator[str]:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from ft_assets.control.lines.lines import check_line, read_line
 from ft_assets.control.lines.promotion import Decision, prepare
+from ft_assets.control.lines.signing import assure_signed
 from ft_assets.control.rollouts.look import model_name
 from ft_assets.control.rollouts.rollouts import (
     RolloutPlan,
@@ -96,6 +97,7 @@ def start(
         at=now.isoformat(timespec="milliseconds"),
         previous=state.head,
     )
+    assure_signed(artifacts, made.adapter)
     return append(store, record)
 
 

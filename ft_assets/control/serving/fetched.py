@@ -10,6 +10,7 @@ from ft_resources.artifacts import Address, Artifacts, InputRef
 from ft_resources.errors import CorruptArtifact, NotFound
 from ft_resources.serving.adapter_folders import AdapterFolders
 from ft_resources.serving.errors import BadAdapter
+from ft_resources.signatures import require_signed
 
 
 class FetchedAdapters:
@@ -32,7 +33,7 @@ class FetchedAdapters:
         """Content digest and folder of the adapter that ``name`` means; ``give_back`` the digest once it is unused.
 
         Raises NotFound for a name that means nothing now, or that could mean other bytes tomorrow; BadAdapter for a
-        whole model and for another base's adapter; CorruptArtifact; StoreUnavailable.
+        whole model and for another base's adapter; Unsigned; CorruptArtifact; StoreUnavailable.
         """
         line, _, marked = name.partition("@")
         artifact = find_model(self._artifacts, name, tenant=line.partition(".")[0])
@@ -43,6 +44,7 @@ class FetchedAdapters:
         if not is_adapter(artifact):
             raise BadAdapter("it is a whole model, and servers load adapters", where=str(artifact.address))
         self._require_base(artifact.manifest.inputs["base"], name)
+        require_signed(self._artifacts.store, artifact)
         self._keep(taken=artifact.digest)
         try:
             return artifact.digest, self._folders.folder(artifact.digest, lambda: artifact)
