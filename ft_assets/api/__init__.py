@@ -32,13 +32,14 @@ if TYPE_CHECKING:
     from ft_assets.api.access import require_role as require_role
     from ft_assets.api.access import revoke_key as revoke_key
     from ft_assets.api.access import session as session
-    from ft_assets.api.adapters import copy_out as copy_out
     from ft_assets.api.adapters import adapter_signature as adapter_signature
+    from ft_assets.api.adapters import copy_out as copy_out
     from ft_assets.api.adapters import download_adapter as download_adapter
     from ft_assets.api.adapters import download_base as download_base
     from ft_assets.api.adapters import find_adapter as find_adapter
     from ft_assets.api.adapters import find_base as find_base
     from ft_assets.api.adapters import list_adapters as list_adapters
+    from ft_assets.api.adapters import sign_adapter as sign_adapter
     from ft_assets.api.addresses import find_address as find_address
     from ft_assets.api.artifacts import Lineage as Lineage
     from ft_assets.api.artifacts import lineage as lineage

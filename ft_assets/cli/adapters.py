@@ -1,6 +1,5 @@
 """``ft adapter``: take accepted adapters home."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,9 +31,11 @@ def base(source: Source, target: Target) -> None:
 @app.command()
 def sign(source: Source) -> None:
     """Sign an adapter with the key of FT_SIGNING_KEY; a promotion signs by itself."""
+    from ft_assets.cli.output import note
+
     adapter, new = api.sign_adapter(source)
     print(adapter.address)
-    print("signed" if new else "this key signed it before", file=sys.stderr)
+    note("signed" if new else "this key signed it before")
 
 
 @app.command("list")

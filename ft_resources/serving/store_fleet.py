@@ -177,8 +177,8 @@ class StoreFleet:
             raise
 
     def _require_signed(self, model: ServedModel) -> None:
-        """Raise Unsigned where signatures are demanded and lacking. A digest whose signature was seen stays signed, so a
-        store that is away does not matter to what was served before."""
+        """Raise Unsigned where signatures are demanded and lacking. A digest whose signature was seen stays signed, so
+        a store that is away does not matter to what was served before."""
         if trusted_keys() is None or model.digest in self._signed:
             return
         artifact = self._found(model)

@@ -331,8 +331,8 @@ def _record(
 
 
 def append_and_mirror(artifacts: Artifacts, record: PromotionRecord, decision: Decision) -> PromotionRecord:
-    """Write a record into its line's log, and tell MLflow; what gets to a stage is signed first. Raises PromotionLost if
-    another one was first, and Unsigned where signatures are demanded and this process has no key."""
+    """Write a record into its line's log, and tell MLflow; what gets to a stage is signed first. Raises PromotionLost
+    if another one was first, and Unsigned where signatures are demanded and this process has no key."""
     if record.stage in POINTERS:
         assure_signed(artifacts, record.adapter)
     made = append(artifacts.store, record)
