@@ -10,7 +10,7 @@ from ft_assets.api.own_keys import own_line
 from ft_assets.control import identity
 from ft_assets.settings.ungated import UNGATED, without_gates
 from ft_resources.artifacts import Address, Artifact, Artifacts
-from ft_resources.errors import Misconfigured, UserError
+from ft_resources.errors import UserError
 from ft_resources.signatures import FILE, SIGNING_KEY, known_keys, sign, signature_of, signing_key
 from ft_resources.store import Store
 
@@ -80,7 +80,7 @@ def sign_adapter(source: str, *, store: Store | None = None) -> tuple[Artifact, 
     key = signing_key()
     if key is None:
         remedy = "Name the file of the private key, which only who decides what is served should have."
-        raise Misconfigured("there is no key to sign with", where=SIGNING_KEY, remedy=remedy)
+        raise UserError("there is no key to sign with", where=SIGNING_KEY, remedy=remedy)
     adapter = find_adapter(source, store=store)
     identity.require_gated(adapter.manifest.identity["params"], str(adapter.address))
     return adapter, sign(store, adapter, key)

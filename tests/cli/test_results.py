@@ -1,5 +1,7 @@
 """Downloading, tracing and verifying results, and rebuilding the views from the store."""
 
+import base64
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from ft_resources.attempts import Attempt
 from ft_resources.tracking import Mirror
 from tests.cli.conftest import DATASET, LINE, RECIPE, Ft
 from tests.e2e.project import Project
+from tests.signing_keys import make_pair, signs_with
 
 pytestmark = pytest.mark.dagster
 
@@ -51,6 +54,19 @@ def test_the_base_of_an_adapter_is_copied_for_serving(ft: Ft, made: Made, tmp_pa
     refused = ft("adapter", "base", str(base.address), tmp_path / "other")
     assert refused.exit_code == 2
     assert "this is a base_model, not an adapter" in refused.stderr
+
+
+def test_a_signed_adapter_comes_home_with_its_signature(
+    ft: Ft, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = ft("adapter", "sign", LINE)
+    assert (refused.exit_code, "there is no key to sign with" in refused.stderr) == (2, True)
+    signs_with(monkeypatch, make_pair(tmp_path / "keys", "ours")[0])
+    assert [ft("adapter", "sign", LINE).stderr.strip() for _ in range(2)] == ["signed", "this key signed it before"]
+    ft("adapter", "download", LINE, tmp_path / "home")
+    signature = json.loads((tmp_path / "home" / "model.sig").read_text())
+    statement = json.loads(base64.b64decode(signature["dsseEnvelope"]["payload"]))
+    assert statement["subject"][0]["name"] == str(made["adapter"].address)
 
 
 def test_a_download_never_overwrites(ft: Ft, made: Made, tmp_path: Path) -> None:

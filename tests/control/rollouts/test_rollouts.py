@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from logging import getLogger
+from pathlib import Path
 
 import pytest
 
@@ -20,8 +21,10 @@ from ft_assets.records.tombstones import Subject, delete, restore
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.artifacts import Artifact, InputRef
 from ft_resources.errors import CorruptArtifact, NotFound, UserError
+from ft_resources.signatures import Unsigned, require_signed
 from tests.control.lines.promotable import LINE, SERVED, Promotable, decided
 from tests.control.rollouts.made import BEGIN, leave_outcomes, outcome, traffic
+from tests.signing_keys import make_pair, signs_with, trusts
 
 TWO = SERVED.model_copy(update={"production_second_person": True})
 HOUR = timedelta(hours=1)
@@ -283,3 +286,16 @@ def test_verifying_a_line_finds_a_rollout_that_was_altered_and_an_adapter_that_w
         f"{record.path}: the candidate's content differs from the one that was rolled out"
     ]
     assert any("rolled out" in each for each in api.verify(everything=True, store=rolled.store).findings)
+
+
+def test_a_candidate_gets_no_traffic_unsigned_where_signatures_are_demanded(
+    rolled: Rolled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private, public = make_pair(tmp_path / "keys", "ours")
+    trusts(monkeypatch, public)
+    with pytest.raises(Unsigned):
+        rolled.start()
+    assert read_rollouts(rolled.store, LINE).rollouts == ()
+    signs_with(monkeypatch, private)
+    rolled.start()
+    require_signed(rolled.store, rolled.candidate)

@@ -12,9 +12,11 @@ from ft_resources.artifacts import Artifact
 from ft_resources.errors import CorruptArtifact, NotFound, StoreUnavailable
 from ft_resources.serving.adapter_folders import AdapterFolders
 from ft_resources.serving.errors import BadAdapter
+from ft_resources.signatures import Unsigned, sign, signing_key
 from ft_resources.store import Store
 from tests.control.lines.promotable import LINE
 from tests.control.serving.world import COMMIT, SOURCE, Lines
+from tests.signing_keys import make_pair, signs_with, trusts
 
 BASE = f"{SOURCE}@{COMMIT}"
 PADDING = b"0" * 1000
@@ -154,3 +156,18 @@ def test_a_store_that_is_away_is_not_an_unknown_name(lines: Lines, base: Artifac
     lines.store.get = away  # type: ignore[method-assign]
     with pytest.raises(StoreUnavailable):
         fetched.take(name)
+
+
+def test_an_adapter_that_no_trusted_key_signed_is_not_fetched_even_where_a_copy_is(
+    lines: Lines, base: Artifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = lines.adapter(base)
+    lines.promote(adapter, base, "staging")
+    fetching(lines, tmp_path / "copies").take(name_of(adapter))
+    private, public = make_pair(tmp_path / "keys", "ours")
+    trusts(monkeypatch, public)
+    with pytest.raises(Unsigned, match="none of the 1 trusted keys signed it"):
+        fetching(lines, tmp_path / "copies").take(name_of(adapter))
+    signs_with(monkeypatch, private)
+    sign(lines.store, adapter, signing_key())
+    assert fetching(lines, tmp_path / "copies").take(name_of(adapter))[0] == adapter.digest

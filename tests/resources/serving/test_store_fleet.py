@@ -1,6 +1,7 @@
 """Adapters of the store on servers that others started: by path, each base's own, and only those that are adapters."""
 
 import json
+import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ import pytest
 
 from ft_assets.settings.servers import ServersFile
 from ft_resources.artifacts import Artifact
-from ft_resources.errors import Misconfigured, NotFound
+from ft_resources.errors import CorruptArtifact, Misconfigured, NotFound
 from ft_resources.serving.adapter_folders import AdapterFolders
 from ft_resources.serving.configured import ConfiguredServers
 from ft_resources.serving.embedded import EmbeddedServers
@@ -19,8 +20,10 @@ from ft_resources.serving.errors import BadAdapter
 from ft_resources.serving.fleet import ServedModel
 from ft_resources.serving.servers import Base, ConfiguredServer
 from ft_resources.serving.store_fleet import StoreFleet
+from ft_resources.signatures import Unsigned, sign, signing_key
 from ft_resources.store import Store
 from tests.control.serving.world import COMMIT, SOURCE, Lines
+from tests.signing_keys import make_pair, signs_with, trusts
 
 LINE = "acme.things.tiny"
 
@@ -174,3 +177,27 @@ def test_a_key_that_is_not_set_is_told_by_its_variable() -> None:
     )
     with pytest.raises(Misconfigured, match="FT_SERVER_KEY_A"):
         file.configured()
+
+
+def test_only_signed_adapters_are_loaded_where_signatures_are_demanded(
+    lines: Lines, far: Far, fleet: StoreFleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = lines.base()
+    first, second = lines.adapter(base, 1), lines.adapter(base, 2)
+    private, public = make_pair(tmp_path / "keys", "ours")
+    signs_with(monkeypatch, private)
+    trusts(monkeypatch, public)
+    sign(lines.store, first, signing_key())
+    fleet.provide([wanted(base)])
+    (at,) = fleet.endpoints(base.digest)
+    fleet.load(model(first, base), at)
+    with pytest.raises(Unsigned, match="none of the 1 trusted keys signed it"):
+        fleet.load(model(second, base), at)
+    # The signature of one adapter does not let another one's bytes in.
+    with pytest.raises(CorruptArtifact, match="its content is not"):
+        fleet.load(replace(model(first, base), digest=second.digest), at)
+    assert far.loaded.keys() == {model(first, base).name}
+    # What was verified stays, though the store is away.
+    fleet.forget(model(first, base), at)
+    shutil.rmtree(tmp_path / "store")
+    fleet.load(model(first, base), at)
