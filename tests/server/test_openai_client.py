@@ -7,7 +7,10 @@ import openai
 import pytest
 
 from ft_assets import api
+from ft_assets.records import jobs
+from ft_assets.records.jobs import SettledJob
 from ft_assets.records.pauses import read_pauses
+from ft_assets.records.sorted_ids import new_id
 from ft_assets.records.submissions import SubmissionStatus, all_submissions, finish
 from ft_resources.artifacts import Address, Artifacts
 from tests.e2e.project import Project
@@ -65,6 +68,24 @@ def test_an_accepted_job_gives_a_model_and_events_tell_its_way(project: Project,
     assert len({event.id for event in events}) == len(events) >= 5
     # Pages of one give the same, in the same order.
     assert [event.id for event in acme.fine_tuning.jobs.list_events(job.id, limit=1)] == [each.id for each in events]
+
+
+@pytest.mark.parametrize("damage", ["no JSON", "no job", "its submission is gone"])
+def test_a_job_whose_records_are_damaged_hides_no_other_model(
+    project: Project, client: Client, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    acme, store = client(), project.store
+    job = settled(acme, acme.fine_tuning.jobs.create(model="tiny", training_file=upload(acme, project.dataset())).id)
+    finish(store, submission_of(project, job), SubmissionStatus.ACCEPTED, adapter=ADAPTER)
+    name = acme.fine_tuning.jobs.retrieve(job.id).fine_tuned_model
+    damaged = jobs.get_job(store, "acme", job.id.removeprefix("ftjob-")).model_copy(update={"id": new_id()})
+    if damage == "its submission is gone":
+        damaged.create(store, damaged.path)
+        SettledJob(submission="gone", at=0.0).create(store, jobs.settled_path(damaged))
+    else:
+        store.put(damaged.path, b"{" if damage == "no JSON" else b"{}")
+    assert [each.id for each in acme.models.list()] == [name, "tiny"]
+    assert f"the model of ftjob-{damaged.id} is not listed" in caplog.text
 
 
 def test_a_rejected_job_has_failed_with_its_gates_and_advice(project: Project, client: Client) -> None:
