@@ -1,11 +1,11 @@
 """Artifacts: see what one was made of, and verify its bytes."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ft_assets.api.defaults import store_or_default
+from ft_assets.api.defaults import store_or_default, tenants_or_default
 from ft_assets.api.own_keys import own_dataset, own_recipe
 from ft_assets.api.targets import find_target
 from ft_assets.control import identity
@@ -13,9 +13,13 @@ from ft_assets.control.erasure.verify_tombstones import tombstone_findings
 from ft_assets.control.lines.lines import list_lines
 from ft_assets.control.lines.verify import Verified, verify_line
 from ft_assets.control.lines.verify import verify as verify_artifacts
+from ft_assets.control.lines.verify_parity import parity_findings
+from ft_assets.control.parity.verify import store_findings
 from ft_assets.control.rollouts.rollouts import lines_with_rollouts
 from ft_assets.control.rollouts.verify import rollout_findings
 from ft_assets.records.erased import find_erased
+from ft_assets.settings.servers import ServersFile, load_servers
+from ft_assets.settings.tenants import TenantsFile
 from ft_assets.workers.adapters.lineage import Lineage
 from ft_assets.workers.adapters.lineage import lineage as read_lineage
 from ft_assets.workers.training.data_ledger import Proof, prove
@@ -46,14 +50,22 @@ def lineage(target: str, *, store: Store | None = None) -> Lineage:
     return read_lineage(Artifacts(store), find_target(target, store=store))
 
 
-def verify(target: str = "", *, everything: bool = False, store: Store | None = None) -> Verified:
+def verify(
+    target: str = "",
+    *,
+    everything: bool = False,
+    store: Store | None = None,
+    tenants: TenantsFile | None = None,
+    servers: ServersFile | None = None,
+) -> Verified:
     """Recompute every hash of a line or of an artifact, down to the raw bytes and the base; or ``everything``.
 
-    ``target`` is what ``find_target`` takes. Of a line with promotions, all of them are verified, their log, and that
-    of its rollouts.
+    ``target`` is what ``find_target`` takes. Of a line with promotions, all of them are verified, their log, that of
+    its rollouts, and the checks of parity; and where ``tenants`` demands a proof of parity, the adapter in production
+    must have it on each of ``servers`` (what ``load_servers`` reads where None).
 
-    Returns what was looked at, and findings: none where nothing has changed. Raises UserError for an unknown target,
-    and where none or both are given.
+    Returns what was looked at, and findings: none where nothing has changed and no proof is missing. Raises UserError
+    for an unknown target, and where none or both are given.
     """
     if bool(target) == everything:
         raise UserError("nothing to verify is named", where="ft verify", remedy="Name one artifact, or give --all.")
@@ -62,10 +74,12 @@ def verify(target: str = "", *, everything: bool = False, store: Store | None = 
     if everything:
         results = [verify_artifacts(artifacts, *_addresses(store))]
         results += [verify_line(artifacts, line) for line in list_lines(store)]
-        results += [_rollouts_of(artifacts, line) for line in lines_with_rollouts(store)]
-        results.append(Verified(looked_at=(), findings=tuple(tombstone_findings(store)), erased=()))
+        results += [_told(rollout_findings(artifacts, line)) for line in lines_with_rollouts(store)]
+        results += [_told(_parity_findings(artifacts, line, tenants, servers)) for line in list_lines(store)]
+        results += [_told(store_findings(store)), _told(tombstone_findings(store))]
     elif target in list_lines(store):
-        results = [verify_line(artifacts, target), _rollouts_of(artifacts, target)]
+        results = [verify_line(artifacts, target), _told(rollout_findings(artifacts, target))]
+        results.append(_told(_parity_findings(artifacts, target, tenants, servers)))
     else:
         results = [verify_artifacts(artifacts, _present(artifacts, find_target(target, store=store)))]
     return Verified(
@@ -75,8 +89,16 @@ def verify(target: str = "", *, everything: bool = False, store: Store | None = 
     )
 
 
-def _rollouts_of(artifacts: Artifacts, line: str) -> Verified:
-    return Verified(looked_at=(), findings=tuple(rollout_findings(artifacts, line)), erased=())
+def _told(findings: Iterable[str]) -> Verified:
+    return Verified(looked_at=(), findings=tuple(findings), erased=())
+
+
+def _parity_findings(
+    artifacts: Artifacts, line: str, tenants: TenantsFile | None, servers: ServersFile | None
+) -> Iterator[str]:
+    demanded = tenants_or_default(tenants).parity_of(line)
+    asked = (load_servers() if servers is None else servers) if demanded else None
+    return parity_findings(artifacts, line, servers=asked)
 
 
 def prove_ledger(dataset: str, recipe: str, *, store: Store | None = None) -> LedgerReport:

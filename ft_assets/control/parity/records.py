@@ -5,6 +5,7 @@ one counts, so a server can be checked again once it is mended, and no answer of
 """
 
 import uuid
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import ClassVar, Literal
 
@@ -63,9 +64,20 @@ def list_parity(store: Store, adapter: Artifact) -> list[ParityRecord]:
 
     Raises CorruptArtifact, which names the file, for a log with a gap or a record that was altered.
     """
-    folders = store.folders(f"{adapter.address.tenant}/parity/{adapter.digest}")
-    logs = [_log(store, adapter.ref, name).read()[0] for name in folders]
-    return sorted((records[-1] for records in logs if records), key=lambda record: record.at)
+    found = [log.read()[0] for log in parity_logs(store, adapter.address.tenant, adapter.digest)]
+    return sorted((records[-1] for records in found if records), key=lambda record: record.at)
+
+
+def checked_adapters(store: Store, tenant: str) -> list[str]:
+    """Content digests of a tenant's adapters that were ever checked."""
+    return store.folders(_of_tenant(tenant))
+
+
+def parity_logs(store: Store, tenant: str, adapter: str) -> Iterator[ChainedLog[ParityRecord]]:
+    """The logs of the adapter with the content digest ``adapter``, one for each settings it was checked with."""
+    folder = f"{_of_tenant(tenant)}/{adapter}"
+    for settings in store.folders(folder):
+        yield ChainedLog(store=store, folder=f"{folder}/{settings}", kind=ParityRecord)
 
 
 def last_parity(store: Store, adapter: Artifact, settings: ServerSettings) -> ParityRecord | None:
@@ -76,7 +88,11 @@ def last_parity(store: Store, adapter: Artifact, settings: ServerSettings) -> Pa
 
 
 def _folder(adapter: InputRef, settings: str) -> str:
-    return f"{adapter.address.partition('/')[0]}/parity/{adapter.digest}/{settings}"
+    return f"{_of_tenant(adapter.address.partition('/')[0])}/{adapter.digest}/{settings}"
+
+
+def _of_tenant(tenant: str) -> str:
+    return f"{tenant}/parity"
 
 
 def _log(store: Store, adapter: InputRef, settings: str) -> ChainedLog[ParityRecord]:
