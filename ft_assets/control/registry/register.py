@@ -1,6 +1,5 @@
 """Registered recipes: create-only names for a recipe and the lock of its base."""
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,36 +12,30 @@ from ft_assets.control.recipes.load import load_recipe
 from ft_assets.control.recipes.stored import StoredRecipe, find_recipe, get_recipe, record_digest
 from ft_assets.control.recipes.trials import Trial, TrialOf, expand, trial_recipe, trial_recipes
 from ft_assets.control.recipes.window import within_context
-from ft_assets.control.registry.base_files import fetch_base_file
-from ft_assets.control.registry.chain import lock_adapter, name_adapter
+from ft_assets.control.registry.chain import name_adapter
 from ft_assets.control.registry.chats import needs_base_template
 from ft_assets.control.registry.check_judges import require_judges
+from ft_assets.control.registry.check_suites import require_suites
 from ft_assets.control.registry.default_safety import with_default_safety, with_safety_of
-from ft_assets.control.registry.validation_suite import require_validation_suite
+from ft_assets.control.registry.lock_base import UPLOAD, config_of, lock_base
 from ft_assets.control.registry.vocabulary import require_new_tokens
 from ft_assets.control.registry.warm_start import AtStage, lock_warm_start, require_continuable
 from ft_assets.records.names import RECIPE
 from ft_assets.records.uploads import publish_upload, upload_address
-from ft_assets.settings.keys import SHARED, check_tenant
-from ft_assets.settings.recipe.base_ref import AcceptedAdapter, AdapterOfPair, FolderDigest, FolderPath, HubRevision
+from ft_assets.settings.keys import check_tenant
+from ft_assets.settings.recipe.base_ref import AdapterOfPair, FolderPath
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.tenants import NO_TENANTS, TenantsFile
-from ft_assets.settings.ungated import NO_GATES
 from ft_assets.workers.base_models.base_lock import BaseLock
-from ft_assets.workers.base_models.contents import NAME_TEMPLATE, NO_TEMPLATE, TEMPLATE
 from ft_assets.workers.base_models.context import context_length
-from ft_assets.workers.base_models.lock import lock_folder, lock_hub
+from ft_assets.workers.base_models.lock import lock_folder
 from ft_assets.workers.model_size.known import known_base
-from ft_assets.workers.suites.registered import list_suites, suites_of
 from ft_assets.workers.templates.source import own_template
 from ft_resources.artifacts import Artifacts
 from ft_resources.dotted import leaves
 from ft_resources.errors import BadRecipe
 from ft_resources.hub import Hub, HuggingFaceHub
 from ft_resources.store import Store
-from ft_resources.strict import nearest
-
-UPLOAD = "base_upload"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,9 +130,9 @@ def register_read(
         check_tenant(recipe.recipe_key.tenant)
     require_possible(resolve(recipe)[0], None, where)
     trials = _plan_trials(store, recipe, where)
-    _require_suites(store, recipe, where)
+    require_suites(store, recipe, where)
     if lock is None:
-        lock = _lock(store, recipe, hub, where)
+        lock = lock_base(store, recipe, hub, where)
     recipe, note = with_default_safety(store, recipe, lock, folder=folder, hub=lambda: hub or HuggingFaceHub())
     require_continuable(Artifacts(store), recipe, lock, where)
     config = config_of(store, lock, folder=folder, hub=hub)
@@ -257,97 +250,4 @@ def _require_same(recipe: Recipe, stored: StoredRecipe, where: str) -> None:
         f"{recipe.key} is already registered with other content; it differs in {', '.join(differing)}",
         where=where,
         remedy=f"A registered recipe never changes: use key {following} for the new one.",
-    )
-
-
-def _require_suites(store: Store, recipe: Recipe, where: str) -> None:
-    known = list_suites(store)
-    for key in recipe.evaluation.suites:
-        if key not in known:
-            default = "" if "suites" in recipe.evaluation.model_fields_set else "not written, and "
-            raise BadRecipe(
-                f"evaluation.suites: {default}there is no suite {key!r}{', the default' if default else ''}; "
-                + nearest(key, known),
-                where=where,
-                remedy=_DEFAULT_SUITE
-                if default
-                else "Name a registered suite, or register it first with: ft suite add FOLDER --key NAME.vN",
-            )
-    _require_safety_suite(store, recipe, where)
-    require_validation_suite(store, recipe, where)
-
-
-_DEFAULT_SUITE = (
-    "Name your own registered suites (evaluation: {suites: [NAME.vN]}), or register the default from the project's "
-    "folder with: ft suite add ft_assets/demo/suites/book_cloze --key book-cloze.v1; or write gates: none."
-)
-
-
-def _require_safety_suite(store: Store, recipe: Recipe, where: str) -> None:
-    """Raise BadRecipe if the recipe's suites do not suffice to judge its gates."""
-    safety = suites_of(store, recipe.evaluation.suites, "safety")
-    if recipe.gates != NO_GATES and recipe.gates.safety is not None and not safety:
-        raise BadRecipe(
-            "gates.safety: safety is required, and evaluation.suites has no safety suite to measure it on",
-            where=where,
-            remedy="Add a suite of kind: safety to evaluation.suites, or leave gates.safety out.",
-        )
-    if len(safety) > 1:
-        raise BadRecipe(
-            f"evaluation.suites: {', '.join(safety)} are all safety suites, and a recipe may have only one",
-            where=where,
-            remedy="Put their prompts into one suite.",
-        )
-    if recipe.gates != NO_GATES and not suites_of(store, recipe.evaluation.suites, "suite"):
-        raise BadRecipe(
-            "evaluation.suites: there is no general suite, so a regression would not be seen",
-            where=where,
-            remedy="Also name a suite of questions with right answers, or write gates: none to try things out.",
-        )
-
-
-def config_of(store: Store, lock: BaseLock, *, folder: Path | None = None, hub: Hub | None = None) -> bytes | None:
-    """The ``config.json`` of a locked base; None if it has none. ``folder`` holds it before its upload."""
-    if folder is not None:
-        return (folder / "config.json").read_bytes()
-    with tempfile.TemporaryDirectory(prefix="ft-base-") as scratch:
-        config = Path(scratch) / "config.json"
-        found = fetch_base_file(store, lock, config.name, config, hub=lambda: hub or HuggingFaceHub())
-        return config.read_bytes() if found else None
-
-
-def _lock(store: Store, recipe: Recipe, hub: Hub | None, where: str) -> BaseLock:
-    """The lock of a base that is not a folder on this machine."""
-    reference = recipe.base_reference
-    if isinstance(reference, FolderDigest):
-        return _lock_stored(store, recipe, reference.digest, where)
-    if isinstance(reference, AcceptedAdapter):
-        lock = lock_adapter(Artifacts(store), reference, recipe.recipe_key, where)
-        # Texts are learned without a template, and an adapter is exported with the one that it was trained with.
-        if needs_base_template(store, recipe) and TEMPLATE not in lock.files:
-            raise BadRecipe(NO_TEMPLATE, where=where, remedy=NAME_TEMPLATE)
-        return lock
-    assert isinstance(reference, HubRevision)
-    given = not needs_base_template(store, recipe)
-    return lock_hub(hub or HuggingFaceHub(), reference.repo, reference.revision, template_given=given)
-
-
-def _lock_stored(store: Store, recipe: Recipe, content: str, where: str) -> BaseLock:
-    """The lock of a folder uploaded by an earlier registration of the same tenant, or by a shared one."""
-    artifacts = Artifacts(store)
-    for tenant in dict.fromkeys((recipe.recipe_key.owner, SHARED)):
-        upload = artifacts.find(upload_address(tenant, UPLOAD, content))
-        if upload is None:
-            continue
-        if needs_base_template(store, recipe) and not upload.facts["chat_template"]:
-            raise BadRecipe(NO_TEMPLATE, where=where, remedy=NAME_TEMPLATE)
-        source = f"folder:sha256:{content}"
-        files = upload.manifest.files
-        return BaseLock(
-            kind="folder", source=source, revision=content, digest=content, files=files, upload=str(upload.address)
-        )
-    raise BadRecipe(
-        f"base: this store has no folder with digest {content}",
-        where=where,
-        remedy="Register the folder itself once (base: folder:PATH).",
     )

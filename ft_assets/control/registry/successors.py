@@ -7,7 +7,8 @@ from typing import Any
 from ft_assets.control.recipes.stored import get_recipe, list_recipes
 from ft_assets.control.recipes.window import within_context
 from ft_assets.control.registry.chats import needs_base_template
-from ft_assets.control.registry.register import config_of, register_locked
+from ft_assets.control.registry.lock_base import config_of
+from ft_assets.control.registry.register import register_locked
 from ft_assets.records.names import SUCCESSOR
 from ft_assets.settings.keys import RecipeKey
 from ft_assets.settings.recipe.base_ref import HubRevision
