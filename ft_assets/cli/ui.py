@@ -21,6 +21,11 @@ POLL_S = 0.2
 WORKSPACE = f"load_from: [{{python_module: {{module_name: ft_assets.definitions, location_name: {LOCATION}}}}}]\n"
 # It advises another command, which knows nothing of this project's state.
 NO_ADVICE = "ignore:Function `dev_command` is superseded"
+# As `python -m dagster`, once its databases are there: a command or a server beside may be about to make them.
+_DAGSTER = (
+    "import runpy; from ft_assets.graph.instance import open_instance; open_instance().dispose(); "
+    "runpy.run_module('dagster', run_name='__main__', alter_sys=True)"
+)
 
 
 def ui(port: Annotated[int, typer.Option("--port", "-p", help="Port of Dagster's pages.")] = 3000) -> None:
@@ -56,7 +61,7 @@ def ui(port: Annotated[int, typer.Option("--port", "-p", help="Port of Dagster's
     python = [sys.executable, "-W", NO_ADVICE]
     listen = ["-h", "127.0.0.1", "-p", str(hidden)]
     dagster = subprocess.Popen(
-        [*python, "-m", "dagster", "dev", "-w", str(workspace), *listen],
+        [*python, "-c", _DAGSTER, "dev", "-w", str(workspace), *listen],
         env={**os.environ, "DAGSTER_WEBSERVER_PATH_PREFIX": prefix},
     )
     note(f"report pages: {reports_url()}; Dagster, for you alone: http://127.0.0.1:{port}/?token={token}")

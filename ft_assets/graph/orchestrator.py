@@ -12,12 +12,12 @@ import dagster as dg
 from ft_assets.api import Known, Launch, end_interrupted
 from ft_assets.graph.checks.datasets import report_review
 from ft_assets.graph.checks.serving import report_parity
+from ft_assets.graph.instance import open_instance
 from ft_assets.graph.listed_keys import add_keys, list_keys
 from ft_assets.graph.run import drive
 from ft_assets.graph.shown_artifacts import show_artifacts
 from ft_assets.records.submissions import Submission, SubmissionOutcome
 from ft_assets.settings import tags
-from ft_assets.settings.environment import prepare_environment
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.store import Store
 
@@ -43,9 +43,7 @@ class Dagster:
 
     @cached_property
     def instance(self) -> dg.DagsterInstance:
-        if self.given is None:
-            prepare_environment()
-        return self.given or dg.DagsterInstance.get()
+        return self.given or open_instance()
 
     def run(self, store: Store, submission: Submission) -> SubmissionOutcome:
         """As the protocol says; a Ctrl-C cancels the submission, and is its outcome."""

@@ -48,7 +48,7 @@ class Audit:
         except Exception:
             if began:
                 raise
-            _LOG.exception("request %s failed", number)
+            _LOG.exception("%s %s failed, request %s", request.method, request.url.path, number)
             await own_error()(scope, receive, noted)
 
 
