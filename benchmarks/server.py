@@ -112,7 +112,10 @@ def _fail(client: httpx.Client, known: list[str], requests: int) -> int:
         url, headers = client.base_url.join(request.target), request.encoded_headers
         # Some the client itself does not send.
         with suppress(httpx.LocalProtocolError):
-            failed += client.request(request.method, url, headers=headers, content=request.content).status_code >= 500
+            answer = client.request(request.method, url, headers=headers, content=request.content)
+            if answer.status_code >= 500:
+                failed += 1
+                print(f"{answer.status_code}: {request.method} {url}", file=sys.stderr)
     return failed
 
 
@@ -124,7 +127,8 @@ def _figure(key: str, what: str, ours: float, goal: float) -> Figure:
 def _server() -> Iterator[tuple[httpx.Client, psutil.Process]]:
     port = 8219
     command = [sys.executable, "-c", "from ft_assets.cli.main import app; app()", "serve", "--port", str(port)]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    # What it says is shown: of an answer 500 only its log knows why.
+    process = subprocess.Popen(command)
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}/v1", timeout=600, trust_env=False) as client:
             for _ in range(300):
