@@ -83,8 +83,9 @@ class Execution:
             useless = policy.halves and not _can_halve(request.runtime, halved=endings[ending.outcome] - 1)
             if endings[ending.outcome] > policy.retries or useless:
                 raise error_of(ending, attempt, request.label)
-            observer.retrying(ending, policy.backoff_s)
-            self.sleep(policy.backoff_s)
+            delay_s = policy.delay_s(endings[ending.outcome])
+            observer.retrying(ending, delay_s)
+            self.sleep(delay_s)
 
     def cancel(self, address: Address, *, actor: str) -> bool:
         """Cancel the work at ``address``. False if none was running.

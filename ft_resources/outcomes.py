@@ -48,14 +48,20 @@ def grace_s(save_s: float) -> float:
 class Policy:
     """What follows an ending: further attempts of the op, seconds before the next, and who pays.
 
-    ``halves``: the next attempt has half the micro-batch; if it cannot be halved, there is none.
+    ``growth``: each further delay is this many times the one before. ``halves``: the next attempt has half the
+    micro-batch; if it cannot be halved, there is none.
     """
 
     retries: int
     backoff_s: float = 0.0
+    growth: float = 1.0
     halves: bool = False
     refund: Refund
     message: str
+
+    def delay_s(self, ended: int) -> float:
+        """Seconds before the next attempt, after ``ended`` attempts (from 1) that ended so."""
+        return float(self.backoff_s * self.growth ** (ended - 1))
 
 
 POLICIES: dict[Outcome, Policy] = {
@@ -71,7 +77,10 @@ POLICIES: dict[Outcome, Policy] = {
     Outcome.DIVERGED: Policy(retries=0, refund="none", message="diverged; lower the learning rate"),
     Outcome.BAD_DATA: Policy(retries=0, refund="none", message="found data that cannot be used"),
     Outcome.USER_ERROR: Policy(retries=0, refund="none", message="found a mistake in what was asked"),
-    Outcome.PLATFORM_ERROR: Policy(retries=2, backoff_s=2.0, refund="full", message="failed for a reason of ours"),
+    # A machine or registry that cannot run it now may be able to a little later.
+    Outcome.PLATFORM_ERROR: Policy(
+        retries=2, backoff_s=2.0, growth=5.0, refund="full", message="failed for a reason of ours"
+    ),
     Outcome.CANCELLED: Policy(retries=0, refund="none", message="was cancelled"),
     Outcome.TIMED_OUT: Policy(retries=0, refund="none", message="ran into its limit of time"),
 }

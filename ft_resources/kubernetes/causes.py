@@ -73,7 +73,7 @@ MEANINGS: dict[Cause, Meaning] = {
     ),
     Cause.NOT_STARTED: _our_fault(
         "its container could not be started",
-        "Check the secret, the volumes and the image in the cluster's settings.",
+        "Check the secret, the volumes and the image in the cluster's settings, and the GPU driver of its node.",
     ),
     Cause.RUN_TIMEOUT: Meaning(
         outcome=Outcome.TIMED_OUT,

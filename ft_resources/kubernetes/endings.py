@@ -22,6 +22,11 @@ _BY_CONDITION = {
 }
 _IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"})
 _START = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_START_FAILED = frozenset({"StartError", "ContainerCannotRun"})
+_START_CODE = 128
+"""Exit code that container runtimes give a container whose process never ran; no process of ours ends with it."""
+_NO_PROGRAM = 'exec: "'
+"""In the runtime's words if the image lacks the program that it should start."""
 _EXIT = re.compile(r"failed with exit code (\d+)")
 _LOST_S = 30.0
 """Seconds after its grace period at which a terminating pod counts as lost: its kubelet is gone."""
@@ -100,6 +105,8 @@ def _of_failure(failed: Object, sight: Sight) -> PodEnding:
         return _ended(Cause.RUN_TIMEOUT, sight)
     if (cause := _of_pods(sight)) is not None:
         return _ended(cause, sight)
+    if (refused := _refused_start(sight.pods)) is not None:
+        return _ended(Cause.NOT_STARTED, sight, said=refused)
     if "DisruptionTarget" in message:
         # The pod is gone, and with it the evidence of what deleted it.
         return _ended(Cause.SPOT_RECLAIMED if sight.spot else Cause.DISRUPTED, sight)
@@ -120,6 +127,9 @@ def _of_exit(code: int, sight: Sight) -> PodEnding:
     if outcome is not Outcome.PREEMPTED:
         refund = POLICIES[outcome].refund
         return PodEnding(cause=Cause.WORKER, outcome=outcome, refund=refund, exit_code=code)
+    if code == _START_CODE:
+        # Its pod is gone, and with it the runtime's words.
+        return _ended(Cause.NOT_STARTED, sight, code)
     asked = any("deletionTimestamp" in pod["metadata"] for pod in sight.pods) or code == EXIT_CODES[Outcome.PREEMPTED]
     return _ended(Cause.STOPPED if asked else Cause.KILLED, sight, code)
 
@@ -158,6 +168,14 @@ def _stuck(sight: Sight) -> PodEnding | None:
     return None
 
 
+def _refused_start(pods: Sequence[Object]) -> str | None:
+    """The container runtime's words on a container that it could not start; None if all were started."""
+    for end in (end for pod in pods for end in _ends(pod)):
+        if end.get("reason") in _START_FAILED:
+            return f"{end['reason']}: {end.get('message', '')}".rstrip(": ")[:500]
+    return None
+
+
 def _overdue(pod: Object, now: float) -> bool:
     """Whether a pod is long past its deletion; its deletionTimestamp is the end of the grace period."""
     if pod.get("status", {}).get("phase") not in ("Pending", "Running"):
@@ -182,7 +200,8 @@ def _exit_code(pods: Sequence[Object]) -> int | None:
 def _ended(cause: Cause, sight: Sight, exit_code: int | None = None, said: str = "") -> PodEnding:
     meaning = MEANINGS[cause]
     outcome, refund = meaning.outcome, meaning.refund
-    if cause is Cause.IMAGE_PULL and sight.own_image:
+    lacking = cause is Cause.IMAGE_PULL or (cause is Cause.NOT_STARTED and _NO_PROGRAM in said)
+    if lacking and sight.own_image:
         # The platform is responsible for its own image, a recipe's author for the recipe's.
         outcome, refund = Outcome.USER_ERROR, "none"
     if exit_code is None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.containers import IMAGE, Container
+from tests.cluster.containers import IMAGE, REFUSED_START, Container
 from tests.cluster.control import Controller, ControlPlane, GarbageCollector, Key
 from tests.cluster.jobs import JobController
 from tests.cluster.kueue import JobReconciler, QueueScheduler
@@ -184,6 +184,11 @@ class Cluster:
         """SIGKILL to all processes of a pod; ``out_of_memory`` is what the kernel does when the node runs out."""
         for container in self._containers(namespace, pod):
             container.kill(out_of_memory)
+
+    def refuse_starts(self, said: str) -> None:
+        """No node can start a container any more, as where a driver is missing; its runtime says so."""
+        for kubelet in self.kubelets.values():
+            kubelet.image[REFUSED_START] = said
 
     @contextmanager
     def held(self, namespace: str, pod: str) -> Iterator[None]:

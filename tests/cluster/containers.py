@@ -27,6 +27,8 @@ IMAGE = {
     "PATH": f"{_PYTHON}:{os.environ['PATH']}",
     "LANG": "C.UTF-8",
 }
+REFUSED_START = "TEST_REFUSED_START"
+"""A container whose environment has it cannot be started, and its runtime says the value."""
 _UNITS = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
 
@@ -74,6 +76,8 @@ class Container:
         command = [self._placed(_expand(word, environment)) for word in words]
         self.started_at = now()
         try:
+            if REFUSED_START in environment:
+                raise OSError(environment[REFUSED_START])
             with self.log.open("wb") as output:
                 self._process = subprocess.Popen(
                     command,

@@ -74,6 +74,10 @@ def end(found: dict | None, *pods: dict, **facts: object) -> PodEnding | None:
         (failed("PodFailurePolicy", POLICY.format(78)), [], Cause.WORKER),
         (failed("BackoffLimitExceeded"), [pod(code=65)], Cause.WORKER),
         (failed("BackoffLimitExceeded"), [], Cause.STOPPED),
+        (failed("PodFailurePolicy", POLICY.format(128)), [pod(code=128, why="StartError")], Cause.NOT_STARTED),
+        (failed("BackoffLimitExceeded"), [pod(code=128, why="StartError")], Cause.NOT_STARTED),
+        (failed("PodFailurePolicy", POLICY.format(127)), [pod(code=127, why="ContainerCannotRun")], Cause.NOT_STARTED),
+        (failed("PodFailurePolicy", POLICY.format(128)), [], Cause.NOT_STARTED),
         (job(("SuccessCriteriaMet", "", ""), ("Complete", "", "")), [], Cause.WORKER),
         (None, [], Cause.DELETED),
         (job(suspend=True), [], Cause.QUEUE_PREEMPTION),
@@ -134,6 +138,28 @@ def test_a_recipes_own_image_is_its_authors_to_pay() -> None:
     assert theirs is not None
     assert (ours.outcome, ours.refund) == (Outcome.PLATFORM_ERROR, "full")
     assert (theirs.outcome, theirs.refund) == (Outcome.USER_ERROR, "none")
+
+
+RUNC = "failed to create containerd task: OCI runtime create failed: runc create failed: unable to start container "
+
+
+@pytest.mark.parametrize(
+    ("said", "own_image", "outcome"),
+    [
+        (f'{RUNC}process: exec: "python": executable file not found in $PATH', False, Outcome.PLATFORM_ERROR),
+        (f'{RUNC}process: exec: "python": executable file not found in $PATH', True, Outcome.USER_ERROR),
+        (f"{RUNC}nvidia-container-cli: initialization error: driver not loaded", True, Outcome.PLATFORM_ERROR),
+    ],
+)
+def test_a_container_that_cannot_start_is_told_in_the_runtimes_words(
+    said: str, own_image: bool, outcome: Outcome
+) -> None:
+    refused = pod(code=128, why="StartError")
+    refused["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = said
+    ending = end(failed("PodFailurePolicy", POLICY.format(128)), refused, begun=False, own_image=own_image)
+    assert ending is not None
+    assert (ending.outcome, ending.exit_code) == (outcome, 128)
+    assert f"could not be started (StartError: {said})" in ending.what
 
 
 def test_every_cause_has_a_meaning_with_words_and_who_pays() -> None:
