@@ -174,6 +174,18 @@ class Attempt:
     def stop_requested(self) -> bool:
         return self.store.exists(f"{self.path}/stop.json")
 
+    def record_cancelled(self) -> None:
+        """Record that the work ended because a person asked for it, and who that was."""
+        asked = self.store.find_json(f"{self.path}/stop.json") or {}
+        ran = bool(self.progress())
+        words = {
+            "what": f"{asked.get('actor', 'somebody')} cancelled it" + ("" if ran else " before it started"),
+            "where": str(self.address),
+            "remedy": "Submit it again to do it after all; "
+            + ("a training goes on from its last save." if ran else "nothing is billed."),
+        }
+        self.record_ending(Outcome.CANCELLED, {"type": "WorkFailed", **words})
+
     def chunks(self, kind: str, after: int) -> list[tuple[int, bytes]]:
         """Chunks of ``steps`` or ``log`` numbered above ``after``, in order."""
         found: list[tuple[int, bytes]] = []

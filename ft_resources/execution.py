@@ -99,7 +99,7 @@ class Execution:
         last.request_stop(actor)
         # A worker that the launcher cannot reach (on another machine, or just starting) sees the stop request itself.
         self.launcher.stop(last, grace_s(float(last.progress().get("save_s", 0.0))))
-        last.record_ending(Outcome.CANCELLED, None)
+        last.record_cancelled()
         self.launcher.clean_up(last)
         return True
 
@@ -211,12 +211,14 @@ class Execution:
     def bury(self, attempt: Attempt) -> None:
         """Record the ending of a worker that is gone and recorded none itself."""
         found = self.launcher.ending(attempt)
-        outcome = found.outcome if found else Outcome.PREEMPTED
         if attempt.stop_requested():
-            outcome = Outcome.CANCELLED
-        words = (found.error if found else None) or _found_dead()
-        # A success without an artifact is a failure.
-        attempt.record_ending(Outcome.PREEMPTED if outcome is Outcome.DONE else outcome, words)
+            # To the launcher, what we stopped looks as if somebody else had.
+            attempt.record_cancelled()
+        else:
+            outcome = found.outcome if found else Outcome.PREEMPTED
+            words = (found.error if found else None) or _found_dead()
+            # A success without an artifact is a failure.
+            attempt.record_ending(Outcome.PREEMPTED if outcome is Outcome.DONE else outcome, words)
         self.launcher.clean_up(attempt)
 
 

@@ -15,7 +15,7 @@ from ft_resources.execution import Execution
 from ft_resources.jobs import Job
 from ft_resources.kubernetes.orphans import Orphan, Standing, note_unwanted, plan_orphans
 from ft_resources.launchers.base import Jobs, Launcher
-from ft_resources.outcomes import POLICIES, Outcome, Refund
+from ft_resources.outcomes import POLICIES, Refund
 from ft_resources.store import Store
 
 
@@ -99,7 +99,7 @@ def settle(store: Store, launcher: Launcher, remote: Jobs, orphan: Orphan, *, ac
     else:
         attempt.request_stop(actor_or_user(actor))
         remote.discard(attempt, "none")
-        attempt.record_ending(Outcome.CANCELLED)
+        attempt.record_cancelled()
 
 
 def _closed_at(attempt: Attempt) -> float | None:

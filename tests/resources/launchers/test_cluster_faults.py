@@ -139,7 +139,7 @@ def test_a_container_that_cannot_start_is_named_and_stopped_after_three_attempts
     delays: list[float] = []
     execution = replace(on_cluster.place().execution(), sleep=lambda s: (delays.append(s), time.sleep(0.05))[1])
     request = work(on_cluster)
-    with pytest.raises(WorkFailed, match="could not be started .StartError: .*driver not loaded"):
+    with pytest.raises(WorkFailed, match=r"could not be started .StartError: .*driver not loaded"):
         execution.run(request, actor="a")
     attempts = attempts_at(on_cluster.store, request.address)
     assert len(attempts) == 3
@@ -197,6 +197,23 @@ def test_a_cancelled_attempt_was_stopped_by_us(on_cluster: OnCluster) -> None:
     thread.join()
     assert ended_as(attempt, CANCELLED)["refund"] == "none"
     assert on_cluster.job(attempt) is None
+
+
+def test_cancelling_waiting_work_is_told_as_cancelled_and_by_whom(on_cluster: OnCluster) -> None:
+    """Who waits for it sees its Job vanish, as if somebody had deleted it."""
+    queue = on_cluster.access.queue(gpus=1)
+    request = work(on_cluster, gpus=4)
+    execution = on_cluster.place(queue=queue).execution()
+    thread, got = in_thread(lambda: execution.run(request, actor="a"))
+    attempt = Attempt(on_cluster.store, request.address, 1)
+    until(lambda: attempt.launch() and on_cluster.job(attempt))
+    on_cluster.place(queue=queue).execution().cancel(request.address, actor="ann")
+    thread.join()
+    assert isinstance(got[0], WorkFailed)
+    assert "was cancelled: ann cancelled it before it started" in str(got[0])
+    assert "not by this platform" not in str(got[0])
+    assert "nothing is billed" in got[0].remedy
+    assert ended_as(attempt, CANCELLED)["started_at"] is None
 
 
 def test_work_that_kueue_preempts_saves_and_is_queued_again(on_cluster: OnCluster) -> None:
