@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
-from ft_resources.errors import NotFound, NotIdentified, first_line
+from ft_resources.errors import NotFound, NotIdentified, UserError, first_line
 from ft_resources.serving.errors import BadRequest, NameTaken, ServerBusy, ServerUnavailable
 from ft_resources.serving.server import Piece, Sampling, Token
 
@@ -34,25 +35,46 @@ class Lines:
         return [line.decode().removesuffix("\r") for line in lines]
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An answer that says that something is wrong, whichever client read it. Names of ``headers`` have no case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    reason: str
+
+    def error(self, url: str) -> UserError:
+        """What its status says; ``url`` is the server's address."""
+        what, code = self._told()
+        match self.status:
+            case 401 | 403:
+                return NotIdentified(what, where=url, remedy="Use the key that the server was started with.")
+            case 404:
+                return NotFound(what, where=url, remedy="Load the adapter first.")
+            case 409:
+                return NameTaken(what, where=url, remedy="Give each adapter a name of its own.")
+            case 429 | 503 if "retry-after" in self.headers:
+                retry_s = float(self.headers["retry-after"])
+                return ServerBusy(what, where=url, remedy="Try again later.", retry_s=retry_s)
+            case status if status < httpx.codes.INTERNAL_SERVER_ERROR:
+                return BadRequest(what, where=url, remedy="Mend the request.", code=code)
+            case status:
+                return unavailable(f"{status}: {what}", url)
+
+    def _told(self) -> tuple[str, str]:
+        """Message and code of an error, in OpenAI's form or in any other."""
+        try:
+            found = json.loads(self.body)["error"]
+            return str(found["message"]), str(found.get("code") or "")
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return self.body.decode(errors="replace").strip()[:300] or self.reason, ""
+
+
 def require_ok(answer: httpx.Response, url: str) -> None:
     """Raise what an answer's status says; its body was read. ``url`` is the server's address."""
-    if not answer.is_error:
-        return
-    what, code = _told(answer)
-    match answer.status_code:
-        case 401 | 403:
-            raise NotIdentified(what, where=url, remedy="Use the key that the server was started with.")
-        case 404:
-            raise NotFound(what, where=url, remedy="Load the adapter first.")
-        case 409:
-            raise NameTaken(what, where=url, remedy="Give each adapter a name of its own.")
-        case 429 | 503 if "retry-after" in answer.headers:
-            retry_s = float(answer.headers["retry-after"])
-            raise ServerBusy(what, where=url, remedy="Try again later.", retry_s=retry_s)
-        case status if status < httpx.codes.INTERNAL_SERVER_ERROR:
-            raise BadRequest(what, where=url, remedy="Mend the request.", code=code)
-        case status:
-            raise unavailable(f"{status}: {what}", url)
+    if answer.is_error:
+        raise Refusal(answer.status_code, answer.headers, answer.content, answer.reason_phrase).error(url)
 
 
 @contextmanager
@@ -120,12 +142,3 @@ def scored_of(number: int, place: Mapping[str, Mapping[str, Any]], top: int) -> 
 
 def _number(label: str) -> int:
     return int(label.removeprefix(_LABEL))
-
-
-def _told(answer: httpx.Response) -> tuple[str, str]:
-    """Message and code of an error, in OpenAI's form or in any other."""
-    try:
-        found = answer.json()["error"]
-        return str(found["message"]), str(found.get("code") or "")
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return answer.text.strip()[:300] or answer.reason_phrase, ""
