@@ -26,6 +26,8 @@ Result = TypeVar("Result")
 # Loading an adapter may take seconds, and must not keep prompts from being written.
 _PREPARING, _LOADING = 4, 16
 _CONTEXT_KEPT_S = 60.0
+# A longer answer comes in pieces even where nobody reads them: they show that the server still writes.
+_WHOLE_TOKENS = 128
 # A server that failed is tried last for so long: one that hangs would keep every other request for two minutes.
 _DOUBTED_S = 300.0
 FAILURES = (ServerUnavailable, NoServer, BadAdapter, NameTaken, NotIdentified)
@@ -47,6 +49,7 @@ class Question:
         sampling: how the answer is written, for the most tokens that it may have.
         where: what the prompt was made of, for errors.
         of_base: whether the model's base is asked, without the adapter.
+        whole: whether nothing is done with a part of the answer before all of it is there.
     """
 
     model: ServedModel
@@ -55,6 +58,7 @@ class Question:
     sampling: Callable[[int], Sampling]
     where: str
     of_base: bool = False
+    whole: bool = False
 
 
 class Answering:
@@ -130,8 +134,11 @@ class Answering:
             error.where = question.where
             raise error
         name = endpoint.model if question.of_base else question.model.name
-        pieces = self._servers.stream(endpoint, name, question.prompt, question.sampling(most))
+        asked = endpoint, name, question.prompt, question.sampling(most)
         try:
+            if question.whole and most <= _WHOLE_TOKENS:
+                return _alone(await self._servers.complete(*asked))
+            pieces = self._servers.stream(*asked)
             first = await anext(pieces)
         except NotFound as error:
             raise _NotLoaded(error.what) from error
@@ -172,6 +179,10 @@ class Answering:
             known = await self._servers.context_length(endpoint)
             self._contexts[endpoint.url] = (time.monotonic(), known)
         return known
+
+
+async def _alone(piece: Piece) -> AsyncGenerator[Piece]:
+    yield piece
 
 
 async def _after(first: Piece, pieces: AsyncGenerator[Piece]) -> AsyncGenerator[Piece]:

@@ -166,7 +166,9 @@ def _question(
             logprobs=body.logprobs_of,
         )
 
-    return Question(model=model.served, prompt=prompt, most=body.most, sampling=sampling, where=where)
+    # A stop string ends the generation, so each piece is looked at.
+    whole = not body.stream and not body.stops
+    return Question(model=model.served, prompt=prompt, most=body.most, sampling=sampling, where=where, whole=whole)
 
 
 async def _parts(pieces: AsyncGenerator[Piece], answer: Answer, body: Asked) -> AsyncIterator[Part]:

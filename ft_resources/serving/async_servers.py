@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import Any
 
 import aiohttp
@@ -20,6 +20,7 @@ from ft_resources.serving.wire import (
     Refusal,
     asked_of,
     piece_in,
+    piece_of,
     readable,
     unavailable,
 )
@@ -57,12 +58,27 @@ class AsyncServers:
             with readable(endpoint.url):
                 async with (
                     asyncio.timeout(self._first_s),
-                    self._asked("GET", endpoint, MODELS, _headers(endpoint)) as answer,
+                    self._asked("GET", endpoint, MODELS) as answer,
                 ):
                     models = {each["id"]: each for each in (await answer.json())["data"]}
                     return int(models[endpoint.model]["max_model_len"])
         except TimeoutError:
             raise unavailable(f"it did not answer for {self._first_s:g} s", endpoint.url) from None
+
+    async def complete(self, endpoint: Endpoint, model: str, prompt: Sequence[int], sampling: Sampling) -> Piece:
+        """The whole answer in one piece: a fraction of what its pieces cost both sides. What the server does meanwhile
+        is not seen, so it has the time of the first and of another piece. Raises ServerUnavailable."""
+        most_s = self._first_s + self._next_s
+        body = asked_of(model, prompt, sampling)
+        try:
+            with _span(model, prompt) as headers, readable(endpoint.url):
+                async with (
+                    asyncio.timeout(most_s),
+                    self._asked("POST", endpoint, COMPLETIONS, headers, body) as answer,
+                ):
+                    return piece_of(json.loads(await answer.read())["choices"][0])
+        except TimeoutError:
+            raise unavailable(f"it gave no answer for {most_s:g} s", endpoint.url) from None
 
     async def stream(
         self, endpoint: Endpoint, model: str, prompt: Sequence[int], sampling: Sampling
@@ -86,9 +102,7 @@ class AsyncServers:
         self, endpoint: Endpoint, model: str, prompt: Sequence[int], sampling: Sampling
     ) -> AsyncGenerator[Piece]:
         body = {**asked_of(model, prompt, sampling), "stream": True}
-        span = tracer().start_span("ask a server", attributes={"ft.model": model, "ft.prompt_tokens": len(prompt)})
-        headers = {**_headers(endpoint), **carried(span)}
-        with ending(span), readable(endpoint.url):
+        with _span(model, prompt) as headers, readable(endpoint.url):
             async with self._asked("POST", endpoint, COMPLETIONS, headers, body) as answer:
                 complete, lines = False, Lines()
                 # To the last byte, or the connection could not be used again.
@@ -103,14 +117,14 @@ class AsyncServers:
 
     @asynccontextmanager
     async def _asked(
-        self, method: str, endpoint: Endpoint, path: str, headers: dict[str, str], body: dict[str, Any] | None = None
+        self, method: str, endpoint: Endpoint, path: str, headers: Mapping[str, str] | None = None, body: dict[str, Any] | None = None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The answer to a request, whose body may still come. Raises what its status says."""
         data = None if body is None else json.dumps(body).encode()
-        session = self._session()
+        sent = {"authorization": f"Bearer {endpoint.key}", "content-type": "application/json", **(headers or {})}
         try:
-            async with session.request(
-                method, endpoint.url + path, data=data, headers=headers, allow_redirects=False
+            async with self._session().request(
+                method, endpoint.url + path, data=data, headers=sent, allow_redirects=False
             ) as answer:
                 if answer.status >= 400:
                     refusal = Refusal(answer.status, answer.headers, await answer.read(), answer.reason or "")
@@ -131,5 +145,9 @@ class AsyncServers:
         return self._opened
 
 
-def _headers(endpoint: Endpoint) -> dict[str, str]:
-    return {"authorization": f"Bearer {endpoint.key}", "content-type": "application/json"}
+@contextmanager
+def _span(model: str, prompt: Sequence[int]) -> Iterator[dict[str, str]]:
+    """The span of a request, and the headers that name it."""
+    span = tracer().start_span("ask a server", attributes={"ft.model": model, "ft.prompt_tokens": len(prompt)})
+    with ending(span):
+        yield carried(span)

@@ -67,7 +67,20 @@ class Scripted:
         if self.status != 200:
             headers = {"retry-after": "7"} if self.status == 503 else {}
             return JSONResponse({"error": {"message": "not now"}}, self.status, headers)
-        return StreamingResponse(self._pieces(), media_type="text/event-stream")
+        if self.asked[-1].get("stream"):
+            return StreamingResponse(self._pieces(), media_type="text/event-stream")
+        return StreamingResponse(self._whole(), media_type="application/json")
+
+    async def _whole(self) -> Any:
+        if self.silent_at is not None:
+            await asyncio.sleep(600)
+        # A part of an answer that is cut is no answer.
+        yield '{"choices": '
+        if not self.ends:
+            raise ConnectionError("the test cuts the connection")
+        ids = [7] * len(self.texts)
+        choice = {"text": "".join(self.texts), "token_ids": ids, "logprobs": None, "finish_reason": self.reason}
+        yield json.dumps([choice]) + "}"
 
     async def _pieces(self) -> Any:
         for number, text in enumerate(self.texts):
