@@ -29,7 +29,7 @@ HEAVY = frozenset(
     }
 )
 # Beside these, what `ft --help` and completion must not wait for (tests/cli/test_nouns.py).
-SLOW_TO_START = frozenset({"fastapi", "httpx", "jinja2", "obstore", "psutil", "pydantic", "rich"})
+SLOW_TO_START = frozenset({"aiohttp", "fastapi", "httpx", "jinja2", "obstore", "psutil", "pydantic", "rich"})
 # The project's own: a quarter of the start of `ft status`, which needs it for open submissions only.
 SLOW_AND_OURS = frozenset({"ft_assets.control.identity"})
 COMMAND_LINE = "ft_assets.cli.main"

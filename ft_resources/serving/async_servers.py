@@ -117,7 +117,12 @@ class AsyncServers:
 
     @asynccontextmanager
     async def _asked(
-        self, method: str, endpoint: Endpoint, path: str, headers: Mapping[str, str] | None = None, body: dict[str, Any] | None = None
+        self,
+        method: str,
+        endpoint: Endpoint,
+        path: str,
+        headers: Mapping[str, str] | None = None,
+        body: dict[str, Any] | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The answer to a request, whose body may still come. Raises what its status says."""
         data = None if body is None else json.dumps(body).encode()

@@ -59,12 +59,17 @@ def scripted() -> Iterator[list[Scripted]]:
         each.close()
 
 
-def answers(fleet: Fleet, times: int = 1, load_s: float = 20.0) -> list[str]:
+def answers(fleet: Fleet, times: int = 1, load_s: float = 20.0, *, most: int = 5, whole: bool = False) -> list[str]:
     """Texts of so many answers, one after the other; of one that broke off what went wrong."""
 
     async def ask(answering: Answering) -> str:
         question = Question(
-            model=MODEL, prompt=[7], most=5, sampling=lambda most: Sampling(max_tokens=most), where="prompt"
+            model=MODEL,
+            prompt=[7],
+            most=most,
+            sampling=lambda most: Sampling(max_tokens=most),
+            where="prompt",
+            whole=whole,
         )
         try:
             return "".join([piece.text async for piece in await answering.ask(question)])
@@ -139,3 +144,20 @@ def test_an_adapter_that_is_not_in_the_store_is_not_looked_for_elsewhere(scripte
     with pytest.raises(NotFound):
         answers(fleet)
     assert fleet.loads == ["0"]
+
+
+def test_a_short_answer_that_nobody_reads_in_pieces_is_asked_for_as_a_whole(scripted: list[Scripted]) -> None:
+    scripted.append(Scripted(["all ", "of it"]))
+    fleet = Fleet(*scripted)
+    for whole, most, streams in ((True, 128, False), (True, 129, True), (False, 5, True)):
+        assert answers(fleet, most=most, whole=whole) == ["all of it"]
+        assert scripted[0].asked[-1].get("stream", False) is streams, (whole, most)
+
+
+def test_a_whole_answer_comes_from_another_server_where_one_says_nothing_or_breaks_off(
+    scripted: list[Scripted],
+) -> None:
+    scripted += [Scripted(["never"], silent_at=0), Scripted(["half"], ends=False), Scripted(["fine"])]
+    assert answers(Fleet(*scripted), times=4, whole=True) == ["fine"] * 4
+    assert [len(each.asked) for each in scripted] == [1, 1, 4]
+    assert answers(Fleet(scripted[0]), whole=True) == ["it gave no answer for 2 s"]
