@@ -5,24 +5,25 @@ directly.
 """
 
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import copytree
 from types import SimpleNamespace
-from typing import Any
 
 import httpx
+import psutil
 
 import ft_assets.demo
 from benchmarks import canary, parity
+from benchmarks.router import Door, Rates, cpu_ms, rates
 from benchmarks.table import Figure, goal_figure
 from ft_assets import api
 from ft_resources.artifacts import Artifact
@@ -38,6 +39,9 @@ _UNLIMITED = "tiers: {default: {requests_per_minute: null, requests_per_minute_o
 _API, _ENGINE, _KEY = 8221, 8222, "of-the-benchmark"
 _PROMPT = list(range(100, 140))
 _SWAPS, _TOKENS = 4, 32
+# More than the 32 requests that the engine computes at once: what is measured is then its throughput. With fewer all of
+# them wait for the router at the same time, and the engine for them.
+_FULL = 48
 
 
 def measure(*options: str) -> list[Figure]:
@@ -50,7 +54,7 @@ def measure(*options: str) -> list[Figure]:
         line = Line(SimpleNamespace(store=open_store(os.environ["FT_STORE"], create=True), folder=folder))  # type: ignore[arg-type]
         adapters = [_adapter(line, folder, number) for number in range(3)]
         _, key = api.create_key("acme", role="member", actor="bench")
-        stack.enter_context(_process("ft_assets.cli.main:app", "serve", "--port", str(_API)))
+        serve = stack.enter_context(_process("ft_assets.cli.main:app", "serve", "--port", str(_API)))
         ours = stack.enter_context(
             httpx.Client(
                 base_url=f"http://127.0.0.1:{_API}/v1",
@@ -65,7 +69,12 @@ def measure(*options: str) -> list[Figure]:
         one = f"{LINE}@{adapters[0].digest[:16]}"
         engine.load(one, adapters[0].folder(folder / "unused"))
         added = _added_ms(engine, one, ours, asked["asks"])
-        ratio = _throughput_ratio(engine, one, ours, asked["clients"])
+        routed = Door(url=f"http://127.0.0.1:{_API}/v1/completions", key=key, model=LINE)
+        direct = Door(url=f"http://127.0.0.1:{_ENGINE}/v1/completions", key=_KEY, model=one)
+        body = {"prompt": _PROMPT, "max_tokens": _TOKENS, "temperature": 0}
+        full = rates(routed, direct, clients=_FULL, asks=4, body=body)
+        some = rates(routed, direct, clients=asked["clients"], asks=12, body=body)
+        whole_ms, stream_ms = (cpu_ms(routed, serve, {**body, "stream": stream}) for stream in (False, True))
         names = _names(engine, adapters, folder, asked["names"])
     return [
         _at_most("promotion_to_served_s", "promotion to its first answer, s", swaps.promoted_s, 10),
@@ -73,7 +82,10 @@ def measure(*options: str) -> list[Figure]:
         _at_most("swap_dropped_requests", f"failed of {swaps.answers} requests meanwhile", swaps.failed, 0),
         _at_most("router_added_ms_p99", "added to the first byte, p99, ms", added[1], 5),
         _at_most("router_added_ms_p50", "the same, median", added[0], 5),
-        goal_figure("router_throughput_ratio", "throughput beside the engine's own", ratio, 0.97),
+        _beside("router_throughput_ratio", f"answers a second, {_FULL} clients, who fill the engine", full),
+        _beside("router_throughput_ratio_of_some", f"the same, {asked['clients']} clients", some),
+        goal_figure("router_cpu_ms", f"the router's processor time of {_TOKENS} tokens, ms", whole_ms, None),
+        goal_figure("router_cpu_ms_stream", "the same of a stream", stream_ms, None),
         goal_figure("adapters_served", "names that answered on an engine that holds 8", names, asked["names"]),
         *parity.measure(),
         *(each for each in canary.measure() if each.key in ("canary_false_rollback", "canary_missed_regression")),
@@ -170,27 +182,6 @@ def _added_ms(engine: HttpServer, name: str, client: httpx.Client, asks: int) ->
     return median, p99
 
 
-def _throughput_ratio(engine: HttpServer, name: str, client: httpx.Client, clients: int) -> float:
-    """Answers a second of many clients through the router, over those directly."""
-    body = {"model": name, "prompt": _PROMPT, "max_tokens": _TOKENS, "temperature": 0}
-    each = 12 * clients
-
-    def rate(ask: Callable[[int], Any]) -> float:
-        with ThreadPoolExecutor(clients) as pool:
-            began = time.monotonic()
-            list(pool.map(ask, range(each)))
-            return each / (time.monotonic() - began)
-
-    def routed(_: int) -> None:
-        client.post("/completions", json=body).raise_for_status()
-
-    def direct(_: int) -> None:
-        engine.complete(name, _PROMPT, Sampling(max_tokens=_TOKENS))
-
-    rates = [(rate(routed), rate(direct)) for _ in range(3)]
-    return sorted(ours / theirs for ours, theirs in rates)[1]
-
-
 def _names(engine: HttpServer, adapters: Sequence[Artifact], folder: Path, names: int) -> int:
     """How many of so many names answer; each is asked once, in an order that no cache of 8 foresees."""
     folders = [adapter.folder(folder / "unused") for adapter in adapters]
@@ -229,13 +220,13 @@ def _until(there: Callable[[], object], seconds: float = 60.0) -> None:
 
 
 @contextmanager
-def _process(entry: str, *arguments: str, **variables: str) -> Iterator[None]:
+def _process(entry: str, *arguments: str, **variables: str) -> Iterator[psutil.Process]:
     module, _, name = entry.partition(":")
     code = f"from {module} import {name}; {name}()"
     command = [sys.executable, "-c", code, *arguments]
     process = subprocess.Popen(command, env={**os.environ, **variables}, stderr=subprocess.DEVNULL)
     try:
-        yield
+        yield psutil.Process(process.pid)
     finally:
         process.terminate()
         process.wait()
@@ -252,6 +243,12 @@ def _engine() -> Iterator[HttpServer]:
             yield client
         finally:
             client.close()
+
+
+def _beside(key: str, what: str, found: Rates) -> Figure:
+    ours, theirs = statistics.median(found.ours), statistics.median(found.theirs)
+    print(f"{what}: {ours:.1f} through the router, {theirs:.1f} directly")
+    return goal_figure(key, what, found.ratio, 0.97)
 
 
 def _at_most(key: str, what: str, ours: float, goal: float) -> Figure:
