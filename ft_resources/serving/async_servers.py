@@ -60,7 +60,7 @@ class AsyncServers:
                     asyncio.timeout(self._first_s),
                     self._asked("GET", endpoint, MODELS) as answer,
                 ):
-                    models = {each["id"]: each for each in (await answer.json())["data"]}
+                    models = {each["id"]: each for each in json.loads(await answer.read())["data"]}
                     return int(models[endpoint.model]["max_model_len"])
         except TimeoutError:
             raise unavailable(f"it did not answer for {self._first_s:g} s", endpoint.url) from None
