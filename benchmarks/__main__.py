@@ -19,6 +19,7 @@ NAMES = (
     "server",
     "parity",
     "canary",
+    "quantized",
     "serving",
 )
 _WITH_OPTIONS = ("gpu", "cluster", "house", "scale", "server", "serving")

@@ -1,7 +1,8 @@
 """Serving on this machine: ``ft serve`` with an embedded engine of the demo's base, beside an engine that is asked
 directly.
 
-``python -m benchmarks serving [names=1000] [asks=300] [clients=8]``; servers are processes of their own.
+``python -m benchmarks serving [names=1000] [asks=300] [clients=8] [quantized=1]``; servers are processes of their own.
+With ``quantized=0`` no quantised format is made and gated, which takes as long as all else.
 """
 
 import os
@@ -22,7 +23,7 @@ import httpx
 import psutil
 
 import ft_assets.demo
-from benchmarks import canary, parity
+from benchmarks import canary, parity, quantized
 from benchmarks.router import Door, Rates, cpu_ms, rates
 from benchmarks.table import Figure, goal_figure
 from ft_assets import api
@@ -46,7 +47,7 @@ _FULL = 48
 
 def measure(*options: str) -> list[Figure]:
     """Run everything; takes some minutes."""
-    asked = {"names": 1000, "asks": 300, "clients": 8}
+    asked = {"names": 1000, "asks": 300, "clients": 8, "quantized": 1}
     asked |= {name: int(number) for name, number in (option.split("=") for option in options)}
     with tempfile.TemporaryDirectory(prefix="ft-serving-") as scratch, ExitStack() as stack:
         folder = Path(scratch)
@@ -88,6 +89,7 @@ def measure(*options: str) -> list[Figure]:
         goal_figure("router_cpu_ms_stream", "the same of a stream", stream_ms, None),
         goal_figure("adapters_served", "names that answered on an engine that holds 8", names, asked["names"]),
         *parity.measure(),
+        *(quantized.measure() if asked["quantized"] else ()),
         *(each for each in canary.measure() if each.key in ("canary_false_rollback", "canary_missed_regression")),
     ]
 
