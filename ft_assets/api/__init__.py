@@ -260,10 +260,12 @@ if TYPE_CHECKING:
     from ft_assets.api.stopping import require_not_paused as require_not_paused
     from ft_assets.api.stopping import resume as resume
     from ft_assets.api.submission_lists import list_submissions as list_submissions
+    from ft_assets.api.submissions import ExportProgress as ExportProgress
     from ft_assets.api.submissions import Logs as Logs
     from ft_assets.api.submissions import Status as Status
     from ft_assets.api.submissions import TrialProgress as TrialProgress
     from ft_assets.api.submissions import Work as Work
+    from ft_assets.api.submissions import exports_of as exports_of
     from ft_assets.api.submissions import logs as logs
     from ft_assets.api.submissions import status as status
     from ft_assets.api.submissions import sweep_progress as sweep_progress
@@ -343,7 +345,7 @@ _MODULES = {
     "steps": "Step",
     "stopping": "Paused Resumed Stopped cancel end_interrupted pause require_not_paused resume",
     "submission_lists": "list_submissions",
-    "submissions": "Logs Status TrialProgress Work logs status sweep_progress works",
+    "submissions": "ExportProgress Logs Status TrialProgress Work exports_of logs status sweep_progress works",
     "suites": "add_classifier add_encoder add_name_model add_suite install_suites list_classifiers list_encoders "
     "list_name_models list_suites suite_catalogue suites_left",
     "targets": "find_target names_of",

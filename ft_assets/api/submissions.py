@@ -6,6 +6,7 @@ from functools import partial
 
 from ft_assets.api.addresses import find_address
 from ft_assets.api.defaults import store_or_default
+from ft_assets.control.exports.progress import ExportProgress, export_progress
 from ft_assets.control.submissions.place import with_place
 from ft_assets.control.submissions.status import FINAL, State, Status, get_submission, status_of, stopped_early
 from ft_assets.control.submissions.sweep_progress import TrialProgress, trial_progress
@@ -75,6 +76,13 @@ def sweep_progress(submission: str, *, store: Store | None = None) -> list[Trial
     """The trials of a submission whose recipe is a sweep, in their order; none for any other."""
     store = store_or_default(store)
     return trial_progress(store, get_submission(store, submission))
+
+
+def exports_of(submission: str, *, store: Store | None = None) -> list[ExportProgress]:
+    """How the exports of a submission's adapter stand: those that its recipe asks for, and what was made by hand; none
+    before the adapter is made. Raises UserError for an unknown id."""
+    store = Glance(store_or_default(store))
+    return export_progress(store, get_submission(store, submission))
 
 
 def logs(target: str, *, store: Store | None = None) -> Logs:

@@ -9,7 +9,7 @@ from ft_assets.cli.addresses import short
 from ft_assets.cli.door import api
 
 if TYPE_CHECKING:
-    from ft_assets.api import Status, TrialProgress
+    from ft_assets.api import ExportProgress, Status, TrialProgress
 
 STYLES = {
     "accepted": "green",
@@ -37,8 +37,10 @@ def status(
 
     found = [api.status(submission)] if submission else api.list_submissions(tenant=tenant)
     trials = api.sweep_progress(submission) if submission else []
+    exports = api.exports_of(submission) if submission else []
     if as_json:
-        print_json([asdict(item) | ({"trials": [asdict(each) for each in trials]} if trials else {}) for item in found])
+        beside = {"trials": [asdict(each) for each in trials], "exports": [asdict(each) for each in exports]}
+        print_json([asdict(item) | {name: each for name, each in beside.items() if each} for item in found])
         return
     print_table(
         ("submission", "state", "dataset", "recipe", "now", ""),
@@ -64,6 +66,9 @@ def status(
     if trials:
         print()
         print_table(("trial", "values", "state", "step", "validation loss", ""), map(_trial_row, trials), empty="")
+    if exports:
+        print()
+        print_table(("export", "state", "now", "is", ""), map(_export_row, exports), empty="")
 
 
 def _trial_row(item: "TrialProgress") -> tuple[str, ...]:
@@ -72,6 +77,10 @@ def _trial_row(item: "TrialProgress") -> tuple[str, ...]:
     step = f"{item.step}/{item.steps}" if item.steps else ""
     loss = "" if item.validation_loss is None else f"{item.validation_loss:.4f}"
     return (item.trial, shown_values(item.values), item.state, step, loss, "winner" if item.winner else "")
+
+
+def _export_row(item: "ExportProgress") -> tuple[str, ...]:
+    return (item.format, item.state, item.phase, short(item.address) if item.address else "", item.detail)
 
 
 def reasons(item: "Status") -> list[str]:

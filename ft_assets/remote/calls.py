@@ -143,6 +143,7 @@ _TABLE = (
     read("outcome", submission=SUBMISSION),
     read("list_submissions", tenant=TENANT),
     read("sweep_progress", submission=SUBMISSION),
+    read("exports_of", submission=SUBMISSION),
     read("works", submission=RECORD),
     read("require_not_paused", submission=RECORD),
     read("log_state", target=LOGGED, tenant=TENANT),

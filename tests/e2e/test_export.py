@@ -10,7 +10,7 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from ft_assets.api import export
+from ft_assets.api import export, exports_of
 from ft_assets.control import identity
 from ft_assets.control.submissions.sharing import needed_by_others
 from ft_assets.control.submissions.works import export_works, last_attempts
@@ -101,6 +101,9 @@ def test_a_recipe_that_exports_has_its_model_made_once_the_adapter_is_accepted(
     ]
     attempts = [each.address for each in last_attempts(project.store, result.submission)]
     assert attempts[-3:] == [adapter.address, made.address, report.address]
+    (shown_by_status,) = exports_of(result.submission.id, store=project.store)
+    assert (shown_by_status.format, shown_by_status.state) == ("merged", "accepted")
+    assert (shown_by_status.address, shown_by_status.report) == (str(made.address), str(report.address))
     # A submission of the same pair would need it too; this one alone does not count.
     assert not needed_by_others(project.store, report.address, result.submission)
     partition = dg.AssetRecordsFilter(dg.AssetKey("merged_model"), asset_partitions=["acme.things.v1|tiny.v2"])

@@ -1,1 +1,1 @@
-"""Exports: what is made of an accepted adapter, and whether it may leave the platform."""
+"""Exports: what is made of an accepted adapter, how far it is, and whether it may leave the platform."""

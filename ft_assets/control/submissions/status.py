@@ -114,11 +114,13 @@ def derive(
     held: HeldForReview | None = None,
     left: str = "",
     pauses: Pauses | None = None,
+    exports: Sequence["Work"] = (),
 ) -> Status:
     """The status that follows from the records; ``now`` in seconds since the epoch. Pure.
 
     ``held`` is why a person must review the dataset first, and what to do. ``left`` says that the process which
-    launched its runs is gone. ``pauses`` are who paused and resumed it.
+    launched its runs is gone. ``pauses`` are who paused and resumed it. ``exports`` is the work of what its recipe
+    exports.
     """
     pauses = pauses or Pauses()
     if outcome is not None:
@@ -127,11 +129,11 @@ def derive(
         return _of_pause(submission, pauses.standing, works)
     if held:
         return replace(_status(submission, State.HELD, detail=held.what), where=held.where, remedy=held.remedy)
-    found = _of_works(submission, works, pauses.resumed_at or submission.created_at, now)
+    found = _of_works(submission, works, exports, pauses.resumed_at or submission.created_at, now)
     if not left or found.state in FINAL:
         return found
     remedy = f"To go on with it: {go_on(submission)}"
-    if found.state is not State.PREEMPTED and any(work.running for work in works):
+    if found.state is not State.PREEMPTED and any(work.running for work in (*works, *exports)):
         return replace(found, detail=f"{left}; its worker goes on to its end", remedy=remedy)
     return replace(found, state=State.STOPPED, detail=left, remedy=remedy)
 
@@ -143,7 +145,9 @@ def _of_pause(submission: Submission, pause: PauseChange, works: Sequence["Work"
     return replace(found, tokens_per_s=None, eta_s=None, remedy=remedy_of_pause(submission))
 
 
-def _of_works(submission: Submission, works: Sequence["Work"], since: str, now: float) -> Status:
+def _of_works(
+    submission: Submission, works: Sequence["Work"], exports: Sequence["Work"], since: str, now: float
+) -> Status:
     """The status of an open submission by its work ``since`` it was asked for, or resumed."""
     asked = datetime.fromisoformat(since).timestamp()
     open_works = [work for work in works if not work.done and not work.lost]
@@ -158,9 +162,13 @@ def _of_works(submission: Submission, works: Sequence["Work"], since: str, now: 
     if begun and open_works:
         return _status(submission, state_of_work(open_works[0].asset), open_works[0], detail="next")
     if any(work.asset == "adapter" and work.done for work in works):
-        # Exports are no work of this list, and may take as long as the evaluation did.
+        # However an export ends, the adapter is accepted; only what is being made now is of interest.
         left = "the adapter is made; its exports and the record of its end are left"
-        return _status(submission, State.EVALUATING, detail=left)
+        at = next((work for work in exports if work.running), None)
+        if at is None:
+            return _status(submission, State.EVALUATING, detail=left)
+        found = _of_running(submission, at, now)
+        return found if found.state is State.PREEMPTED else replace(found, state=State.EVALUATING)
     return _status(submission, State.QUEUED)
 
 
@@ -223,15 +231,15 @@ def status_of(store: Store, submission: Submission) -> Status:
         words = own_words(store, outcome.failure) if outcome.failure else ""
         return replace(derive(submission, outcome, (), now=time.time()), words=words)
     # What resolves keys is a quarter of the start of `ft status`, and not needed for what has ended.
-    from ft_assets.control.submissions.works import held_for_review, read_works
+    from ft_assets.control.submissions.works import export_works, held_for_review, read_works
 
     try:
         works, held = read_works(store, submission), held_for_review(store, submission)
-        pauses = read_pauses(store, submission)
+        exports, pauses = export_works(store, submission), read_pauses(store, submission)
     except UserError as error:
         return _status(submission, State.FAILED, detail=str(error))
     left = gone(find_caller(store, submission)) if submission.driver == "caller" else ""
-    found = derive(submission, None, works, now=time.time(), held=held, left=left, pauses=pauses)
+    found = derive(submission, None, works, now=time.time(), held=held, left=left, pauses=pauses, exports=exports)
     return replace(found, stopped_early=stopped_early(works))
 
 

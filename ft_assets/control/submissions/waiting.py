@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ft_assets.control.submissions.status import State, Status
-from ft_assets.control.submissions.works import Work, read_works
+from ft_assets.control.submissions.works import Work, export_works, read_works
 from ft_assets.records.submissions import Submission
 from ft_resources.attempts import Attempt
 from ft_resources.errors import LauncherRefusal, UserError
@@ -18,7 +18,8 @@ def with_reason(store: Store, submission: Submission, status: Status, launcher: 
     """``status`` with the reason why its work waits, if the worker has not reported yet; unchanged if the cluster does
     not answer."""
     try:
-        return explained(store, status, read_works(store, submission), launcher)
+        works = (*read_works(store, submission), *export_works(store, submission))
+        return explained(store, status, works, launcher)
     except (UserError, LauncherRefusal):
         return status
 

@@ -67,7 +67,7 @@ def read_works(store: Store, submission: Submission) -> tuple[Work, ...]:
     }
     if submission.mode == "carry" or not identity.compares(artifacts, recipe):
         del requests["reference_logps"]
-    works = {asset: _read_work(artifacts, asset, request) for asset, request in requests.items()}
+    works = {asset: read_work(artifacts, asset, request) for asset, request in requests.items()}
     trials = _read_trials(artifacts, dataset, recipe)
     before = [work for asset, work in works.items() if asset not in _AFTER_TRIALS]
     return (*before, *trials, *(work for asset, work in works.items() if asset in _AFTER_TRIALS))
@@ -78,7 +78,7 @@ def _read_trials(artifacts: Artifacts, dataset: str, sweep: str) -> list[Work]:
     works = []
     for trial in get_recipe(artifacts.store, sweep).trials:
         try:
-            work = _read_work(
+            work = read_work(
                 artifacts, "checkpoint", partial(identity.checkpoint_request, artifacts, dataset, trial.key)
             )
         except BadRecipe:
@@ -88,7 +88,8 @@ def _read_trials(artifacts: Artifacts, dataset: str, sweep: str) -> list[Work]:
     return works
 
 
-def _read_work(artifacts: Artifacts, asset: str, request: Callable[[], WorkRequest]) -> Work:
+def read_work(artifacts: Artifacts, asset: str, request: Callable[[], WorkRequest]) -> Work:
+    """The work of a request and its last attempt; without an address while one of its inputs is missing."""
     try:
         address = request().address
     except (MissingInput, HeldForReview, SweepFailed):
@@ -126,12 +127,12 @@ def export_works(store: Store, submission: Submission) -> tuple[Work, ...]:
     for step in {step.name: step for wanted in asked for step in wanted.steps}.values():
         # What cannot be made has no work; its run says why.
         with suppress(UserError):
-            work = _read_work(artifacts, step.asset, partial(identity.export_request, artifacts, adapter, step))
+            work = read_work(artifacts, step.asset, partial(identity.export_request, artifacts, adapter, step))
             works.append(work)
             if step in asked and work.done and work.address is not None:
                 made = artifacts.get(work.address)
                 again = partial(identity.reevaluation_request, artifacts, adapter, made)
-                works.append(_read_work(artifacts, "eval_report", again))
+                works.append(read_work(artifacts, "eval_report", again))
     return tuple(works)
 
 

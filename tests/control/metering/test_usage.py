@@ -54,6 +54,21 @@ def test_gpu_hours_are_those_of_all_nodes_from_the_start_of_the_pod_to_its_end(w
     assert record.month == "2026-11"
 
 
+def test_an_export_is_counted_as_other_work_on_the_cpu_and_its_evaluation_as_the_adapters(world: World) -> None:
+    """Its worker asks for no GPU, so the tenant is billed none; that it is evaluated again takes the recipe's."""
+    for asset in ("merged_model", "quantized_model", "dataset", "eval_report"):
+        attempt_at(world.store, asset=asset, label=DATASET if asset == "dataset" else PAIR, outcome=Outcome.DONE)
+    found = {record.asset: record for record in count_usage(world.store, TenantsFile())}
+    for asset in ("merged_model", "quantized_model"):
+        export, other = found[asset], found["dataset"]
+        assert (
+            (export.gpus, export.billed_hours, export.label) == (other.gpus, other.billed_hours, PAIR) == (0, 0.0, PAIR)
+        )
+        assert (export.started_at, export.ended_at) == (other.started_at, other.ended_at)
+    assert (found["eval_report"].gpus, found["eval_report"].billed_hours) == (2, 3.0)
+    assert sum(record.billed_hours for record in found.values()) == 3.0
+
+
 @pytest.mark.parametrize("outcome", list(Outcome))
 def test_who_pays_is_decided_by_how_it_ended(world: World, outcome: Outcome) -> None:
     attempt_at(world.store, outcome=outcome)

@@ -90,6 +90,19 @@ def test_what_has_its_adapter_and_waits_for_exports_is_not_queued(before: bool) 
     assert status(*works).state is State.EVALUATING
 
 
+def test_an_export_that_is_being_made_is_shown_and_one_that_failed_changes_nothing() -> None:
+    works = [done(asset) for asset in STATE_OF_WORK]
+
+    def exporting(*exports: Work) -> Status:
+        return derive(SUBMISSION, None, works, now=ASKED + 100, exports=exports)
+
+    found = exporting(done("merged_model"), running("quantized_model", phase="quantising"))
+    assert (found.state, found.asset, found.phase) == (State.EVALUATING, "quantized_model", "quantising")
+    assert exporting(running("merged_model", seconds_ago=31)).state is State.PREEMPTED
+    failed = ended("quantized_model", Outcome.USER_ERROR, what="no llama.cpp")
+    assert exporting(done("merged_model"), failed) == status(*works)
+
+
 def test_a_silent_worker_is_preempted_and_a_fresh_sign_of_life_is_not() -> None:
     assert status(running("checkpoint", seconds_ago=29)).state is State.TRAINING
     silent = status(running("checkpoint", seconds_ago=31))
