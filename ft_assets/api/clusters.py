@@ -14,6 +14,7 @@ from ft_resources.kubernetes.kueue import read_flavours
 from ft_resources.kubernetes.platform import platform_objects
 from ft_resources.kubernetes.s3_policy import role_policy
 from ft_resources.kubernetes.settings_file import read_settings
+from ft_resources.kubernetes.tolerated import require_tolerated
 from ft_resources.store_layout import Layout
 from ft_resources.store_marker import open_store
 from ft_resources.strict import nearest
@@ -34,7 +35,8 @@ def cluster_manifests(
         namespace: of the control plane; that of the settings in ``FT_KUBERNETES`` where not given.
         account: service account of the control plane.
 
-    Raises UserError for a tenant that the tenants file does not name, and for files that cannot be read.
+    Raises UserError for a tenant that the tenants file does not name, for files that cannot be read, and for a flavour
+    whose taints no Job tolerates.
     """
     settings, tenants = read_settings(), tenants_or_default(tenants)
     known = sorted({*tenants.tenants, SHARED})
@@ -54,6 +56,7 @@ def cluster_manifests(
         if name != SHARED
     }
     found = read_flavours(flavours) if flavours else []
+    require_tolerated(settings, found)
     return platform_objects(settings, chosen, found, judges=judges, account=account, namespace=namespace)
 
 

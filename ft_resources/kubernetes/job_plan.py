@@ -110,7 +110,7 @@ def _grace(spec: WorkSpec, settings: KubernetesSettings, save_s: float) -> int:
 def _gpu_type(settings: KubernetesSettings, name: str | None) -> GpuType:
     """The cluster's GPUs of the recipe's type; any type if the recipe names none."""
     if name is None:
-        return GpuType()
+        return _any_gpu(settings)
     if name not in settings.gpu_types:
         known = ", ".join(sorted(settings.gpu_types)) or "none by name"
         raise UserError(
@@ -119,6 +119,15 @@ def _gpu_type(settings: KubernetesSettings, name: str | None) -> GpuType:
             remedy="Name one of these in a new recipe version, or ask the platform's administrators for this one.",
         )
     return settings.gpu_types[name]
+
+
+def _any_gpu(settings: KubernetesSettings) -> GpuType:
+    """GPUs of whichever type the queue has: without labels, and with every type's tolerations, as its taint would keep
+    the Job from a flavour that has room."""
+    resource = GpuType().resource
+    types = [each for each in settings.gpu_types.values() if each.resource == resource]
+    tolerations = dict.fromkeys(toleration for each in types for toleration in each.tolerations)
+    return GpuType(tolerations=tuple(tolerations))
 
 
 def _image(settings: KubernetesSettings, wanted: str | None) -> str:

@@ -8,6 +8,7 @@ or if Kueue is missing. Kueue writes the reason into the Workload
 from collections.abc import Sequence
 
 from ft_resources.kubernetes import names
+from ft_resources.kubernetes.flavour_words import FlavourWords, read_flavour_words
 from ft_resources.kubernetes.objects import Object, condition, containers, ended
 from ft_resources.waiting import Reason, Waiting
 
@@ -94,8 +95,11 @@ def _queued(job: Object, workload: Object | None) -> Waiting:
     evicted = condition(workload, "Evicted")
     if reason == "Misconfigured" or _MISSING in said or "is inactive" in said:
         return _waiting("queue_name" if "LocalQueue" in said else "queue_missing", said, queue)
-    if "maximum capacity" in said or reason == "ExceedsMaxQuota":
-        return _waiting("too_large", said)
+    words = read_flavour_words(said)
+    if not words.busy and words.tainted:
+        return _tainted(words, said)
+    if not words.busy and ("maximum capacity" in said or reason == "ExceedsMaxQuota"):
+        return _waiting("too_large" if words.small else "flavour", said)
     if "preemption" in said.lower() or reason == "WaitingForPreemptedWorkloads":
         return _waiting("priority", said)
     if "insufficient" in said or reason == "WaitingForQuota":
@@ -106,6 +110,20 @@ def _queued(job: Object, workload: Object | None) -> Waiting:
     if evicted is not None:
         return Waiting(reason="preempted", what="it was preempted", said=evicted.get("message", ""))
     return Waiting(reason="quota", what="it waits for its turn in the queue", said=said)
+
+
+def _tainted(words: FlavourWords, said: str) -> Waiting:
+    """Taints come before capacity: a flavour that keeps a Job out may have all the room that it needs."""
+    kept_out = ", ".join(f"{flavour} has the taint {taint}" for flavour, taint in words.tainted.items())
+    small = f", and {', '.join(words.small)} can never have as much" if words.small else ""
+    return Waiting(
+        reason="taint",
+        what=f"no node type in its queue takes it: {kept_out}, which its pods do not tolerate{small}",
+        remedy="Ask for what those nodes are for (spot nodes, GPUs of a type) in a new recipe version. If it does, "
+        "this is for the platform's administrators: name the taint under `gpu_types`, `on_demand` or `spot_nodes` of "
+        "the cluster's settings.",
+        said=said,
+    )
 
 
 def _of_pod(pod: Object) -> Waiting | None:

@@ -8,7 +8,7 @@ import uuid
 
 from tests.cluster.containers import quantity, written
 from tests.cluster.control import Controller, Key
-from tests.cluster.node import requests
+from tests.cluster.node import requests, tolerates
 from tests.cluster.objects import (
     CLUSTER_QUEUES,
     FLAVORS,
@@ -194,6 +194,10 @@ class QueueScheduler(Controller):
         self, template: Object, wanted: dict[str, float], queue: str, flavor: Object, admitted: list[Object]
     ) -> tuple[str, str] | None:
         labels = self._objects.get(FLAVORS, "", flavor["name"]).get("spec", {}).get("nodeLabels", {})
+        for taint in self._objects.get(FLAVORS, "", flavor["name"]).get("spec", {}).get("nodeTaints", []):
+            if not any(tolerates(one, taint) for one in template["spec"].get("tolerations", [])):
+                words = f"{{{taint['key']} {taint.get('value', '')} {taint['effect']} <nil>}}"
+                return "NoMatchingFlavor", f"untolerated taint {words} in flavor {flavor['name']}"
         if any(labels.get(name, value) != value for name, value in template["spec"].get("nodeSelector", {}).items()):
             return "NoMatchingFlavor", f"flavor {flavor['name']} doesn't match node affinity"
         for resource, amount in wanted.items():

@@ -109,6 +109,29 @@ def test_the_printed_policy_of_a_role_is_for_the_stores_layout_with_the_key_of_t
     assert (refused.exit_code, "is not an S3 bucket" in refused.output) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("taint", "known"),
+    [
+        ({"key": "dedicated", "value": "x"}, False),
+        ({"key": "nvidia.com/gpu", "value": "other"}, True),
+        ({"key": "nvidia.com/gpu", "effect": "NoExecute"}, False),
+        ({"key": "dedicated", "effect": "PreferNoSchedule"}, True),
+    ],
+)
+def test_a_flavour_whose_taint_no_job_tolerates_is_refused_before_work_waits_for_it(
+    example: None, tmp_path: Path, taint: dict[str, str], known: bool
+) -> None:
+    said = yaml.safe_load((BASE / "flavours.yaml").read_text())
+    said["flavours"][0]["taints"] = [taint]
+    (tmp_path / "flavours.yaml").write_text(yaml.safe_dump(said))
+    result = CliRunner().invoke(app, ["cluster", "manifests", "--flavours", str(tmp_path / "flavours.yaml")])
+    if known:
+        assert result.exit_code == 0, result.output
+    else:
+        assert result.exit_code == 2
+        assert f"none tolerates its taint {taint['key']}" in " ".join(result.output.split())
+
+
 def test_flavours_that_count_different_things_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "flavours.yaml"
     file.write_text(

@@ -59,6 +59,19 @@ def test_one_job_has_the_request_of_the_recipe_and_the_pinned_image() -> None:
     assert worker["resources"]["requests"]["nvidia.com/gpu"] == "2"
 
 
+def test_gpus_of_any_type_tolerate_what_each_type_tolerates_and_name_no_nodes() -> None:
+    types = H100 | {
+        "L4": {"node_selector": {"gpu": "l4"}, "tolerations": [{"key": "nvidia.com/gpu"}, {"key": "small"}]},
+        "MI300": {"resource": "amd.com/gpu", "tolerations": [{"key": "amd.com/gpu"}]},
+    }
+    pod = pod_of(spec_of(gpus=1), gpu_types=types)
+    keys = [each["key"] for each in pod["tolerations"] if not each["key"].startswith("node.kubernetes.io/")]
+    assert keys == ["nvidia.com/gpu", "small"]
+    assert "nodeSelector" not in pod
+    without = pod_of(spec_of(), gpu_types=types)
+    assert all(each["key"].startswith("node.kubernetes.io/") for each in without["tolerations"])
+
+
 def test_a_gpu_that_the_cluster_does_not_have_is_refused_with_those_it_has() -> None:
     with pytest.raises(UserError, match="no GPUs of type 'H200'; it has: H100"):
         plan_pod(spec_of(gpus=1, gpu_type="H200"), settings_of(gpu_types=H100))

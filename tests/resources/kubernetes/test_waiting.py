@@ -18,6 +18,13 @@ def workload(reason: str, message: str, **conditions: str) -> dict:
     return {"spec": {}, "status": {"conditions": [refused, *others]}}
 
 
+TAINTED = "untolerated taint {nvidia.com/gpu present NoSchedule <nil>} in flavor h100-on-demand"
+NO_GPUS = "insufficient quota for nvidia.com/gpu in flavor cpu, request > maximum capacity (1 > 0)"
+TOO_SMALL = "insufficient quota for memory in flavor l4, request > maximum capacity (900Gi > 768Gi)"
+BOTH = (
+    "insufficient unused quota for memory in flavor h100, 9Gi more needed, insufficient quota for nvidia.com/gpu in "
+    "flavor h100, previously considered podsets requests (8) + current podset request (8) > maximum capacity (8)"
+)
 SHORT = "insufficient unused quota for nvidia.com/gpu in flavor h100, 2 more needed"
 
 
@@ -37,6 +44,14 @@ SHORT = "insufficient unused quota for nvidia.com/gpu in flavor h100, 2 more nee
             "too_large",
         ),
         (workload("Pending", "flavor spot doesn't match node affinity"), "flavour"),
+        (workload("NoMatchingFlavor", f"{TAINTED}, {NO_GPUS}"), "taint"),
+        (workload("ExceedsMaxQuota", f"{TAINTED}, {NO_GPUS}"), "taint"),
+        (workload("Pending", f"{TAINTED}, {TOO_SMALL}"), "taint"),
+        (workload("Pending", f"{SHORT}, {TAINTED}, {NO_GPUS}"), "quota"),
+        (workload("Pending", f"{SHORT}, {TAINTED}, {NO_GPUS}. Pending the preemption of 1 workload(s)"), "priority"),
+        (workload("Pending", NO_GPUS), "flavour"),
+        (workload("Pending", f"{TOO_SMALL}, {NO_GPUS}"), "too_large"),
+        (workload("Pending", f"{BOTH}, {NO_GPUS}"), "too_large"),
         (workload("Pending", "resource amd.com/gpu unavailable in ClusterQueue"), "flavour"),
         ({"spec": {"active": False}, "status": {}}, "held"),
         ({"spec": {}, "status": {}}, "quota"),
@@ -44,6 +59,20 @@ SHORT = "insufficient unused quota for nvidia.com/gpu in flavor h100, 2 more nee
 )
 def test_a_queued_job_says_why(found: dict | None, reason: str) -> None:
     assert why_waiting(queued(), found).reason == reason
+
+
+def test_a_taint_is_told_with_its_flavour_and_never_as_too_large() -> None:
+    waiting = why_waiting(queued(), workload("ExceedsMaxQuota", f"couldn't assign: {TAINTED}, {NO_GPUS}"))
+    assert "h100-on-demand has the taint nvidia.com/gpu=present:NoSchedule" in waiting.what
+    assert "cpu" not in waiting.what
+    assert "gpu_types" in waiting.remedy
+    both = why_waiting(queued(), workload("ExceedsMaxQuota", f"{TAINTED}, {TOO_SMALL}"))
+    assert "l4 can never have as much" in both.what
+
+
+def test_a_taint_without_a_value_is_read() -> None:
+    bare = "untolerated taint {dedicated  NoExecute <nil>} in flavor a"
+    assert "a has the taint dedicated=:NoExecute" in why_waiting(queued(), workload("Pending", bare)).what
 
 
 def test_a_wrong_queue_name_is_told_though_kubernetes_tells_the_creator_nothing() -> None:

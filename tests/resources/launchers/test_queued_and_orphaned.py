@@ -1,13 +1,16 @@
 """On a cluster: why work waits, and what becomes of Jobs that nobody waits for."""
 
 import pytest
+import yaml
 
 from ft_assets.api.orphans import settle, stand
 from ft_resources.attempts import Attempt
 from ft_resources.execution import Execution
+from ft_resources.kubernetes.kueue import platform_queues, read_flavours
 from ft_resources.kubernetes.orphans import Orphan
 from ft_resources.outcomes import Outcome
 from tests.cluster.fixtures import until
+from tests.k8s.chart import K8S
 from tests.resources.launchers.conftest import OnCluster
 from tests.resources.launchers.test_cluster_faults import work
 
@@ -36,6 +39,36 @@ def test_a_wrong_queue_name_and_a_full_quota_are_told_apart(on_cluster: OnCluste
     until(lambda: launcher.why_waiting(second).reason == "quota")
     _, third = launched(on_cluster, work(on_cluster, gpus=5, text="c"), queue=queue)
     until(lambda: launcher.why_waiting(third).reason == "too_large")
+
+
+def test_a_gpu_of_any_type_is_admitted_on_the_documented_taints_and_flavours(on_cluster: OnCluster) -> None:
+    base, access = K8S / "kustomize" / "base", on_cluster.access
+    nodes, tenant = access.machines, on_cluster.tenant
+    nodes.remove_node("n1")
+    flavours = read_flavours(base / "flavours.yaml")
+    for each in flavours:
+        taints = [taint.model_dump(exclude_none=True) for taint in each.taints]
+        nodes.add_node(each.name, gpus=int(each.quota["nvidia.com/gpu"]), labels=each.labels, taints=taints)
+    documented = yaml.safe_load((base / "kubernetes.yaml").read_text())
+    kinds = {name: documented[name] for name in ("gpu_types", "spot_nodes", "on_demand")}
+    settings = on_cluster.settings(queue="ft-{tenant}", **kinds)
+    for made in platform_queues(settings, flavours, [tenant]):
+        plural = made["kind"].lower() + ("es" if made["kind"].endswith("s") else "s")
+        where = [plural] if "namespace" not in made["metadata"] else [made["metadata"]["namespace"], plural]
+        create = (
+            access.custom.create_cluster_custom_object
+            if len(where) == 1
+            else (access.custom.create_namespaced_custom_object)
+        )
+        create(*made["apiVersion"].split("/"), *where, made)
+    launcher, attempt = launched(on_cluster, work(on_cluster, gpus=1), queue="ft-{tenant}", **kinds)
+    until(lambda: launcher.why_waiting(attempt).reason in ("running", "ended"))
+    assert on_cluster.pods(attempt)[0]["spec"]["nodeName"] == "h100-on-demand"
+    # As before: nothing said which taints a GPU of any type has.
+    launcher, second = launched(
+        on_cluster, work(on_cluster, gpus=1, text="b"), queue="ft-{tenant}", **kinds | {"gpu_types": {}}
+    )
+    until(lambda: launcher.why_waiting(second).reason == "taint")
 
 
 def test_a_gpu_that_no_node_has_is_unschedulable(on_cluster: OnCluster) -> None:
