@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Reason = Literal[
-    "running", "ended", "queue_name", "queue_missing", "too_large", "quota", "priority", "preempted", "flavour", "taint",
-    "held", "unschedulable", "pods_refused", "image", "starting", "kueue_silent", "gone",
+    "running", "ended", "queue_name", "queue_missing", "too_large", "quota", "priority", "preempted", "flavour",
+    "taint", "held", "unschedulable", "pods_refused", "image", "starting", "kueue_silent", "gone",
 ]  # fmt: skip
 
 

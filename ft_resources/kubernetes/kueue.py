@@ -12,12 +12,13 @@ from pydantic import Field
 
 from ft_resources.errors import BadRecipe
 from ft_resources.kubernetes.ageing import all_classes
+from ft_resources.kubernetes.kueue_api import GROUP, VERSIONS
 from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.strict import read_strict
 from ft_resources.strict_model import StrictModel
 
 Manifest = dict[str, Any]
-API = "kueue.x-k8s.io/v1beta1"
+API = f"{GROUP}/{VERSIONS[0]}"
 
 
 class Taint(StrictModel):
@@ -105,7 +106,7 @@ def _cluster_queue(settings: KubernetesSettings, flavours: Sequence[Flavour], te
         "kind": "ClusterQueue",
         "metadata": {"name": f"ft-{tenant}"},
         "spec": {
-            "cohort": cohort,
+            "cohortName": cohort,
             "queueingStrategy": "BestEffortFIFO",
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": settings.namespace_of(tenant)}},
             "preemption": {

@@ -9,7 +9,8 @@ from ft_resources.errors import LauncherRefusal
 from ft_resources.jobs import Job
 from ft_resources.kubernetes import names
 from ft_resources.kubernetes.ageing import Relabel, kept, plan_classes, started
-from ft_resources.kubernetes.api import Api, ApiRefusal, jobs, priority_classes
+from ft_resources.kubernetes.api import Api, ApiRefusal, jobs
+from ft_resources.kubernetes.kueue_api import list_priority_classes
 from ft_resources.kubernetes.objects import Object, ended, seconds
 from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.store import Store
@@ -31,7 +32,7 @@ class KueueQueue:
         looked = {_name(job): _progress(store, job) for job in running[:_LOOKS]}
         # Running Jobs first: otherwise a waiting one might rise above a running one and preempt it before that rises.
         found.sort(key=started, reverse=True)
-        known = {each["metadata"]["name"] for each in self._api.items(priority_classes(), {})}
+        known = {each["metadata"]["name"] for each in list_priority_classes(self._api)}
         seen = [(job, looked.get(_name(job), {})) for job in found]
         changes = plan_classes(seen, self._settings, known, self._clock())
         refused: list[str] = []

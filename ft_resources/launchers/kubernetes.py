@@ -7,11 +7,12 @@ from ft_resources.attempts import Attempt, Ending, attempts_at
 from ft_resources.errors import ClusterUnavailable
 from ft_resources.jobs import Job
 from ft_resources.kubernetes import names
-from ft_resources.kubernetes.api import Api, ApiRefusal, events, jobs, pods, workloads
+from ft_resources.kubernetes.api import Api, ApiRefusal, events, jobs, pods
 from ft_resources.kubernetes.causes import UNEXPLAINED
 from ft_resources.kubernetes.creation import create_beside, create_job
 from ft_resources.kubernetes.followed import FollowedJob
 from ft_resources.kubernetes.job_plan import plan_pod
+from ft_resources.kubernetes.kueue_api import list_workloads
 from ft_resources.kubernetes.manifests import owned_by, to_k8s
 from ft_resources.kubernetes.objects import ended
 from ft_resources.kubernetes.placement import CANCELLED, lost_spot, record_place
@@ -156,7 +157,7 @@ class KubernetesLauncher:
         about = {"fieldSelector": f"involvedObject.name={name}"}
         mine = {"labelSelector": f"kueue.x-k8s.io/job-uid={job['metadata']['uid']}"}
         queued = names.QUEUE in job["metadata"].get("labels", {})
-        found = self._api.items(workloads(namespace), mine) if queued else ()
+        found = list_workloads(self._api, namespace, mine) if queued else ()
         waiting_pods = self._api.items(pods(namespace), names.of_job(name))
         told = self._api.items(events(namespace), about)
         return why_waiting(job, found[0] if found else None, waiting_pods, told)

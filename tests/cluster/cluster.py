@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests.cluster import kueue_versions
 from tests.cluster.containers import IMAGE, REFUSED_START, Container
 from tests.cluster.control import Controller, ControlPlane, GarbageCollector, Key
 from tests.cluster.jobs import JobController
@@ -99,6 +100,7 @@ class Cluster:
             self.add_node(f"n{at + 1}", gpus)
         self.server = Server(self.objects, self._logs)
         self.server.tokens = {ADMIN: None}
+        self.server.kueue = kueue_versions.BOTH if kueue else ()
         self.port = self.server.server_address[1]
 
     def add_node(self, name: str, gpus: int = 8, labels: dict[str, str] | None = None, **spec: Any) -> None:
@@ -146,6 +148,7 @@ class Cluster:
         self.objects.compact()
         self.server = Server(self.objects, self._logs, self.port)
         self.server.tokens, self.server.faults, self.server.requests = old.tokens, old.faults, old.requests
+        self.server.kueue = old.kueue
 
     def lose_node(self, name: str, removed_after_s: float | None = None, processes_die: bool = True) -> None:
         """A node is heard of no more. Its pods go on reading Running until it is removed, as in the real one."""

@@ -116,8 +116,8 @@ class JobReconciler(Controller):
     def _asked(self, job: Object) -> Object:
         class_ = job["metadata"]["labels"].get(PRIORITY, "")
         asked = {"queueName": job["metadata"]["labels"][QUEUE], "priority": self._priority(job)}
-        source = {"priorityClassName": class_, "priorityClassSource": "kueue.x-k8s.io/workloadpriorityclass"}
-        return asked | (source if class_ else {})
+        source = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": class_}
+        return asked | ({"priorityClassRef": source} if class_ else {})
 
     def _priority(self, job: Object) -> int:
         found = self._objects.find(PRIORITIES, "", job["metadata"]["labels"].get(PRIORITY, ""))

@@ -14,7 +14,7 @@ from typing import Any
 
 Object = dict[str, Any]
 Match = Callable[[Object], bool]
-KUEUE = "kueue.x-k8s.io/v1beta1"
+KUEUE = "kueue.x-k8s.io/v1beta2"
 _POD: Object = {"lastProbeTime": None}
 
 

@@ -14,8 +14,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from tests.cluster import kueue_versions
 from tests.cluster.admission import admit, check_change, check_types, patched, selector
-from tests.cluster.objects import KINDS, PODS, ApiError, Change, Kind, Match, Object, Objects, condition
+from tests.cluster.objects import KINDS, KUEUE, PODS, ApiError, Change, Kind, Match, Object, Objects, condition
 
 _PATH = re.compile(
     r"/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+/[^/]+))"
@@ -36,7 +37,8 @@ class Fault:
 
 
 class Server(ThreadingHTTPServer):
-    """``logs(pod, container, follow, tail)`` gives a log in chunks. ``tokens`` name the namespaces they may use."""
+    """``logs(pod, container, follow, tail)`` gives a log in chunks. ``tokens`` name the namespaces they may use,
+    ``kueue`` the versions of Kueue's API that are served."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -45,6 +47,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, objects: Objects, logs: Logs, port: int = 0) -> None:
         self.objects, self.logs = objects, logs
         self.tokens: dict[str, set[str] | None] = {}
+        self.kueue: tuple[str, ...] = ()
         self.faults: list[Fault] = []
         self.requests: deque[tuple[float, str]] = deque(maxlen=100_000)
         self.watches: dict[socket.socket, queue.SimpleQueue[bytes | None]] = {}
@@ -91,6 +94,7 @@ class Handler(BaseHTTPRequestHandler):
     def answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.server.requests.append((time.monotonic(), f"{self.command} {self.path}"))
+        self._old = False
         try:
             self._fail_on_demand()
             self._serve(json.loads(body) if body else {})
@@ -113,8 +117,16 @@ class Handler(BaseHTTPRequestHandler):
     def _serve(self, body: Object) -> None:
         url = urlsplit(self.path)
         query = dict(parse_qsl(url.query))
+        if url.path == f"/apis/{kueue_versions.GROUP}" and self.server.kueue:
+            return self._send(200, kueue_versions.discovered(self.server.kueue))
         at = _PATH.fullmatch(url.path)
-        kind = KINDS.get((at["core"] or at["group"], at["plural"])) if at else None
+        served = at["core"] or at["group"] if at else ""
+        if served in {f"{kueue_versions.GROUP}/{version}" for version in self.server.kueue}:
+            self._old = served == kueue_versions.OLD
+            served, body = KUEUE, kueue_versions.kept(body) if self._old else body
+        elif served.startswith(kueue_versions.GROUP):
+            served = ""
+        kind = KINDS.get((served, at["plural"])) if at else None
         if at is None or kind is None:
             raise ApiError(404, "NotFound", "the server could not find the requested resource")
         self._authorize(kind, at["namespace"])
@@ -250,7 +262,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def _send(self, code: int, body: Object, headers: dict[str, str] | None = None) -> None:
-        data = json.dumps(body).encode()
+        data = json.dumps(kueue_versions.shown(body) if self._old else body).encode()
         self.send_response(code)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))

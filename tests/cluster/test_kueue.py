@@ -160,7 +160,7 @@ def test_a_flavour_decides_where_pods_run_and_leaves_no_trace_when_evicted(clust
     machines.add_node("spot", gpus=8, labels={"capacity": "spot"})
     queue = cluster.queue(gpus=1)
     body = {"spec": {"nodeLabels": {"capacity": "spot"}}}
-    cluster.custom.patch_cluster_custom_object("kueue.x-k8s.io", "v1beta1", "resourceflavors", queue, body)
+    cluster.custom.patch_cluster_custom_object("kueue.x-k8s.io", "v1beta2", "resourceflavors", queue, body)
     cluster.run("a", SLEEP, gpus=1, suspend=True, labels={QUEUE: queue, PRIORITY: names["low"]})
     assert cluster.running("a")[0].spec.node_name == "spot"
     assert cluster.job("a").spec.template.spec.node_selector == {"capacity": "spot"}

@@ -68,8 +68,16 @@ class OnCluster:
     def api(self, **options: Any) -> Api:
         return Api(client=self.access.client(), **options)
 
-    def launcher(self, *, api: Api | None = None, look_every_s: float = 0.5, **changes: Any) -> KubernetesLauncher:
-        return KubernetesLauncher(self.settings(**changes), api or self.api(), module=FAKE, look_every_s=look_every_s)
+    def launcher(
+        self,
+        *,
+        api: Api | None = None,
+        look_every_s: float = 0.5,
+        clock: Callable[[], float] = time.time,
+        **changes: Any,
+    ) -> KubernetesLauncher:
+        settings = self.settings(**changes)
+        return KubernetesLauncher(settings, api or self.api(), module=FAKE, look_every_s=look_every_s, clock=clock)
 
     def place(self, **changes: Any) -> Place:
         return Place(

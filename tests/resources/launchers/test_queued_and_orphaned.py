@@ -1,5 +1,7 @@
 """On a cluster: why work waits, and what becomes of Jobs that nobody waits for."""
 
+import time
+
 import pytest
 import yaml
 
@@ -39,6 +41,34 @@ def test_a_wrong_queue_name_and_a_full_quota_are_told_apart(on_cluster: OnCluste
     until(lambda: launcher.why_waiting(second).reason == "quota")
     _, third = launched(on_cluster, work(on_cluster, gpus=5, text="c"), queue=queue)
     until(lambda: launcher.why_waiting(third).reason == "too_large")
+
+
+@pytest.mark.parametrize("served", [("v1beta1",), ("v1beta2",), ("v1beta1", "v1beta2")])
+def test_why_work_waits_and_its_class_are_read_in_any_version_that_kueue_serves(
+    on_cluster: OnCluster, served: tuple[str, ...]
+) -> None:
+    access = on_cluster.access
+    for base, value in (("ft-batch", 2000), ("ft-batch-age-3", 3050)):
+        access.make("workloadpriorityclasses", "WorkloadPriorityClass", base, {"value": value})
+    queue = access.queue(gpus=1)
+    access.machines.server.kueue = served
+    launcher, attempt = launched(on_cluster, work(on_cluster, gpus=1, seconds=60.0), queue=queue)
+    until(lambda: launcher.why_waiting(attempt).reason == "running")
+    launcher, second = launched(on_cluster, work(on_cluster, gpus=1, text="b"), queue=queue)
+    until(lambda: launcher.why_waiting(second).reason == "quota")
+    later = on_cluster.launcher(queue=queue, clock=lambda: time.time() + 13 * 3600)
+    assert "1 given another priority class" in later.queue.age(on_cluster.store)[0]
+    asked = {line.split("/")[3] for _, line in access.machines.server.requests if "kueue.x-k8s.io/" in line}
+    assert max(served) in asked
+
+
+def test_a_cluster_whose_kueue_is_gone_says_that_kueue_does_not_answer(on_cluster: OnCluster) -> None:
+    queue = on_cluster.access.queue(gpus=1)
+    launcher, attempt = launched(on_cluster, work(on_cluster, gpus=2), queue=queue)
+    on_cluster.access.machines.server.kueue = ()
+    assert launcher.why_waiting(attempt).reason == "kueue_silent"
+    assert launcher.queue is not None
+    assert "0 given another" in launcher.queue.age(on_cluster.store)[0]
 
 
 def test_a_gpu_of_any_type_is_admitted_on_the_documented_taints_and_flavours(on_cluster: OnCluster) -> None:

@@ -1,0 +1,38 @@
+"""Kueue's own objects, read in whichever version of its API the cluster serves.
+
+Kueue serves ``v1beta2`` since 0.15, and nothing else since 0.20. The fields that are read here are the same in both.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from ft_resources.kubernetes.api import Api
+from ft_resources.kubernetes.objects import Object
+
+GROUP = "kueue.x-k8s.io"
+VERSIONS = ("v1beta2", "v1beta1")
+"""Those that are spoken, the preferred one first."""
+
+
+def served_version(api: Api) -> str | None:
+    """The version to speak, by the cluster's own list; None if it has no Kueue that we understand.
+
+    Asked each time: it is one small request, and a Kueue may be replaced while this process runs.
+    """
+    group = api.get(f"/apis/{GROUP}") or {}
+    served = {each["version"] for each in group.get("versions") or ()}
+    return next((version for version in VERSIONS if version in served), None)
+
+
+def list_workloads(api: Api, namespace: str, query: Mapping[str, str]) -> Sequence[Object]:
+    """Workloads of a namespace; none without Kueue."""
+    return _items(api, f"namespaces/{namespace}/workloads", query)
+
+
+def list_priority_classes(api: Api) -> Sequence[Object]:
+    """All WorkloadPriorityClasses; none without Kueue."""
+    return _items(api, "workloadpriorityclasses", {})
+
+
+def _items(api: Api, path: str, query: Mapping[str, str]) -> Sequence[Object]:
+    version = served_version(api)
+    return api.items(f"/apis/{GROUP}/{version}/{path}", query) if version else ()

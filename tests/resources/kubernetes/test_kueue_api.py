@@ -1,0 +1,90 @@
+"""Which version of Kueue's API is spoken, by what the cluster's discovery says."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ft_resources.kubernetes.api import Api
+from ft_resources.kubernetes.kueue_api import list_priority_classes, list_workloads, served_version
+
+NOT_THERE = {"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}
+# One Workload in each version of Kueue's type.
+OLD = {
+    "apiVersion": "kueue.x-k8s.io/v1beta1",
+    "kind": "Workload",
+    "metadata": {"name": "job-ft-checkpoint"},
+    "spec": {"queueName": "ft", "priority": 2000, "priorityClassName": "ft-batch", "podSets": [],
+             "priorityClassSource": "kueue.x-k8s.io/workloadpriorityclass"},
+}  # fmt: skip
+NEW = {
+    "apiVersion": "kueue.x-k8s.io/v1beta2",
+    "kind": "Workload",
+    "metadata": {"name": "job-ft-checkpoint"},
+    "spec": {"queueName": "ft", "priority": 2000, "podSets": [],
+             "priorityClassRef": {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "ft-batch"}},
+}  # fmt: skip
+WORKLOADS = {"v1beta1": OLD, "v1beta2": NEW}
+
+
+class Served:
+    """A connection to a cluster whose Kueue serves ``versions``; everything else is not there."""
+
+    class _Configuration:
+        host = "https://cluster"
+
+    configuration, default_headers = _Configuration(), dict[str, str]()
+
+    def __init__(self, *versions: str) -> None:
+        self._versions = versions
+        self.rest_client = self.pool_manager = self
+
+    def update_params_for_auth(self, *_: Any) -> None:
+        return
+
+    def request(self, method: str, url: str, **_: Any) -> Any:
+        code, body = self._answer(url.removeprefix("https://cluster"))
+
+        class Answer:
+            status, headers = code, dict[str, str]()
+
+            def read(self) -> bytes:
+                return json.dumps(body).encode()
+
+            def close(self) -> None:
+                return
+
+        return Answer()
+
+    def _answer(self, path: str) -> tuple[int, dict[str, Any]]:
+        _, _, group, *rest = path.split("/")
+        if group != "kueue.x-k8s.io" or not self._versions:
+            return 404, NOT_THERE
+        if not rest:
+            served = [{"groupVersion": f"{group}/{version}", "version": version} for version in self._versions]
+            return 200, {"kind": "APIGroup", "name": group, "versions": served, "preferredVersion": served[0]}
+        if rest[0] not in self._versions:
+            return 404, NOT_THERE
+        return 200, {"metadata": {}, "items": [WORKLOADS[rest[0]]]}
+
+
+def test_the_newest_version_that_is_served_and_known_is_spoken() -> None:
+    def spoken(*versions: str) -> str | None:
+        return served_version(Api(client=Served(*versions)))
+
+    assert spoken("v1beta2") == "v1beta2"
+    assert spoken("v1beta1", "v1beta2") == "v1beta2"
+    assert spoken("v1beta1") == "v1beta1"
+    assert spoken() is None
+    assert spoken("v1alpha1") is None
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
+def test_objects_are_read_where_they_are_served(version: str) -> None:
+    api = Api(client=Served(version))
+    assert list_workloads(api, "ft-acme", {}) == [WORKLOADS[version]]
+    assert list_priority_classes(api) == [WORKLOADS[version]]
+
+
+def test_a_cluster_without_kueue_has_no_workloads() -> None:
+    assert list_workloads(Api(client=Served()), "ft-acme", {}) == ()
