@@ -71,6 +71,10 @@ def rows_of(found: "Estimate") -> list[tuple[str, str, str]]:
         )
     if found.gpu_hours is None or found.gpu_hours.upper:
         rows.append(("price", price, found.price_from))
+    for each in found.exports:
+        took = "unknown" if each.seconds is None else f"about {seconds(each.seconds)}"
+        rows.append((f"export {each.format}", took, each.seconds_from))
+        rows.append((f"{each.format} in the store", _gib(each.disk), each.disk_from))
     return rows
 
 

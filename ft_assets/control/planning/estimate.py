@@ -13,6 +13,7 @@ from ft_assets.control.auto.configure import configure
 from ft_assets.control.auto.fitting import fit_of, memory_setup
 from ft_assets.control.identity import raw_dataset, require_fitting
 from ft_assets.control.planning.estimated import Estimate, total
+from ft_assets.control.planning.exports import estimate_exports
 from ft_assets.control.planning.known_base import KnownBase, base_of_file, base_of_recipe
 from ft_assets.control.planning.past_rates import past_rates
 from ft_assets.control.planning.predict import predict
@@ -157,6 +158,7 @@ def _estimate(
         scratch=host.disk if host else None,
         settings=shown_settings(settled.recipe, settled.origins),
         at_most=early is not None,
+        exports=estimate_exports(artifacts, dataset_key, recipe, base),
     )
 
 

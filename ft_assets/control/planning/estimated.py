@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ft_assets.control.planning.exports import ExportEstimate
 from ft_assets.control.planning.predict import Fits
 from ft_assets.control.planning.provable import Provable
 from ft_assets.settings.bounds import Bounds
@@ -29,6 +30,7 @@ class Estimate:
         at_most: whether the training may stop early; steps, tokens, time, GPU-hours and price are those of all steps.
         notes: what else to know before the training, as sentences.
         provable: whether holdout and suites are large enough for each gate.
+        exports: what the recipe's exports would take after the training, which is in no other number here.
         price: in ``currency``; None if GPU-hours or the type's price are unknown.
     """
 
@@ -60,6 +62,7 @@ class Estimate:
     at_most: bool = False
     notes: tuple[str, ...] = ()
     provable: tuple[Provable, ...] = ()
+    exports: tuple[ExportEstimate, ...] = ()
 
 
 def total(estimates: Sequence[Estimate]) -> Estimate:

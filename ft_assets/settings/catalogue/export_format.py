@@ -16,6 +16,8 @@ class ExportFormat:
         work: ``module:function`` of the worker that makes it from the inputs ``adapter``, ``base`` and ``dataset``, and
             of what is made of another format, from the input ``exported``.
         code_version: of that worker; see ``settings.code_versions``.
+        bits: of a weight; None where it is as in the base.
+        only_matrices: whether ``bits`` are those of the layers' matrices only, and the others are as in the base.
         made_of: the format that it is made of; None for one that is made of adapter and base.
         settings: what tells formats of one asset apart, as the worker's params.
     """
@@ -25,6 +27,8 @@ class ExportFormat:
     asset: str
     work: str
     code_version: str
+    bits: float | None = None
+    only_matrices: bool = False
     made_of: "ExportFormat | None" = None
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 

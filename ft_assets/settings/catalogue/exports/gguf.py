@@ -7,7 +7,7 @@ LLAMA_CPP = "llama.cpp"
 """The tool that makes them, and reads them."""
 
 
-def gguf(kind: str, bits: str) -> ExportFormat:
+def gguf(kind: str, bits: float) -> ExportFormat:
     """The format of llama.cpp's quantisation ``kind``, which takes about ``bits`` bits a weight."""
-    what = f"in {bits} bits a weight, as a GGUF file for llama.cpp and Ollama"
-    return quantized(f"gguf-{kind.lower()}", tool=LLAMA_CPP, kind=kind, what=what)
+    what = f"in {bits:g} bits a weight, as a GGUF file for llama.cpp and Ollama"
+    return quantized(f"gguf-{kind.lower()}", tool=LLAMA_CPP, kind=kind, what=what, bits=bits)

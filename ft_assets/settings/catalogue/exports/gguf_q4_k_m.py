@@ -2,4 +2,4 @@
 
 from ft_assets.settings.catalogue.exports.gguf import gguf
 
-GGUF_Q4_K_M = gguf("Q4_K_M", "4.9")
+GGUF_Q4_K_M = gguf("Q4_K_M", 4.9)

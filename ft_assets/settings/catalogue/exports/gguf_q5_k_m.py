@@ -2,4 +2,4 @@
 
 from ft_assets.settings.catalogue.exports.gguf import gguf
 
-GGUF_Q5_K_M = gguf("Q5_K_M", "5.7")
+GGUF_Q5_K_M = gguf("Q5_K_M", 5.7)

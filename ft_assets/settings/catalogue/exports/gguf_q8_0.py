@@ -2,4 +2,4 @@
 
 from ft_assets.settings.catalogue.exports.gguf import gguf
 
-GGUF_Q8_0 = gguf("Q8_0", "8.5")
+GGUF_Q8_0 = gguf("Q8_0", 8.5)

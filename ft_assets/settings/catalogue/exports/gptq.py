@@ -7,7 +7,9 @@ LLM_COMPRESSOR = "llm-compressor"
 """The tool that makes them."""
 
 
-def gptq(scheme: str, bits: str) -> ExportFormat:
-    """The format of llm-compressor's ``scheme``, whose linear layers are ``bits``."""
-    what = f"linear layers by GPTQ {bits}, as compressed-tensors for vLLM"
-    return quantized(f"gptq-{scheme.lower()}", tool=LLM_COMPRESSOR, kind=scheme, what=what)
+def gptq(scheme: str, words: str, *, bits: float) -> ExportFormat:
+    """The format of llm-compressor's ``scheme``, whose linear layers are in ``words``, and ``bits`` a weight with its
+    scales."""
+    what = f"linear layers by GPTQ {words}, as compressed-tensors for vLLM"
+    name = f"gptq-{scheme.lower()}"
+    return quantized(name, tool=LLM_COMPRESSOR, kind=scheme, what=what, bits=bits, only_matrices=True)

@@ -2,4 +2,4 @@
 
 from ft_assets.settings.catalogue.exports.gptq import gptq
 
-GPTQ_W4A16 = gptq("W4A16", "in 4 bits")
+GPTQ_W4A16 = gptq("W4A16", "in 4 bits", bits=4.125)

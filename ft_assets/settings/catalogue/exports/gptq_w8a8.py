@@ -2,4 +2,4 @@
 
 from ft_assets.settings.catalogue.exports.gptq import gptq
 
-GPTQ_W8A8 = gptq("W8A8", "in 8 bits, and what enters them")
+GPTQ_W8A8 = gptq("W8A8", "in 8 bits, and what enters them", bits=8.0)

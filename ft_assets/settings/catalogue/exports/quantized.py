@@ -6,7 +6,7 @@ from ft_assets.settings.catalogue.export_format import ExportFormat
 from ft_assets.settings.catalogue.exports.merged import MERGED
 
 
-def quantized(name: str, *, tool: str, kind: str, what: str) -> ExportFormat:
+def quantized(name: str, *, tool: str, kind: str, what: str, bits: float, only_matrices: bool = False) -> ExportFormat:
     """The format that ``tool`` makes of a merged model, by its own name ``kind``; ``what`` follows "merged, "."""
     return ExportFormat(
         name=name,
@@ -14,6 +14,8 @@ def quantized(name: str, *, tool: str, kind: str, what: str) -> ExportFormat:
         asset="quantized_model",
         work="ft_assets.workers.exports.quantized:quantize_model",
         code_version="1",
+        bits=bits,
+        only_matrices=only_matrices,
         made_of=MERGED,
         settings=MappingProxyType({"format": name, "tool": tool, "kind": kind}),
     )
