@@ -20,6 +20,7 @@ from ft_resources.work import WorkSpec, attempt_path
 OPEN_ATTEMPTS = "open_attempts"
 # What a launcher records of an attempt's pod: the cluster deletes its own objects soon.
 PLACE = "place.json"
+_WAIT = "wait.json"
 # A placement that was not recorded within this time never will be.
 _PLACE_WAIT_S = 3600.0
 # A worker beats every second and writes its outcome after the last beat.
@@ -166,6 +167,14 @@ class Attempt:
         if raw is not None and not _is_outcome(raw):
             raise _unreadable(f"{self.path}/outcome.json", "how an attempt ended")
         return raw
+
+    def record_wait(self, until: float, said: str) -> None:
+        """Record that its launcher tries again at ``until`` (seconds since the epoch), and why it could not before."""
+        self.store.put_json(f"{self.path}/{_WAIT}", {"until": until, "said": said})
+
+    def wait(self) -> dict[str, Any] | None:
+        """``until`` and ``said`` of the last ``record_wait``; None if its launcher never had to wait."""
+        return self.store.find_json(f"{self.path}/{_WAIT}")
 
     def request_stop(self, actor: str) -> None:
         """Record that the work was cancelled by a person, so that its end is not counted as a preemption."""

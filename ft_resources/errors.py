@@ -125,6 +125,10 @@ class ClusterUnavailable(UserError):
     """The cluster's API did not answer within the retry limit, or denied access."""
 
 
+class NoRoomYet(UserError):
+    """The cluster takes no more work for now; launching it again later may succeed."""
+
+
 class TooManyRequests(UserError):
     """Who asks has asked too much, or has too much under way; it may succeed after ``retry_s`` seconds."""
 

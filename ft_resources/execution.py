@@ -22,6 +22,8 @@ POLL_S = 0.2
 REMOTE_POLL_S = 1.0
 # A worker on another machine counts as dead once its heartbeat (one a second) is this old.
 LEASE_S = 30.0
+# How long a launch that finds no room waits before it is tried again, and how soon it sees meanwhile that it need not.
+_FIRST_DELAY_S, _LONGEST_DELAY_S, _LOOK_S = 5.0, 300.0, 5.0
 
 
 class Observer:
@@ -35,6 +37,9 @@ class Observer:
 
     def steps(self, attempt: Attempt, chunk: int, data: bytes) -> None:
         """A new chunk of step metrics, as JSON lines."""
+
+    def waiting(self, why: str, delay_s: float) -> None:
+        """There is no room for the worker, and launching it is tried again after a delay."""
 
     def retrying(self, ending: Ending, delay_s: float) -> None:
         """The attempt has ended, and the next begins after a delay."""
@@ -122,16 +127,16 @@ class Execution:
                 # Another process finished the work between the caller's look-up and this claim.
                 attempt.record_ending(Outcome.DONE)
                 return attempt
-            self._launch(self._spec(request, number, actor, oom_before), attempt)
+            self._launch(self._spec(request, number, actor, oom_before), attempt, observer)
             observer.attempt(attempt, attached=False)
             return attempt
 
-    def _launch(self, spec: WorkSpec, attempt: Attempt) -> None:
+    def _launch(self, spec: WorkSpec, attempt: Attempt, observer: Observer) -> None:
         """Start the worker. If that fails or is refused, record the attempt's end, so that nobody waits for it."""
         try:
             attempt.write_spec(spec)
             attempt.mark_open(spec.label, spec.actor)
-            self.launcher.launch(spec, attempt)
+            self._launch_when_there_is_room(spec, attempt, observer)
         except errors.StoreUnavailable:
             raise
         except errors.ClusterUnavailable as problem:
@@ -148,6 +153,23 @@ class Execution:
             raise errors.WorkFailed(
                 f"no worker could be started ({error})", where=attempt.path, remedy=remedy
             ) from error
+
+    def _launch_when_there_is_room(self, spec: WorkSpec, attempt: Attempt, observer: Observer) -> None:
+        """Start the worker, however long that takes; or not at all, if its attempt is ended or cancelled before."""
+        delay_s = _FIRST_DELAY_S
+        while True:
+            try:
+                return self.launcher.launch(spec, attempt)
+            except errors.NoRoomYet as full:
+                attempt.record_wait(time.time() + delay_s, full.what)
+                observer.waiting(full.what, delay_s)
+            left_s = delay_s
+            while left_s > 0:
+                self.sleep(min(left_s, _LOOK_S))
+                left_s -= _LOOK_S
+                if attempt.stop_requested() or attempt.ending() is not None:
+                    return None
+            delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
 
     def _spec(self, request: WorkRequest, number: int, actor: str, oom_before: int) -> WorkSpec:
         runtime = dict(request.runtime)
@@ -169,11 +191,12 @@ class Execution:
         )
 
     def _lives(self, attempt: Attempt) -> bool:
-        """Whether the attempt's worker is alive; on another machine, whether its heartbeat is fresh."""
+        """Whether the attempt's worker is alive; on another machine, whether its heartbeat is fresh, or whoever launches
+        it still waits for room."""
         state = self.launcher.state(attempt)
         if state is not LaunchState.UNKNOWN:
             return state is LaunchState.RUNNING
-        last_sign = attempt.progress().get("at") or attempt.claimed_at()
+        last_sign = attempt.progress().get("at") or (attempt.wait() or {}).get("until") or attempt.claimed_at()
         return time.time() - float(last_sign) < self.lease_s
 
     def _wait(self, attempt: Attempt, observer: Observer) -> Ending:

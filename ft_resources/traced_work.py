@@ -49,6 +49,9 @@ class TracedWork(Observer):
     def steps(self, attempt: Attempt, chunk: int, data: bytes) -> None:
         self._then.steps(attempt, chunk, data)
 
+    def waiting(self, why: str, delay_s: float) -> None:
+        self._then.waiting(why, delay_s)
+
     def retrying(self, ending: Ending, delay_s: float) -> None:
         if self._attempt is not None:
             self._attempt.set_attribute("ft.outcome", str(ending.outcome))

@@ -157,6 +157,9 @@ class MlflowObserver(Observer):
         self._mirror.steps(str(attempt.address), [json.loads(line) for line in data.splitlines()])
         self._then.steps(attempt, chunk, data)
 
+    def waiting(self, why: str, delay_s: float) -> None:
+        self._then.waiting(why, delay_s)
+
     def retrying(self, ending: Ending, delay_s: float) -> None:
         self._then.retrying(ending, delay_s)
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 Reason = Literal[
     "running", "ended", "queue_name", "queue_missing", "too_large", "quota", "priority", "preempted", "flavour",
-    "taint", "held", "unschedulable", "pods_refused", "image", "starting", "kueue_silent", "gone",
+    "taint", "job_quota", "held", "unschedulable", "pods_refused", "image", "starting", "kueue_silent", "gone",
 ]  # fmt: skip
 
 

@@ -62,6 +62,9 @@ class DagsterObserver(Observer):
         self._phase, self._logged = phase, time.monotonic()
         self._log.info(describe_progress(progress))
 
+    def waiting(self, why: str, delay_s: float) -> None:
+        self._log.info(f"waits for room: {why}; next try in {delay_s:.0f} s")
+
     def retrying(self, ending: Ending, delay_s: float) -> None:
         policy = POLICIES[ending.outcome]
         how = " with half the micro-batch" if policy.halves else ""

@@ -27,7 +27,10 @@ _START_CODE = 128
 """Exit code that container runtimes give a container whose process never ran; no process of ours ends with it."""
 _NO_PROGRAM = 'exec: "'
 """In the runtime's words if the image lacks the program that it should start."""
+_DISRUPTED = "DisruptionTarget"
 _EXIT = re.compile(r"failed with exit code (\d+)")
+_SILENT_S = 20.0
+"""Seconds without a heartbeat (one a second) after which a worker counts as gone before its Job was ended."""
 _LOST_S = 30.0
 """Seconds after its grace period at which a terminating pod counts as lost: its kubelet is gone."""
 
@@ -53,6 +56,7 @@ class Sight:
         pods: their last known state.
         begun: whether the worker has sent a heartbeat to the store.
         own_image: whether the recipe named the image.
+        last_beat: the last heartbeat (seconds since the epoch) of a worker that did not report its end; None: unknown.
         now: seconds since the epoch.
     """
 
@@ -61,6 +65,7 @@ class Sight:
     begun: bool
     spot: bool
     own_image: bool = False
+    last_beat: float | None = None
     now: float
     queue_timeout_s: float
     image_pull_timeout_s: float
@@ -94,6 +99,12 @@ def asks_whether_begun(sight: Sight) -> bool:
     return bool(sight.job["spec"].get("suspend")) or _waited_s(sight) > sight.queue_timeout_s
 
 
+def asks_last_beat(sight: Sight) -> bool:
+    """Whether ``ending_of`` needs ``last_beat``, which costs requests to the store."""
+    failed = condition(sight.job, "Failed") if sight.job else None
+    return failed is not None and _DISRUPTED in failed.get("message", "") and _of_pods(sight) is None
+
+
 def _waited_s(sight: Sight) -> float:
     created = seconds(sight.job["metadata"].get("creationTimestamp")) if sight.job else None
     return sight.now - created if created else 0.0
@@ -107,14 +118,22 @@ def _of_failure(failed: Object, sight: Sight) -> PodEnding:
         return _ended(cause, sight)
     if (refused := _refused_start(sight.pods)) is not None:
         return _ended(Cause.NOT_STARTED, sight, said=refused)
-    if "DisruptionTarget" in message:
+    if _DISRUPTED in message:
         # The pod is gone, and with it the evidence of what deleted it.
-        return _ended(Cause.SPOT_RECLAIMED if sight.spot else Cause.DISRUPTED, sight)
+        cause = Cause.NODE_LOST if _was_silent(failed, sight.last_beat) else Cause.DISRUPTED
+        return _ended(Cause.SPOT_RECLAIMED if sight.spot else cause, sight)
     if (found := _EXIT.search(message)) is not None:
         return _of_exit(int(found[1]), sight)
     code = _exit_code(sight.pods)
     # A pod that was deleted before it started has no exit code, and is gone by now.
     return _of_exit(code, sight) if code is not None else _ended(Cause.STOPPED, sight)
+
+
+def _was_silent(failed: Object, last_beat: float | None) -> bool:
+    """Whether the worker had fallen silent before its Job failed: with its node, as who is evicted lives until its end
+    and reports it."""
+    at = seconds(failed.get("lastTransitionTime"))
+    return last_beat is not None and at is not None and at - last_beat > _SILENT_S
 
 
 def _of_deletion(sight: Sight) -> Cause:

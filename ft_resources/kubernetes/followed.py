@@ -10,7 +10,7 @@ from ft_resources.attempts import Attempt
 from ft_resources.errors import ClusterUnavailable
 from ft_resources.kubernetes import names
 from ft_resources.kubernetes.api import Api, ApiRefusal, jobs, pods
-from ft_resources.kubernetes.endings import PodEnding, Sight, asks_whether_begun, ending_of
+from ft_resources.kubernetes.endings import PodEnding, Sight, asks_last_beat, asks_whether_begun, ending_of
 from ft_resources.kubernetes.objects import Object, ended
 from ft_resources.kubernetes.settings import KubernetesSettings
 
@@ -87,6 +87,8 @@ class FollowedJob:
             # Kueue took its place before the worker started, and starts it again with new pods. The old pods say
             # nothing about how the new ones will end, and the time in the queue does not count.
             self.last_pods, sight = (), replace(sight, pods=())
+        if asks_last_beat(sight) and self.attempt.ending() is None:
+            sight = replace(sight, last_beat=self.attempt.progress().get("at"))
         self.ending = ending_of(sight)
         return self.ending
 

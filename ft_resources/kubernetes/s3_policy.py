@@ -28,7 +28,7 @@ WORKED = (
 """Folders of a tenant with what its workers make (``ft_assets.worker.WORK``)."""
 CACHE = "cache"
 """Folder of a tenant with chunks that curation prepared, for the dataset's next version."""
-_ORCHESTRATORS = ("claim", "spec", "launch", "stop", "place")
+_ORCHESTRATORS = ("claim", "spec", "wait", "launch", "stop", "place")
 """Records of an attempt that the control plane writes and bills by."""
 _PERSONS = ("waivers", "erased")
 """Folders next to an artifact with people's decisions about it: waivers and erasures."""

@@ -22,6 +22,10 @@ _HINTS: dict[Reason, tuple[str, str]] = {
         "the cluster does not let its pods be created",
         "Ask the platform's administrators: a quota or a policy of the tenant's namespace prevents it.",
     ),
+    "job_quota": (
+        "the quota of its namespace has no room for its Job, which is tried again",
+        "Other work of the tenant has to end first, or the namespace's ResourceQuota to be raised.",
+    ),
     "kueue_silent": (
         "Kueue has not processed its Job yet",
         "If this persists, Kueue is not running or does not manage this namespace.",
@@ -52,6 +56,11 @@ _HINTS: dict[Reason, tuple[str, str]] = {
         "Check that the image of this digest is in the registry and that the nodes may read it.",
     ),
 }
+
+
+def waits_for_room(said: str) -> Waiting:
+    """Why work waits whose Job is refused for now, in the cluster's words ``said``."""
+    return _waiting("job_quota", said)
 
 
 def why_waiting(

@@ -4,23 +4,23 @@ import time
 from collections.abc import Callable
 
 from ft_resources.attempts import Attempt, Ending, attempts_at
-from ft_resources.errors import ClusterUnavailable
+from ft_resources.errors import ClusterUnavailable, NoRoomYet, WorkFailed
 from ft_resources.jobs import Job
 from ft_resources.kubernetes import names
 from ft_resources.kubernetes.api import Api, ApiRefusal, events, jobs, pods
-from ft_resources.kubernetes.causes import UNEXPLAINED
+from ft_resources.kubernetes.causes import MEANINGS, UNEXPLAINED, Cause
 from ft_resources.kubernetes.creation import create_beside, create_job
 from ft_resources.kubernetes.followed import FollowedJob
-from ft_resources.kubernetes.job_plan import plan_pod
+from ft_resources.kubernetes.job_plan import PodPlan, plan_pod
 from ft_resources.kubernetes.kueue_api import list_workloads
 from ft_resources.kubernetes.manifests import owned_by, to_k8s
-from ft_resources.kubernetes.objects import ended
+from ft_resources.kubernetes.objects import Object, ended
 from ft_resources.kubernetes.placement import CANCELLED, lost_spot, record_place
 from ft_resources.kubernetes.pod import WORKER
 from ft_resources.kubernetes.queue import KueueQueue, job_of, list_jobs
 from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.kubernetes.settings_file import read_settings
-from ft_resources.kubernetes.waiting import why_waiting
+from ft_resources.kubernetes.waiting import waits_for_room, why_waiting
 from ft_resources.launchers.base import LaunchState
 from ft_resources.outcomes import Refund
 from ft_resources.waiting import Waiting
@@ -65,8 +65,8 @@ class KubernetesLauncher:
     def launch(self, spec: WorkSpec, attempt: Attempt) -> None:
         """Create the attempt's Job, or find the one that a request with a lost answer created.
 
-        Raises UserError for hardware that the cluster does not have and for a Job that the API refuses,
-        ClusterUnavailable if the API does not answer.
+        Raises UserError for hardware that the cluster does not have and for a Job that the API refuses, NoRoomYet while
+        the namespace's quota is full, ClusterUnavailable if the API does not answer.
         """
         earlier = [each for each in attempts_at(attempt.store, attempt.address) if each.number < attempt.number]
         plan = plan_pod(
@@ -76,13 +76,24 @@ class KubernetesLauncher:
             save_s=max((float(each.progress().get("save_s", 0.0)) for each in earlier), default=0.0),
             module=self._module,
         )
-        job, *others = to_k8s(plan)
-        created = create_job(self._api, plan.namespace, job)
-        for manifest in others:
-            create_beside(self._api, plan.namespace, owned_by(manifest, created))
+        created = self._create(plan, attempt)
         handle = {"launcher": "kubernetes", "namespace": plan.namespace, "job": plan.name}
         kind = {"spot": plan.spot, "own_image": spec.resources.image is not None}
         attempt.write_launch({**handle, "uid": created["metadata"]["uid"], **kind})
+
+    def _create(self, plan: PodPlan, attempt: Attempt) -> Object:
+        """The Job, with what it needs beside it."""
+        job, *others = to_k8s(plan)
+        try:
+            created = create_job(self._api, plan.namespace, job)
+            for manifest in others:
+                create_beside(self._api, plan.namespace, owned_by(manifest, created))
+        except NoRoomYet as full:
+            if self._clock() - attempt.claimed_at() <= self._settings.queue_timeout_s:
+                raise
+            timeout = MEANINGS[Cause.QUEUE_TIMEOUT]
+            raise WorkFailed(f"{timeout.what}: {full.what}", where=full.where, remedy=timeout.remedy) from full
+        return created
 
     def state(self, attempt: Attempt) -> LaunchState:
         followed = self._follow(attempt)
@@ -153,7 +164,9 @@ class KubernetesLauncher:
         name = names.job_name(attempt.address, attempt.number)
         job = self._api.get(jobs(namespace, name))
         if job is None:
-            return why_waiting(None, None)
+            wait = attempt.wait()
+            tried_again = wait is not None and wait["until"] + _SETTLE_S > self._clock()
+            return waits_for_room(wait["said"]) if wait and tried_again else why_waiting(None, None)
         about = {"fieldSelector": f"involvedObject.name={name}"}
         mine = {"labelSelector": f"kueue.x-k8s.io/job-uid={job['metadata']['uid']}"}
         queued = names.QUEUE in job["metadata"].get("labels", {})

@@ -3,5 +3,6 @@
 What it is held to: events recorded from a real API server (``test_recordings.py``). What it is NOT: images are not
 pulled or entered (a command runs in this machine's file system, mounts are folders, see ``containers.py``), security
 contexts and network policies are accepted and not enforced, there is no paging, apply, exec, RBAC beyond a token's
-namespaces, ResourceQuota, backoffLimitPerIndex, successPolicy or restart of a container in place.
+namespaces, ResourceQuota but of the number of Jobs, backoffLimitPerIndex, successPolicy or restart of a container in
+place.
 """

@@ -5,8 +5,21 @@ import re
 import uuid
 from typing import Any
 
-from tests.cluster.objects import JOBS, KUEUE, PODS, SERVICE_ACCOUNTS, ApiError, Kind, Match, Object, Objects, invalid
+from tests.cluster.objects import (
+    JOBS,
+    KUEUE,
+    PODS,
+    QUOTAS,
+    SERVICE_ACCOUNTS,
+    ApiError,
+    Kind,
+    Match,
+    Object,
+    Objects,
+    invalid,
+)
 
+_JOBS = "count/jobs.batch"
 TRACKING = "batch.kubernetes.io/job-tracking"
 _TOLERATIONS = [
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
@@ -27,10 +40,22 @@ def admit(objects: Objects, kind: Kind, namespace: str, body: Object) -> Object:
     if not meta.get("name"):
         raise invalid(kind, "", "metadata.name: Required value: this cluster makes up no names")
     if kind is JOBS:
+        _count(objects, namespace, meta["name"])
         _job(item)
     if kind is PODS:
         _pod(objects, namespace, item)
     return item
+
+
+def _count(objects: Objects, namespace: str, name: str) -> None:
+    """Refuse a Job beyond a quota of their number."""
+    used = len(objects.list(JOBS, namespace))
+    for quota in objects.list(QUOTAS, namespace):
+        limit = quota["spec"]["hard"].get(_JOBS)
+        if limit is not None and used >= int(limit):
+            said = f"requested: {_JOBS}=1, used: {_JOBS}={used}, limited: {_JOBS}={limit}"
+            why = f'jobs.batch "{name}" is forbidden: exceeded quota: {quota["metadata"]["name"]}, {said}'
+            raise ApiError(403, "Forbidden", why)
 
 
 def check_types(kind: Kind, body: Object) -> None:

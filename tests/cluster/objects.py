@@ -44,11 +44,12 @@ FLAVORS = Kind(KUEUE, "ResourceFlavor", "resourceflavors", namespaced=False)
 PRIORITIES = Kind(KUEUE, "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False)
 NAMESPACES = Kind("v1", "Namespace", "namespaces", namespaced=False)
 SERVICES, SERVICE_ACCOUNTS = Kind("v1", "Service", "services"), Kind("v1", "ServiceAccount", "serviceaccounts")
+QUOTAS = Kind("v1", "ResourceQuota", "resourcequotas")
 SECRETS, POLICIES = Kind("v1", "Secret", "secrets"), Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
 KINDS = {
     (kind.api, kind.plural): kind
     for kind in (
-        *(JOBS, PODS, EVENTS, NODES, NAMESPACES, SERVICES, SERVICE_ACCOUNTS, SECRETS, POLICIES),
+        *(JOBS, PODS, EVENTS, NODES, NAMESPACES, SERVICES, SERVICE_ACCOUNTS, SECRETS, POLICIES, QUOTAS),
         *(WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, FLAVORS, PRIORITIES),
     )
 }

@@ -174,8 +174,12 @@ class Handler(BaseHTTPRequestHandler):
             raise ApiError(401, "Unauthorized", "Unauthorized")
         allowed = tokens[token]
         if allowed is not None and namespace not in allowed:
+            group = kind.api.rpartition("/")[0]
+            name = f"{kind.plural}.{group}" if group else kind.plural
+            verb = {"GET": "get", "POST": "create", "PATCH": "patch", "DELETE": "delete"}[self.command]
             where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
-            raise ApiError(403, "Forbidden", f"{kind.plural} is forbidden: this token cannot use it {where}")
+            asked = f'cannot {verb} resource "{kind.plural}" in API group "{group}" {where}'
+            raise ApiError(403, "Forbidden", f'{name} is forbidden: User "{token}" {asked}')
 
     def _evict(self, pod: Object, body: Object) -> None:
         def disrupted(item: Object) -> None:

@@ -12,7 +12,7 @@ from ft_assets.settings.retention import Leftovers
 from ft_resources.store import Entry
 
 RECORDS = frozenset(
-    {"claim.json", "spec.json", "launch.json", "place.json", "progress.json", "outcome.json", "stop.json"}
+    {"claim.json", "spec.json", "wait.json", "launch.json", "place.json", "progress.json", "outcome.json", "stop.json"}
 )
 # Folders of an attempt that a later attempt resumes from.
 SAVED = frozenset({"saves", "books", "kept"})

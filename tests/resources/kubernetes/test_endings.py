@@ -1,11 +1,13 @@
 """What the API's objects say of an end, in the shapes that a real API server was seen to give them."""
 
+from dataclasses import replace
+from datetime import datetime
 from typing import get_args
 
 import pytest
 
 from ft_resources.kubernetes.causes import MEANINGS, Cause
-from ft_resources.kubernetes.endings import PodEnding, Sight, ending_of
+from ft_resources.kubernetes.endings import PodEnding, Sight, asks_last_beat, ending_of
 from ft_resources.outcomes import EXIT_CODES, Outcome, Refund
 
 NOW = 1_800_000_000.0
@@ -130,6 +132,32 @@ def test_a_workers_own_code_is_taken_at_its_word(outcome: Outcome) -> None:
     ending = end(failed("PodFailurePolicy", POLICY.format(EXIT_CODES[outcome])))
     assert ending is not None
     assert ending.outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "spot", "cause"),
+    [
+        (60.0, False, Cause.NODE_LOST),
+        (1.0, False, Cause.DISRUPTED),
+        (None, False, Cause.DISRUPTED),
+        (60.0, True, Cause.SPOT_RECLAIMED),
+    ],
+)
+def test_a_disrupted_worker_that_had_fallen_silent_was_on_a_lost_node(
+    silent_s: float | None, spot: bool, cause: Cause
+) -> None:
+    found = failed("PodFailurePolicy", "Pod a/b has condition DisruptionTarget matching FailJob rule at index 0")
+    found["status"]["conditions"][1]["lastTransitionTime"] = SOON
+    last_beat = None if silent_s is None else datetime.fromisoformat(SOON).timestamp() - silent_s
+    sight = Sight(
+        job=found, begun=True, spot=spot, now=NOW, last_beat=last_beat, queue_timeout_s=1, image_pull_timeout_s=1
+    )
+    assert asks_last_beat(sight)
+    ending = ending_of(sight)
+    assert ending is not None
+    assert ending.cause is cause
+    known = replace(sight, pods=(pod(disrupted="EvictionByEvictionAPI"),))
+    assert not asks_last_beat(known)
 
 
 def test_a_recipes_own_image_is_its_authors_to_pay() -> None:

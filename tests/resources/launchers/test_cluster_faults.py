@@ -107,6 +107,25 @@ def test_a_lost_node_is_seen_though_its_pod_still_reads_running(on_cluster: OnCl
     assert ended_as(attempt, Cause.NODE_LOST)["refund"] == "full"
 
 
+def test_a_node_that_goes_with_its_pods_before_anybody_looks_is_a_lost_node(
+    on_cluster: OnCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cloud removes the machine's Node, and the garbage collector its pods: nothing is left that says why."""
+    monkeypatch.setattr("ft_resources.kubernetes.endings._SILENT_S", 2.0)
+    machines = on_cluster.access.machines
+    request = work(on_cluster)
+    thread, got, attempt, _ = start(on_cluster, request, look_every_s=60.0)
+    node = node_of(on_cluster, attempt)
+    machines.add_node("n2")
+    machines.kubelets[node].lose()
+    time.sleep(4.0)
+    machines.remove_node(node)
+    thread.join()
+    assert got[0].artifact.facts == {"attempt": 2}
+    place = ended_as(attempt, Cause.NODE_LOST)
+    assert (place["refund"], place["evidence"]["pods"]) != ("none", None)
+
+
 def test_host_memory_that_is_used_up_is_out_of_memory(on_cluster: OnCluster) -> None:
     request = work(on_cluster, seconds=60.0)
     thread, got, attempt, _ = start(on_cluster, request)
@@ -292,6 +311,65 @@ def test_a_namespace_that_is_not_there_is_named(on_cluster: OnCluster) -> None:
     request = replace(work(on_cluster), tenant="nobody")
     with pytest.raises(WorkFailed, match="no namespace ft-nobody"):
         on_cluster.place().execution().run(request, actor="a")
+
+
+def test_without_rights_a_namespace_that_is_not_there_is_one_that_we_may_not_use(on_cluster: OnCluster) -> None:
+    machines = on_cluster.access.machines
+    machines.server.tokens["ours"] = {on_cluster.access.namespace}
+    request = replace(work(on_cluster), tenant="nobody")
+    access = replace(on_cluster.access, kubeconfig=machines.kubeconfig("ours"))
+    with pytest.raises(WorkFailed, match="no namespace ft-nobody, or we have no right in it"):
+        replace(on_cluster, access=access).place().execution().run(request, actor="a")
+
+
+def test_credentials_that_are_not_accepted_are_told_from_missing_rights(on_cluster: OnCluster) -> None:
+    stale = replace(on_cluster.access, kubeconfig=on_cluster.access.machines.kubeconfig("expired"))
+    with pytest.raises(WorkFailed, match="does not accept our credentials") as refused:
+        replace(on_cluster, access=stale).place().execution().run(work(on_cluster), actor="a")
+    assert "namespace" not in refused.value.what
+
+
+def full(on_cluster: OnCluster) -> str:
+    """A quota of no Jobs; its path."""
+    path = f"/api/v1/namespaces/{on_cluster.access.namespace}/resourcequotas"
+    quota = {"kind": "ResourceQuota", "apiVersion": "v1", "metadata": {"name": "q"}}
+    on_cluster.api().create(path, {**quota, "spec": {"hard": {"count/jobs.batch": "0"}}})
+    return f"{path}/q"
+
+
+def test_a_full_quota_of_jobs_is_waited_for_with_a_growing_delay(on_cluster: OnCluster) -> None:
+    quota, request = full(on_cluster), work(on_cluster, seconds=0.5)
+    told: list[tuple[str, float]] = []
+
+    class Waits(Watcher):
+        def waiting(self, why: str, delay_s: float) -> None:
+            told.append((why, delay_s))
+            if len(told) == 1:
+                attempt = Attempt(on_cluster.store, request.address, 1)
+                assert on_cluster.launcher().why_waiting(attempt).reason == "job_quota"
+                other = replace(on_cluster.place().execution(), lease_s=0.0)
+                assert other._lives(attempt), "another process would have begun a second attempt"
+            if len(told) == 3:
+                on_cluster.api().delete(quota)
+
+    execution = replace(on_cluster.place().execution(), sleep=lambda s: time.sleep(0.05))
+    assert execution.run(request, actor="a", observer=Waits()).attempts == 1
+    assert [delay_s for _, delay_s in told] == [5.0, 10.0, 20.0]
+    assert "exceeded quota: q" in told[0][0]
+
+
+def test_work_that_waits_for_a_quota_can_be_cancelled_and_does_not_wait_for_ever(on_cluster: OnCluster) -> None:
+    full(on_cluster)
+    request = work(on_cluster)
+    execution = replace(on_cluster.place().execution(), sleep=lambda s: time.sleep(0.05))
+    thread, got = in_thread(lambda: execution.run(request, actor="a"))
+    until(lambda: Attempt(on_cluster.store, request.address, 1).wait())
+    assert on_cluster.place().execution().cancel(request.address, actor="ann")
+    thread.join()
+    assert "ann cancelled it before it started" in str(got[0])
+    short = replace(on_cluster.place(queue_timeout_s=0.1).execution(), sleep=lambda s: time.sleep(0.05))
+    with pytest.raises(WorkFailed, match="waited longer for its pods than allowed: the quota of namespace"):
+        short.run(request, actor="a")
 
 
 @pytest.mark.parametrize("code", [429, 500, 503])
