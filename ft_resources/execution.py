@@ -191,8 +191,8 @@ class Execution:
         )
 
     def _lives(self, attempt: Attempt) -> bool:
-        """Whether the attempt's worker is alive; on another machine, whether its heartbeat is fresh, or whoever launches
-        it still waits for room."""
+        """Whether the attempt's worker is alive; on another machine, whether its heartbeat is fresh, or its launch still
+        waits for room."""
         state = self.launcher.state(attempt)
         if state is not LaunchState.UNKNOWN:
             return state is LaunchState.RUNNING
