@@ -191,7 +191,7 @@ class Execution:
         )
 
     def _lives(self, attempt: Attempt) -> bool:
-        """Whether the attempt's worker is alive; on another machine, whether its heartbeat is fresh, or its launch still
+        """Whether the attempt's worker is alive; on another machine, whether its heartbeat is fresh or its launch still
         waits for room."""
         state = self.launcher.state(attempt)
         if state is not LaunchState.UNKNOWN:
