@@ -58,6 +58,7 @@ VARIABLES = frozenset(
         "FT_SERVING_KEY",
         "FT_LLAMA_CPP",
         "FT_LLM_COMPRESSOR",
+        "FT_WORKER_PYTHONS",
         "FT_COMMIT",
         "FT_REAL_DATA",
         "FT_VLLM_PYTHON",
@@ -73,6 +74,8 @@ LLAMA_CPP = "FT_LLAMA_CPP"
 """The folder of llama.cpp's programs on a worker."""
 LLM_COMPRESSOR = "FT_LLM_COMPRESSOR"
 """The Python of an environment with llm-compressor on a worker."""
+WORKER_PYTHONS = "FT_WORKER_PYTHONS"
+"""Which Python runs which kind of work, for the launcher on this machine."""
 SECRETS = ("FT_WEBHOOK_", "FT_JUDGE_KEY_", "FT_SOURCE_", "FT_SERVER_KEY_")
 """How variables begin that settings name themselves."""
 

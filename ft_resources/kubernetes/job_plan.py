@@ -76,7 +76,7 @@ def plan_pod(
         settings=settings,
         name=job_name(spec.address, spec.attempt),
         namespace=settings.namespace_of(tenant),
-        image=_image(settings, wanted.image),
+        image=_image(settings, spec.asset, wanted.image),
         module=module,
         nodes=int(spec.runtime.get("nodes", 1)),
         gpu_resource=gpu.resource,
@@ -130,10 +130,11 @@ def _any_gpu(settings: KubernetesSettings) -> GpuType:
     return GpuType(tolerations=tuple(tolerations))
 
 
-def _image(settings: KubernetesSettings, wanted: str | None) -> str:
-    """The image to run. A recipe's own image gets the tenant's credentials, so it must be on the allow list."""
+def _image(settings: KubernetesSettings, asset: str, wanted: str | None) -> str:
+    """The image to run: the recipe's own, else the settings' for this kind of work. A recipe's own image gets the
+    tenant's credentials, so it must be on the allow list."""
     if wanted is None:
-        return settings.image
+        return settings.images.get(asset, settings.image)
     if not pinned(wanted):
         raise UserError(
             f"the image {wanted!r} is not named by digest",

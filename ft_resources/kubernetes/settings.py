@@ -7,7 +7,9 @@ from pydantic import AfterValidator, Field, Strict, model_validator
 
 from ft_resources.errors import UserError
 from ft_resources.kubernetes.egress import Egress, Egresses, Judges, Texts
+from ft_resources.kubernetes.s3_policy import WORKED
 from ft_resources.outcomes import STOP_GRACE_S
+from ft_resources.strict import nearest
 from ft_resources.strict_model import StrictModel
 from ft_resources.work import Priority, Resources
 
@@ -37,6 +39,12 @@ def _pinned_image(image: str) -> str:
     return image
 
 
+def _known_kind(kind: str) -> str:
+    if kind not in WORKED:
+        raise ValueError(f"should be a kind of work: {nearest(kind, [*WORKED])}")
+    return kind
+
+
 def _per_tenant(pattern: str) -> str:
     if _TENANT not in pattern:
         raise ValueError("should contain {tenant}, to keep tenants apart")
@@ -54,6 +62,7 @@ def _name_pattern(pattern: str) -> str:
 
 
 Image = Annotated[str, AfterValidator(_pinned_image)]
+Kind = Annotated[str, AfterValidator(_known_kind)]
 NamePattern = Annotated[str, AfterValidator(_name_pattern)]
 Seconds = Annotated[float, Field(gt=0.0)]
 
@@ -155,6 +164,11 @@ class KubernetesSettings(StrictModel):
     """The whole file. A tenant's namespace, service account and queue are made from patterns with ``{tenant}``."""
 
     image: Image = Field(description="The platform's worker image, by digest.")
+    images: dict[Kind, Image] = Field(
+        default_factory=dict,
+        description="Worker images of single kinds of work, by digest, such as of quantized_model, where its packages "
+        "do not fit beside the others; the platform is in them too.",
+    )
     image_repositories: Texts = Field(
         (), description="Further repositories that a recipe's image may come from, such as registry.example/ft."
     )

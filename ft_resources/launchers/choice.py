@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ft_resources.errors import UserError
 from ft_resources.launchers.base import Launcher
+from ft_resources.launchers.worker_pythons import worker_pythons
 from ft_resources.lazy import load
 
 # By name: each imports much that only it needs, and most commands launch nothing.
@@ -19,11 +20,11 @@ _DEVICES = Path("/dev")
 def make_launcher(kind: str = "", settings_path: str = "") -> Launcher:
     """The launcher of a kind; without one, the kind in ``FT_LAUNCHER``.
 
-    Raises UserError for an unknown kind, bad settings, or without a cluster.
+    Raises UserError for an unknown kind, bad settings (also in ``FT_WORKER_PYTHONS``), or without a cluster.
     """
     kind = kind or os.environ.get("FT_LAUNCHER", "local")
     if kind == "local":
-        local: Launcher = load(_LOCAL)()
+        local: Launcher = load(_LOCAL)(pythons=worker_pythons())
         return local
     if kind == "kubernetes":
         cluster: Launcher = load(_KUBERNETES)(settings_path)

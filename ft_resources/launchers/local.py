@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ from ft_resources.work import WorkSpec
 
 
 class LocalLauncher:
-    """Runs ``python -m <module>`` next to the orchestrator.
+    """Runs ``python -m <module>`` next to the orchestrator: this process's Python, or that in ``pythons`` for the kind
+    of work.
 
     A process is identified by its id *and* the attempt in its command line: ids are reused, and start times move when
     the clock is set. Its log and scratch files are in its own folder, which the worker removes when it ends, after
@@ -32,8 +34,9 @@ class LocalLauncher:
     # Processes on this machine never wait in a queue, and their launches are recorded here.
     queue = explains = remote = None
 
-    def __init__(self, module: str = "ft_assets.worker") -> None:
+    def __init__(self, module: str = "ft_assets.worker", *, pythons: Mapping[str, str] | None = None) -> None:
         self._module = module
+        self._pythons = pythons or {}
         self._children: dict[int, subprocess.Popen[bytes]] = {}
 
     def launch(self, spec: WorkSpec, attempt: Attempt) -> None:
@@ -43,7 +46,7 @@ class LocalLauncher:
         own = {"FT_WORKER_FOLDER": str(folder), "FT_WORKER_LOG": str(log), "FT_SCRATCH": str(folder)}
         with log.open("wb") as output:
             child = subprocess.Popen(
-                [sys.executable, "-m", self._module, spec.location],
+                [self._pythons.get(spec.asset, sys.executable), "-m", self._module, spec.location],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

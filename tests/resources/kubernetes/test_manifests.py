@@ -93,6 +93,34 @@ def test_a_recipe_cannot_bring_an_image_from_anywhere() -> None:
     assert plan_pod(spec_of(image=foreign), settings_of(image_repositories=["evil.example/ft"])).image == foreign
 
 
+def test_a_kind_of_work_has_an_image_of_its_own_where_the_settings_name_one() -> None:
+    exports, foreign = (f"registry.example/{name}@sha256:{'c' * 64}" for name in ("exports", "ft"))
+    settings = settings_of(images={"quantized_model": exports})
+    images = {
+        asset: plan_pod(spec_of(asset=asset), settings).image
+        for asset in ("quantized_model", "merged_model", "dataset")
+    }
+    assert images == {"quantized_model": exports, "merged_model": IMAGE, "dataset": IMAGE}
+    containers = pod_of(spec_of(asset="quantized_model"), images={"quantized_model": exports})
+    assert {each["image"] for kind in ("containers", "initContainers") for each in containers.get(kind, [])} == {
+        exports
+    }
+    # A recipe's own image runs all of its work.
+    assert plan_pod(spec_of(asset="quantized_model", image=foreign), settings).image == foreign
+
+
+@pytest.mark.parametrize(
+    ("images", "said"),
+    [
+        ({"quantised_model": IMAGE}, "should be a kind of work: did you mean 'quantized_model'"),
+        ({"quantized_model": "registry.example/exports:latest"}, "digest"),
+    ],
+)
+def test_an_image_of_no_kind_of_work_or_without_digest_is_refused(images: dict[str, str], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        settings_of(images=images)
+
+
 def test_no_container_may_do_more_than_it_needs() -> None:
     pod = pod_of(spec_of(), identity=IDENTITY)
     assert pod["automountServiceAccountToken"] is False

@@ -1,6 +1,7 @@
 """What is the local launcher's alone: one machine, its clock, its process ids and its files."""
 
 import os
+import sys
 from pathlib import Path
 
 import psutil
@@ -52,6 +53,18 @@ def test_a_worker_that_cannot_be_started_ends_its_attempt_at_once(
     with pytest.raises(WorkFailed, match="no worker could be started"):
         execution.run(request, actor="a")
     assert attempts_at(execution.store, request.address)[-1].ending() is not None
+
+
+def test_a_kind_of_work_runs_with_its_own_python_and_others_with_this_one(store: Store, tmp_path: Path) -> None:
+    program, used = tmp_path / "python", tmp_path / "used"
+    program.write_text(f'#!/bin/sh\necho "$2" >> {used}\nexec {sys.executable} "$@"\n')
+    program.chmod(0o755)
+    launcher = LocalLauncher(module="tests.fake_worker", pythons={"write": str(program)})
+    execution = Execution(store=store, launcher=launcher, poll_s=0.05)
+    assert execution.run(request_for("write", text="x"), actor="a").artifact.read("text.txt") == b"x"
+    assert used.read_text() == "tests.fake_worker\n"
+    execution.run(request_for("fail", how="never", times=0), actor="a")
+    assert used.read_text() == "tests.fake_worker\n"
 
 
 def test_a_store_whose_path_has_a_hash_sign_works(tmp_path: Path) -> None:
