@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ft_assets.workers.serving.dialect import Answer, Body, CompletionBody, LoadBody, UnloadBody, error_answer
 from ft_assets.workers.serving.engine import Engine
+from ft_assets.workers.serving.mail import Mail
 from ft_assets.workers.serving.metrics import Metrics
 from ft_assets.workers.serving.requests import Event, Failed, Read, Request, Written
 from ft_assets.workers.serving.traced import TracedAnswer
@@ -60,6 +61,7 @@ class _Door:
         self._engine = engine
         self._registry = CollectorRegistry()
         self._registry.register(Metrics(engine))
+        self._mail = Mail()
 
     async def health(self, http: Http) -> Response:
         return Response(status_code=200 if self._engine.healthy else 503)
@@ -90,12 +92,7 @@ class _Door:
         if body.stream and body.prompt_logprobs is not None:
             raise BadRequest("prompt_logprobs do not stream", where="stream", remedy="Ask for one or the other.")
         events: asyncio.Queue[Event] = asyncio.Queue()
-        loop = asyncio.get_running_loop()
-
-        def tell(event: Event) -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(events.put_nowait, event)
-
+        tell = self._mail.to(events, as_a_whole=not body.stream)
         traced = TracedAnswer(http.headers, body.model, len(body.prompt), tell)
         asked = Request(body.model, body.prompt, body.sampling, traced, body.prompt_logprobs)
         self._engine.submit(asked)

@@ -31,6 +31,11 @@ class Failed:
 Event = Read | Written | Failed
 
 
+def ends(event: Event) -> bool:
+    """Whether no other event of its request follows."""
+    return isinstance(event, Failed) or (isinstance(event, Written) and event.reason is not None)
+
+
 @dataclass(eq=False, slots=True)
 class Request:
     """What is asked, and ``tell``, which gets its events on the engine's thread and must not block.
