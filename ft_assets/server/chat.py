@@ -1,6 +1,5 @@
 """``/v1/chat/completions`` and ``/v1/completions``: what was trained, asked as OpenAI's models are."""
 
-import json
 import logging
 import time
 import uuid
@@ -9,7 +8,8 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any
 
-from fastapi import APIRouter, Depends, Request
+import orjson
+from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from ft_assets import api
@@ -19,7 +19,7 @@ from ft_assets.server.answers.chats import ChatCompletion, Completion, streamed
 from ft_assets.server.chat_answers import Answer, ChatAnswer, CompletionAnswer
 from ft_assets.server.chat_bodies import Asked, ChatBody, CompletionBody
 from ft_assets.server.client_gone import GONE, ClientGone, unless_gone
-from ft_assets.server.context import Asker, Context, Ctx
+from ft_assets.server.context import Asker, Context, context_of
 from ft_assets.server.errors import told
 from ft_assets.server.stop_strings import Cutter, Part
 from ft_resources.errors import UserError
@@ -30,17 +30,13 @@ from ft_resources.serving.server import Piece, Sampling
 _LOG = logging.getLogger(__name__)
 
 
-async def _reads(request: Request) -> None:
-    """Nothing is changed: no entry of the audit log."""
-    request.state.reads = True
-
-
-router = APIRouter(prefix="/v1", dependencies=[Depends(_reads)])
+router = APIRouter(prefix="/v1")
 
 
 @router.post("/chat/completions", responses=streamed(ChatCompletion, "chat.completion.chunk"))
-async def chat(body: ChatBody, request: Request, context: Ctx, caller: Asker) -> Response:
+async def chat(body: ChatBody, request: Request, caller: Asker) -> Response:
     """The model's next turn in a conversation."""
+    context = context_of(request)
 
     def question(model: FoundModel, prompts: Prompts) -> Question:
         ids = prompts.chat(body.turns, context.answering.known_context(model.served.base))
@@ -58,8 +54,9 @@ async def chat(body: ChatBody, request: Request, context: Ctx, caller: Asker) ->
 
 
 @router.post("/completions", responses=streamed(Completion, "text_completion"))
-async def completions(body: CompletionBody, request: Request, context: Ctx, caller: Asker) -> Response:
+async def completions(body: CompletionBody, request: Request, caller: Asker) -> Response:
     """How the model continues a text."""
+    context = context_of(request)
 
     def question(model: FoundModel, prompts: Prompts) -> Question:
         ids = body.ids or prompts.text(body.text, context.answering.known_context(model.served.base))
@@ -183,7 +180,7 @@ async def _parts(pieces: AsyncGenerator[Piece], answer: Answer, body: Asked) -> 
                 return
 
 
-async def _events(parts: AsyncIterator[Part], answer: Answer, body: Asked) -> AsyncIterator[str]:
+async def _events(parts: AsyncIterator[Part], answer: Answer, body: Asked) -> AsyncIterator[bytes]:
     for each in answer.begin():
         yield _event(each)
     try:
@@ -196,8 +193,8 @@ async def _events(parts: AsyncIterator[Part], answer: Answer, body: Asked) -> As
         return
     for each in answer.end():
         yield _event(each)
-    yield "data: [DONE]\n\n"
+    yield b"data: [DONE]\n\n"
 
 
-def _event(part: dict[str, Any]) -> str:
-    return f"data: {json.dumps(part, ensure_ascii=False, separators=(',', ':'))}\n\n"
+def _event(part: dict[str, Any]) -> bytes:
+    return b"data: " + orjson.dumps(part) + b"\n\n"

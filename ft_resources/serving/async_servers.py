@@ -7,6 +7,7 @@ from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import Any
 
 import aiohttp
+import orjson
 
 from ft_resources.errors import first_line
 from ft_resources.serving.fleet import Endpoint
@@ -125,7 +126,7 @@ class AsyncServers:
         body: dict[str, Any] | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The answer to a request, whose body may still come. Raises what its status says."""
-        data = None if body is None else json.dumps(body).encode()
+        data = None if body is None else orjson.dumps(body)
         sent = {"authorization": f"Bearer {endpoint.key}", "content-type": "application/json", **(headers or {})}
         try:
             async with self._session().request(

@@ -39,6 +39,8 @@ _SCHEMA = Schema(
 )
 _FORM = re.compile(r"ft-([a-z0-9]{12})-([A-Za-z0-9_-]{43})")
 _FORGET_EVERY = 1000
+# Asked for each request, so SQLAlchemy writes its SQL once.
+_BY_PREFIX = sa.select(api_keys).where(api_keys.c.prefix == sa.bindparam("prefix"))
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
@@ -216,8 +218,7 @@ def access_url() -> str:
 def _identified(connection: sa.Connection, text: str) -> Identity:
     """Who holds the key ``text``. Raises NotIdentified."""
     form = _FORM.fullmatch(text)
-    query = sa.select(api_keys).where(api_keys.c.prefix == (form[1] if form else ""))
-    row = connection.execute(query).mappings().first()
+    row = connection.execute(_BY_PREFIX, {"prefix": form[1] if form else ""}).mappings().first()
     if form is None or row is None or not hmac.compare_digest(row["secret_sha256"], _digest(form[2])):
         raise NotIdentified(
             "the API key is not known",
