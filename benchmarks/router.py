@@ -36,8 +36,8 @@ class Rates:
 
     @property
     def ratio(self) -> float:
-        """Of the medians: a round that other work held up says nothing of the one beside it."""
-        return statistics.median(self.ours) / statistics.median(self.theirs)
+        """The median of the rounds' own: the machine's load changes from minute to minute, and less within a round."""
+        return statistics.median(ours / theirs for ours, theirs in zip(self.ours, self.theirs, strict=True))
 
 
 def rates(router: Door, engine: Door, *, clients: int, asks: int, body: dict[str, Any]) -> Rates:

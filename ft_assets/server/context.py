@@ -64,8 +64,8 @@ def caller_of(request: Request, authorization: Annotated[str, Header()] = "") ->
 
 
 async def asker_of(request: Request, authorization: Annotated[str, Header()] = "") -> Identity:
-    """Who asks a model, a viewer at least, as ``caller_of`` finds it. Only that the tenant was erased counts two seconds
-    later: whether it was is for the store to say, which may be away.
+    """Who asks a model, a viewer at least, as ``caller_of`` finds it. Only that the tenant was erased counts two
+    seconds later: whether it was is for the store to say, which may be away.
 
     One dependency and not several: FastAPI takes as long for each as for reading the body.
     """
