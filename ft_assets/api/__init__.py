@@ -107,14 +107,17 @@ if TYPE_CHECKING:
     from ft_assets.api.gates import show_gates as show_gates
     from ft_assets.api.gates import waive_gate as waive_gate
     from ft_assets.api.job_estimates import estimate_job as estimate_job
+    from ft_assets.api.job_states import JobState as JobState
+    from ft_assets.api.job_states import glance_at_jobs as glance_at_jobs
+    from ft_assets.api.job_states import job_state as job_state
+    from ft_assets.api.job_states import look_ahead as look_ahead
+    from ft_assets.api.job_states import trained_tokens as trained_tokens
     from ft_assets.api.jobs import Job as Job
-    from ft_assets.api.jobs import JobState as JobState
     from ft_assets.api.jobs import JobWork as JobWork
     from ft_assets.api.jobs import cancel_job as cancel_job
     from ft_assets.api.jobs import create_job as create_job
     from ft_assets.api.jobs import give_up as give_up
     from ft_assets.api.jobs import job_ids as job_ids
-    from ft_assets.api.jobs import job_state as job_state
     from ft_assets.api.jobs import job_work as job_work
     from ft_assets.api.jobs import load_settling as load_settling
     from ft_assets.api.jobs import offered_models as offered_models
@@ -309,7 +312,8 @@ _MODULES = {
     "first_looks": "BadRow FirstLook ShownRow look_at_head",
     "gates": "GateReport Verdict evaluation show_gates waive_gate",
     "job_estimates": "estimate_job",
-    "jobs": "Job JobState JobWork cancel_job create_job give_up job_ids job_state job_work load_settling "
+    "job_states": "JobState glance_at_jobs job_state look_ahead trained_tokens",
+    "jobs": "Job JobWork cancel_job create_job give_up job_ids job_work load_settling "
     "offered_models pause_job resume_job settle_job unsettled_jobs",
     "lacks": "Lack doctor",
     "lines": "POINTERS LineState Pointer PromotionRecord Proposal ProposalState WaitsForSecondPerson "

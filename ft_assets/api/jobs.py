@@ -4,7 +4,7 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,19 +13,19 @@ from ft_assets.api.datasets import add_dataset
 from ft_assets.api.defaults import Orchestrator, store_or_default
 from ft_assets.api.files import fetch_file
 from ft_assets.api.finetunes import submit
-from ft_assets.api.job_remedies import remedy_for_job, without_policy
+from ft_assets.api.job_remedies import remedy_for_job
+from ft_assets.api.job_states import JobState, job_state, submission_of
 from ft_assets.api.stopping import cancel, pause, resume
-from ft_assets.api.submissions import standing, works
+from ft_assets.api.submissions import works
 from ft_assets.control.jobs.create import create_job as record_job
 from ft_assets.control.jobs.recipe import offered, recipe_of_job
 from ft_assets.control.registry.first_try import name_of
 from ft_assets.control.registry.register import register_read
-from ft_assets.control.submissions.status import Status, status_of
 from ft_assets.control.submissions.user_keys import find_by_key
 from ft_assets.control.submissions.works import Work
 from ft_assets.records import jobs
 from ft_assets.records.jobs import Job, SettledJob
-from ft_assets.records.submissions import Submission, SubmissionOutcome, find_outcome, known_submission
+from ft_assets.records.submissions import find_outcome
 from ft_assets.settings.models import ModelsFile, load_models, models_path
 from ft_assets.settings.recipe.base_ref import FolderPath, parse_base
 from ft_assets.settings.tenants import TenantsFile, load_tenants
@@ -33,30 +33,10 @@ from ft_assets.workers.base_models.lock import lock_folder
 from ft_resources.attempts import Attempt
 from ft_resources.errors import CorruptArtifact, DatabaseUnavailable, Misconfigured, StoreUnavailable, UserError
 from ft_resources.launchers.base import Launcher
-from ft_resources.remembered import Remembered
 from ft_resources.store import Store
 
 _LOG = logging.getLogger(__name__)
 Settings = TypeVar("Settings")
-_JOBS: Remembered[Job] = Remembered(100_000)
-_SETTLED: Remembered[SettledJob] = Remembered(100_000)
-
-
-@dataclass(frozen=True, kw_only=True)
-class JobState:
-    """A job and how it stands.
-
-    Args:
-        job: the request.
-        settled: what it became; None while its files are looked at.
-        status: that of its submission, if it became one.
-        outcome: how the submission ended, if it has.
-    """
-
-    job: Job
-    settled: SettledJob | None = None
-    status: Status | None = None
-    outcome: SubmissionOutcome | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +45,6 @@ class JobWork:
 
     works: tuple[Work, ...] = ()
     steps: tuple[dict[str, Any], ...] = ()
-
-
-_ENDED: Remembered[JobState] = Remembered(100_000)
 
 
 def offered_models() -> ModelsFile:
@@ -202,30 +179,6 @@ def unsettled_jobs(*, store: Store | None = None, older_than_s: float = 0.0) -> 
     return found
 
 
-def job_state(tenant: str, job_id: str, *, store: Store | None = None, launcher: Launcher | None = None) -> JobState:
-    """A tenant's job and how it stands. Raises NotFound."""
-    store = store_or_default(store)
-    path = jobs.job_path(tenant, job_id)
-    job = _JOBS.known(store, path) or _JOBS.keep(store, path, jobs.get_job(store, tenant, job_id))
-    settled = _SETTLED.get(store, path, lambda: jobs.find_settled(store, job))
-    if settled is None or not settled.submission:
-        return JobState(job=job, settled=settled)
-    if (ended := _ENDED.known(store, path)) is not None:
-        return ended
-    submission = _submission(store, tenant, settled)
-    outcome = find_outcome(store, submission)
-    if outcome is not None:
-        found = JobState(job=job, settled=settled, status=_for_job(status_of(store, submission)), outcome=outcome)
-        return _ENDED.keep(store, path, found)
-    # The launcher may know why it waits.
-    status = standing(submission, store=store, launcher=launcher)
-    return JobState(job=job, settled=settled, status=_for_job(status))
-
-
-def _for_job(status: Status) -> Status:
-    return replace(status, remedy=without_policy(status.remedy))
-
-
 def job_ids(tenant: str, *, after: str = "", store: Store | None = None) -> Iterator[str]:
     """Ids of a tenant's jobs, the newest first; those older than the job ``after`` where it is given."""
     return jobs.job_ids(store_or_default(store), tenant, after)
@@ -236,7 +189,7 @@ def job_work(state: JobState, *, store: Store | None = None) -> JobWork:
     store = store_or_default(store)
     if state.settled is None or not state.settled.submission:
         return JobWork()
-    found = works(_submission(store, state.job.tenant, state.settled), store=store)
+    found = works(submission_of(store, state.job.tenant, state.settled), store=store)
     training = next((work for work in found if work.asset == "checkpoint" and not work.trial and work.attempt), None)
     steps = Attempt(store, training.address, training.attempt).steps() if training and training.address else []
     return JobWork(works=found, steps=tuple(steps))
@@ -333,13 +286,6 @@ def _wrong(error: UserError, param: str) -> SettledJob:
     if remedy := remedy_for_job(error):
         said = f"{said.rstrip('.')}. {remedy}"
     return SettledJob(error=said, param=param, at=time.time())
-
-
-def _submission(store: Store, tenant: str, settled: SettledJob) -> Submission:
-    found = known_submission(store, tenant, settled.submission)
-    if found is None:
-        raise UserError("the job's submission is gone", where=f"submission {settled.submission}", remedy="Ask again.")
-    return found
 
 
 def _require_submission(state: JobState) -> str:

@@ -3,7 +3,8 @@
 import time
 
 from ft_assets.api.deletion import delete, is_deleted
-from ft_assets.api.jobs import JobState, job_ids, job_state
+from ft_assets.api.job_states import JobState, job_state
+from ft_assets.api.jobs import job_ids
 from ft_assets.records.jobs import DeletedModel
 from ft_resources.store import Store
 

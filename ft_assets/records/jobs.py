@@ -106,11 +106,11 @@ def job_path(tenant: str, job_id: str) -> str:
 
 def find_settled(store: Store, job: Job) -> SettledJob | None:
     """What the job became; None while that is being found out."""
-    return SettledJob.find(store, settled_path(job))
+    return SettledJob.find(store, settled_path(job.tenant, job.id))
 
 
-def settled_path(job: Job) -> str:
-    return f"{job.tenant}/settled_jobs/{job.id}.json"
+def settled_path(tenant: str, job_id: str) -> str:
+    return f"{tenant}/settled_jobs/{job_id}.json"
 
 
 def key_path(tenant: str, key: str) -> str:
@@ -120,7 +120,7 @@ def key_path(tenant: str, key: str) -> str:
 
 def settle(store: Store, job: Job, settled: SettledJob) -> SettledJob:
     """Record what the job became; the first record is final."""
-    first = settled.create_or_get(store, settled_path(job))
+    first = settled.create_or_get(store, settled_path(job.tenant, job.id))
     store.delete(job.marker)
     return first
 

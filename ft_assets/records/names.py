@@ -50,6 +50,13 @@ if TYPE_CHECKING:
     # It imports obstore, and every import here slows down `ft --help`.
     from ft_resources.store import Store
 
+_FOLDER = "names/"
+
+
+def is_name(path: str) -> bool:
+    """Whether a path of the store is that of a name, which never changes and never goes."""
+    return path.startswith(_FOLDER)
+
 
 @dataclass(frozen=True, slots=True)
 class Name:
@@ -59,7 +66,7 @@ class Name:
 
     @property
     def folder(self) -> str:
-        return f"names/{self.kind}"
+        return f"{_FOLDER}{self.kind}"
 
     def path(self, key: str) -> str:
         """Path of the name ``key``. Each kind's module defines the format of the content."""

@@ -109,6 +109,11 @@ class SubmissionOutcome(Record):
         return NOT_PROVED if unproved else str(self.status)
 
 
+def is_submission(path: str) -> bool:
+    """Whether a path of the store is that of a submission's record."""
+    return path.count("/") == 2 and path.split("/")[1] == "submissions"
+
+
 def submission_id(
     dataset: str, recipe: str, idempotency_key: str, gates: Sequence[str] = (), mode: Mode = "train"
 ) -> str:
@@ -230,7 +235,7 @@ def all_submissions(store: Store, tenant: str) -> list[Submission]:
     records = [
         Submission.get(store, entry.path)
         for entry in store.entries(f"{tenant}/submissions")
-        if entry.path.count("/") == 2
+        if is_submission(entry.path)
     ]
     return sorted(records, key=lambda record: record.created_at, reverse=True)
 

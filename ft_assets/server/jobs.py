@@ -1,6 +1,7 @@
 """``/v1/fine_tuning/jobs``: OpenAI's dialect, with ours in extra fields. A job is a submission."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -16,7 +17,6 @@ from ft_assets.server.names import JOB, model_name
 from ft_assets.server.pages import After, Limit, beyond, page_of
 from ft_assets.server.results import result_ids
 from ft_resources.errors import NotFound, UserError
-from ft_resources.store_glance import Glance
 
 router = APIRouter(prefix="/v1/fine_tuning/jobs")
 
@@ -195,7 +195,7 @@ def page_of_jobs(
 ) -> dict[str, Any]:
     """A page of a tenant's jobs, the newest first, of those that have all of ``metadata``. Raises as ``page_of``."""
     # The jobs of a page share datasets, recipes and bases.
-    seen = Glance(context.store)
+    seen = api.glance_at_jobs(context.store)
 
     def read(job_id: str) -> dict[str, Any] | None:
         try:
@@ -209,7 +209,10 @@ def page_of_jobs(
     def ids(last: str) -> Iterator[str]:
         return api.job_ids(tenant, after=last, store=context.store)
 
-    return page_of(ids, read, prefix=JOB, after=after, limit=limit)
+    def ahead(some: Sequence[str], readers: Executor) -> None:
+        api.look_ahead(tenant, some, store=seen, readers=readers)
+
+    return page_of(ids, read, prefix=JOB, after=after, limit=limit, ahead=ahead)
 
 
 def status_of(state: JobState) -> str:
@@ -241,7 +244,7 @@ def job_object(state: JobState, context: Context) -> dict[str, Any]:
         "hyperparameters": job.hyperparameters,
         "method": method,
         "result_files": result_ids(state),
-        "trained_tokens": _trained_tokens(state, context) if status == "succeeded" else None,
+        "trained_tokens": api.trained_tokens(state, store=context.store) if status == "succeeded" else None,
         "seed": 0 if job.seed is None else job.seed,
         "user_provided_suffix": job.suffix or None,
         "metadata": job.metadata or None,
@@ -291,11 +294,6 @@ def _estimated_finish(state: JobState) -> int | None:
     if status is None or status.eta_s is None or status.asset != "checkpoint":
         return None
     return int(datetime.now().timestamp() + status.eta_s)
-
-
-def _trained_tokens(state: JobState, context: Context) -> int | None:
-    works = api.job_work(state, store=context.store).works
-    return next((work.facts.get("tokens") for work in works if work.asset == "checkpoint" and not work.trial), None)
 
 
 def _state(context: Context, caller: Identity, job_id: str) -> JobState:

@@ -1,7 +1,7 @@
 """Pages of a list, as OpenAI's clients turn them: ``after`` is the last id of the page before."""
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from itertools import islice
 from typing import Annotated, Any, Literal
 
@@ -9,7 +9,7 @@ from fastapi import Query
 
 from ft_resources.errors import UserError
 
-_READERS, _MOST_AT_ONCE = 8, 100
+_READERS, _MOST_AT_ONCE = 16, 100
 Limit = Annotated[int, Query(ge=1, le=10_000)]
 After = Annotated[str, Query(max_length=200)]
 Order = Literal["asc", "desc"]
@@ -22,11 +22,13 @@ def page_of(
     prefix: str,
     after: str,
     limit: int,
+    ahead: Callable[[Sequence[str], Executor], None] = lambda ids, readers: None,
 ) -> dict[str, Any]:
     """A page of at most ``limit`` things after ``after``.
 
     ``ids`` gives those that follow one, all for ""; ``read`` gives a thing by its id, None to leave it out. Ids are
-    without ``prefix``, which ``after`` has. Raises UserError for an ``after`` that is no thing of the list.
+    without ``prefix``, which ``after`` has. ``ahead`` may look at what ``read`` will need of several, all at once.
+    Raises UserError for an ``after`` that is no thing of the list.
     """
     last = after.removeprefix(prefix)
     if last and read(last) is None:
@@ -36,6 +38,7 @@ def page_of(
     with ThreadPoolExecutor(_READERS) as readers:
         # As many at once as are still wanted, and one to know whether there are more.
         while len(found) <= limit and (some := list(islice(following, min(limit + 1 - len(found), _MOST_AT_ONCE)))):
+            ahead(some, readers)
             found += [shown for shown in readers.map(read, some) if shown is not None]
     more, found = len(found) > limit, found[:limit]
     return {

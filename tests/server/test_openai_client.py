@@ -81,7 +81,7 @@ def test_a_job_whose_records_are_damaged_hides_no_other_model(
     damaged = jobs.get_job(store, "acme", job.id.removeprefix("ftjob-")).model_copy(update={"id": new_id()})
     if damage == "its submission is gone":
         damaged.create(store, damaged.path)
-        SettledJob(submission="gone", at=0.0).create(store, jobs.settled_path(damaged))
+        SettledJob(submission="gone", at=0.0).create(store, jobs.settled_path(damaged.tenant, damaged.id))
     else:
         store.put(damaged.path, b"{" if damage == "no JSON" else b"{}")
     assert [each.id for each in acme.models.list()] == [name, "tiny"]

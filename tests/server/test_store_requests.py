@@ -64,7 +64,7 @@ def test_a_job_is_recorded_in_four_turns_at_the_store(project: Project, asking: 
     assert (store.turns, len(store.looks)) == (4, 7), store.looks
 
 
-def test_a_page_asks_once_for_what_its_jobs_share_and_three_times_for_each_job(
+def test_a_page_asks_once_for_what_its_jobs_share_and_twice_for_each_job(
     project: Project, asking: Asking, access: api.Access
 ) -> None:
     store = WatchedStore(project.store_url)
@@ -84,10 +84,29 @@ def test_a_page_asks_once_for_what_its_jobs_share_and_three_times_for_each_job(
     of_all, of_two = asked("/v1/fine_tuning/jobs"), asked("/v1/fine_tuning/jobs?limit=1")
     # Once by who is let in, once by whose jobs these are.
     assert {each for each, times in of_all.items() if times > 1} <= {("entries", "acme/tombstones/tenant-acme")}
-    # Its outcome, its pauses, and its recipe, which differs in the seed.
-    assert of_all.total() - of_two.total() == 4 * 3
+    # Its outcome and its pauses; its recipe, which differs in the seed, never changes.
+    assert of_all.total() - of_two.total() == 4 * 2
     assert not [each for each in of_all if each[0] == "names" and "/submissions/" in each[1]]
     assert set(asked("/console/jobs")) == set(of_all)
+
+
+def test_a_page_reads_at_once_where_its_jobs_were_read_before_and_shows_what_changed_since(
+    project: Project, asking: Asking
+) -> None:
+    store = WatchedStore(project.store_url, lasts_s=_LASTS_S)
+    client = asking(store)
+    waiting_jobs(project, client, jobs=3)
+    newest, *_, oldest = [each["id"] for each in client.get("/v1/fine_tuning/jobs").json()["data"]]
+    store.looks.clear()
+    client.get("/v1/fine_tuning/jobs")
+    # Whether the tenant was erased; the folders of jobs; the names in one; all of the rest.
+    assert store.turns == 4, store.looks
+    # Another server, or a command, does both.
+    elsewhere = asking(WatchedStore(project.store_url))
+    elsewhere.post(f"/v1/fine_tuning/jobs/{newest}/pause")
+    elsewhere.post(f"/v1/fine_tuning/jobs/{oldest}/cancel")
+    listed = {each["id"]: each["status"] for each in client.get("/v1/fine_tuning/jobs").json()["data"]}
+    assert list(listed.values()) == ["paused", "queued", "cancelled"]
 
 
 def test_a_page_within_one_folder_of_jobs_does_not_list_the_folders(project: Project, asking: Asking) -> None:

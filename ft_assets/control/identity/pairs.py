@@ -2,9 +2,8 @@
 
 from contextlib import suppress
 
-from ft_assets.control.auto.resolve import resolve
 from ft_assets.control.identity.datasets import approved_dataset, dataset
-from ft_assets.control.identity.lookup import registered_recipe
+from ft_assets.control.identity.lookup import registered_recipe, resolved_recipe
 from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.keys import DatasetKey, RecipeKey, check_pair
 from ft_assets.settings.recipe.recipe import Recipe
@@ -15,7 +14,7 @@ from ft_resources.errors import MissingInput, UserError
 def pair_recipe(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Recipe:
     """The recipe of a valid pair, with ``auto`` resolved if it needs no data. Raises UserError for an invalid pair."""
     check_pair(DatasetKey.parse(dataset_key), RecipeKey.parse(recipe_key))
-    return resolve(registered_recipe(artifacts, recipe_key).recipe)[0]
+    return resolved_recipe(artifacts, recipe_key)
 
 
 def require_fitting(artifacts: Artifacts, dataset_key: str, recipe: Recipe) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from ft_assets.control.auto.resolve import with_written
+from ft_assets.control.auto.resolve import resolve, with_written
 from ft_assets.control.recipes.trials import Trial, TrialOf
 from ft_assets.records.names import RECIPE
 from ft_assets.settings.keys import RecipeKey
@@ -61,6 +61,20 @@ def find_recipe(store: Store, key: str) -> StoredRecipe | None:
         return _parsed(path, store.get(path))
     except FileNotFoundError:
         return None
+
+
+def get_resolved(store: Store, key: str) -> Recipe:
+    """The settings of ``get_recipe``, with every ``auto`` resolved that needs only the recipe. Raises as it does."""
+    path = RECIPE.path(str(RecipeKey.parse(key)))
+    try:
+        return _resolved(path, store.get(path))
+    except FileNotFoundError:
+        return resolve(get_recipe(store, key).recipe)[0]
+
+
+@lru_cache(maxsize=1000)
+def _resolved(path: str, data: bytes) -> Recipe:
+    return resolve(_parsed(path, data).recipe)[0]
 
 
 # By what is read, so that it is always what the store holds: a status asks for its recipe thirty times.

@@ -1,0 +1,117 @@
+"""How jobs stand. What never changes is read once a process, and what a page of jobs needs is read at once."""
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ft_assets.api.defaults import store_or_default
+from ft_assets.api.job_remedies import without_policy
+from ft_assets.api.submissions import standing, works
+from ft_assets.control.submissions.status import Status, status_of
+from ft_assets.records import jobs
+from ft_assets.records.jobs import Job, SettledJob
+from ft_assets.records.names import is_name
+from ft_assets.records.submissions import Submission, SubmissionOutcome, find_outcome, is_submission, known_submission
+from ft_resources.errors import UserError
+from ft_resources.launchers.base import Launcher
+from ft_resources.remembered import Remembered
+from ft_resources.store import Store
+from ft_resources.store_glance import Glance, Look, NotingGlance
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobState:
+    """A job and how it stands.
+
+    Args:
+        job: the request.
+        settled: what it became; None while its files are looked at.
+        status: that of its submission, if it became one.
+        outcome: how the submission ended, if it has.
+    """
+
+    job: Job
+    settled: SettledJob | None = None
+    status: Status | None = None
+    outcome: SubmissionOutcome | None = None
+
+
+_JOBS: Remembered[Job] = Remembered(100_000)
+_SETTLED: Remembered[SettledJob] = Remembered(100_000)
+_ENDED: Remembered[JobState] = Remembered(100_000)
+_TOKENS: Remembered[int] = Remembered(100_000)
+# Where the state of an open job was read when somebody last asked for it.
+_LOOKS: Remembered[frozenset[Look]] = Remembered(10_000)
+
+
+def job_state(tenant: str, job_id: str, *, store: Store | None = None, launcher: Launcher | None = None) -> JobState:
+    """A tenant's job and how it stands. Raises NotFound."""
+    store = store_or_default(store)
+    path = jobs.job_path(tenant, job_id)
+    job = _JOBS.known(store, path) or _JOBS.keep(store, path, jobs.get_job(store, tenant, job_id))
+    settled = _SETTLED.get(store, path, partial(jobs.find_settled, store, job))
+    if settled is None or not settled.submission:
+        return JobState(job=job, settled=settled)
+    if (ended := _ENDED.known(store, path)) is not None:
+        return ended
+    submission = submission_of(store, tenant, settled)
+    if isinstance(store, Glance):
+        store = store.noting()
+    outcome = find_outcome(store, submission)
+    if outcome is not None:
+        found = JobState(job=job, settled=settled, status=_for_job(status_of(store, submission)), outcome=outcome)
+        return _ENDED.keep(store, path, found)
+    # The launcher may know why it waits.
+    status = standing(submission, store=store, launcher=launcher)
+    if isinstance(store, NotingGlance):
+        _LOOKS.keep(store, path, frozenset(store.looks))
+    return JobState(job=job, settled=settled, status=_for_job(status))
+
+
+def glance_at_jobs(store: Store) -> Glance:
+    """The store as one page of jobs sees it."""
+    return Glance(store, lasting=lambda path: is_name(path) or is_submission(path))
+
+
+def look_ahead(tenant: str, job_ids: Sequence[str], *, store: Glance, readers: Executor) -> None:
+    """Read at once what ``job_state`` is about to read of these jobs, one thing after the other: an open job is
+    mostly read where it was read before. Nothing of that is remembered but where it is."""
+    store.ahead({look for job_id in job_ids for look in _looks(store, tenant, job_id)}, readers)
+
+
+def _looks(store: Store, tenant: str, job_id: str) -> Iterable[Look]:
+    path = jobs.job_path(tenant, job_id)
+    settled = _SETTLED.known(store, path)
+    if settled is None:
+        known = _JOBS.known(store, path) is not None
+        return [("get", each) for each in (path, jobs.settled_path(tenant, job_id))[known:]]
+    if not settled.submission or _ENDED.known(store, path) is not None:
+        return ()
+    return _LOOKS.known(store, path) or ()
+
+
+def trained_tokens(ended: JobState, *, store: Store | None = None) -> int | None:
+    """Tokens that the training of a job that has ended read; None where none was finished."""
+    store = store_or_default(store)
+    if ended.settled is None or not ended.settled.submission:
+        return None
+    submission = submission_of(store, ended.job.tenant, ended.settled)
+
+    def find() -> int | None:
+        trainings = (each for each in works(submission, store=store) if each.asset == "checkpoint" and not each.trial)
+        return next((each.facts.get("tokens") for each in trainings), None)
+
+    return _TOKENS.get(store, ended.job.path, find)
+
+
+def submission_of(store: Store, tenant: str, settled: SettledJob) -> Submission:
+    """The submission that a job became. Raises UserError where it is gone."""
+    found = known_submission(store, tenant, settled.submission)
+    if found is None:
+        raise UserError("the job's submission is gone", where=f"submission {settled.submission}", remedy="Ask again.")
+    return found
+
+
+def _for_job(status: Status) -> Status:
+    return replace(status, remedy=without_policy(status.remedy))
