@@ -10,6 +10,8 @@ from ft_resources.kubernetes.settings import KubernetesSettings
 
 Manifest = dict[str, Any]
 LAUNCHER_ROLE = "ft-launcher"
+ADMISSION = "ft-admission"
+"""The ConfigMap that the admission policy reads in a tenant's namespace."""
 API_ROLE = "ft-api"
 """The ClusterRoles of ``k8s/kustomize/base/rbac.yaml``, of the control plane and of the HTTP API."""
 
@@ -41,7 +43,8 @@ def platform_objects(
 
 
 def tenant_objects(settings: KubernetesSettings, tenant: str, judges: JudgeReach | None = None) -> list[Manifest]:
-    """Namespace, service account without any rights, and network policies, for an administrator to apply.
+    """Namespace, service account without any rights, what the admission policy allows, and network policies, for an
+    administrator to apply.
 
     ``judges`` are those that the tenant's evaluations may ask; None means no endpoint judges.
 
@@ -67,6 +70,7 @@ def tenant_objects(settings: KubernetesSettings, tenant: str, judges: JudgeReach
             "metadata": {"name": account, "namespace": namespace, "labels": labels, "annotations": notes},
             "automountServiceAccountToken": False,
         },
+        _admission(settings, tenant, labels),
         _policy("ft-default-deny", namespace, labels, {"policyTypes": ["Ingress", "Egress"]}),
         _policy(
             "ft-store",
@@ -93,6 +97,23 @@ def _bound(settings: KubernetesSettings, tenant: str, role: str, account: str, n
         },
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+    }
+
+
+def _admission(settings: KubernetesSettings, tenant: str, labels: dict[str, str]) -> Manifest:
+    """What the policy in ``k8s/kustomize/base/admission-policy.yaml`` lets the tenant's Jobs have."""
+    images = [settings.image.partition("@")[0], *settings.image_repositories]
+    secrets = [settings.judges.secret, *([settings.secret] if settings.secret else [])]
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": ADMISSION, "namespace": settings.namespace_of(tenant), "labels": labels},
+        "data": {
+            "images": ",".join(images),
+            "secrets": ",".join(secrets),
+            "service_account": settings.service_account_of(tenant),
+            "host_path": settings.cache.path_of(tenant) if settings.cache.kind == "host-path" else "",
+        },
     }
 
 

@@ -172,8 +172,8 @@ def _cache(plan: PodPlan) -> dict[str, Any]:
     """The cache's volume, 1.5 times as large as the cache's limit."""
     size = _size(1.5 * plan.settings.cache.size_gib)
     if plan.settings.cache.kind == "host-path":
-        # Tenants have different credentials, so each has its own folder; the kubelet would create it as root.
-        return {"hostPath": {"path": f"{plan.settings.cache.path}/{plan.spec.address.tenant}", "type": "Directory"}}
+        # Not created by the kubelet, as it would be root's.
+        return {"hostPath": {"path": plan.settings.cache.path_of(plan.spec.address.tenant), "type": "Directory"}}
     if plan.settings.cache.kind == "empty-dir":
         return {"emptyDir": {"sizeLimit": size}}
     claim = {

@@ -110,6 +110,10 @@ class Cache(StrictModel):
         "run_as.",
     )
 
+    def path_of(self, tenant: str) -> str:
+        """The tenant's folder of a host-path: tenants have different credentials, so none reads another's files."""
+        return f"{self.path}/{tenant}"
+
 
 class WebIdentity(StrictModel):
     """Credentials of the store by the pod's own, refreshed token (AssumeRoleWithWebIdentity)."""

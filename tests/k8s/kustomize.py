@@ -14,6 +14,7 @@ import yaml
 
 Manifest = dict[str, Any]
 _KEYS = {"apiVersion", "kind", "namespace", "resources", "configMapGenerator", "generatorOptions", "patches", "images"}
+# Not admission policies: Kustomize gives them a namespace, which the API server drops.
 _CLUSTER_WIDE = {"Namespace", "ClusterRole", "ClusterRoleBinding"}
 
 

@@ -29,7 +29,8 @@ def test_every_rendered_object_is_valid_and_in_its_namespace(folder: Path) -> No
         assert namespace == ("" if kind in ("Namespace", "ClusterRole", "ClusterRoleBinding") else "ft-system")
     assert {kind for kind, _, _ in objects} == {
         "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "NetworkPolicy",
-        "ConfigMap", "Deployment", "Service", "PodDisruptionBudget", "Ingress",
+        "ConfigMap", "Deployment", "Service", "PodDisruptionBudget", "Ingress", "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
     }  # fmt: skip
 
 

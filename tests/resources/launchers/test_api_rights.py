@@ -1,12 +1,17 @@
-"""What the HTTP API asks of a cluster is what the manifests let its account do, and no more."""
+"""What the launcher and the HTTP API ask of a cluster is what the manifests let their accounts do, and no more."""
 
 import re
+import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
+from dagster_k8s import client
 
 from ft_resources.attempts import Attempt
 from ft_resources.execution import Execution
+from ft_resources.work import Resources
 from tests.e2e.dagster_server import wait_for
 from tests.k8s.chart import K8S
 from tests.resources.launchers.conftest import OnCluster
@@ -25,6 +30,57 @@ def asked_for(line: str) -> tuple[str, str]:
     return f"{resource}/{part}" if part else resource, "watch" if "watch=true" in query.lower() else verb
 
 
+def granted(kind: str, name: str) -> set[tuple[str, str]]:
+    """The rights of a role of the base, by resource and verb."""
+    (role,) = [
+        each
+        for each in yaml.safe_load_all((K8S / "kustomize" / "base" / "rbac.yaml").read_text())
+        if (each["kind"], each["metadata"]["name"]) == (kind, name)
+    ]
+    return {(name, verb) for rule in role["rules"] for name in rule["resources"] for verb in rule["verbs"]}
+
+
+def test_the_launcher_asks_for_every_right_that_it_has_and_for_no_other(on_cluster: OnCluster) -> None:
+    access = on_cluster.access
+    queue = access.queue(gpus=1)
+    for name, value in (("ft-batch", 2000), ("ft-batch-age-3", 3050)):
+        access.make("workloadpriorityclasses", "WorkloadPriorityClass", name, {"value": value})
+    place = on_cluster.place(queue=queue)
+    requests = access.machines.server.requests
+    before = len(requests)
+    request = replace(place.request("write", text="x", runtime={"nodes": 2}), resources=Resources(priority="batch"))
+    execution = place.execution()
+    assert execution.run(request, actor="ann").attempts == 1
+    launcher = on_cluster.launcher(queue=queue, clock=lambda: time.time() + 13 * 3600)
+    spec, attempt = spec_of(place, "write", text="y", seconds=60.0)
+    spec = spec.model_copy(update={"resources": Resources(gpus=2, priority="batch")})
+    launcher.launch(spec, attempt)
+    # A request whose answer was lost, why it waits, ageing, and an end that leaves no time to save.
+    launcher.launch(spec, attempt)
+    launcher.why_waiting(attempt)
+    assert launcher.queue is not None
+    launcher.queue.age(place.store)
+    assert launcher.remote.jobs(place.store.url)
+    running, other = spec_of(on_cluster.place(), "write", text="z", seconds=60.0)
+    on_cluster.launcher().launch(running, other)
+    wait_for(lambda: bool(other.progress()), 30, "the worker", every_s=0.1)
+    on_cluster.launcher().stop(other, 0.0)
+    lines = [line for _, line in list(requests)[before:]]
+    wide = {line.partition("?")[0].removeprefix("GET ") for line in lines if "/namespaces/" not in line}
+    kueue = "/apis/kueue.x-k8s.io"
+    assert wide == {"/apis/batch/v1/jobs", kueue, f"{kueue}/v1beta2/workloadpriorityclasses"}
+    asked = {asked_for(line) for line in lines if "/namespaces/" in line}
+    assert asked == granted("ClusterRole", "ft-launcher")
+
+
+def test_what_dagsters_client_calls_is_what_its_role_lets_it_do() -> None:
+    verbs = {"read": "get", "list": "list", "create": "create", "delete": "delete"}
+    parts = {"job_status": "jobs/status", "pod_log": "pods/log"}
+    calls = re.findall(r"_api\.([a-z]+)_namespaced_([a-z_]+)\(", Path(client.__file__).read_text())
+    asked = {(parts.get(resource, f"{resource}s"), verbs[verb]) for verb, resource in calls}
+    assert granted("Role", "ft-runs") == asked
+
+
 def test_looking_and_stopping_take_the_rights_that_the_api_has(on_cluster: OnCluster) -> None:
     place = on_cluster.place()
     spec, attempt = spec_of(place, "write", text="x", seconds=60.0)
@@ -37,11 +93,5 @@ def test_looking_and_stopping_take_the_rights_that_the_api_has(on_cluster: OnClu
     launcher.why_waiting(Attempt(place.store, attempt.address, attempt.number))
     assert Execution(store=place.store, launcher=launcher).cancel(attempt.address, actor="ann")
     asked = {asked_for(line) for _, line in list(requests)[before:]}
-    (role,) = [
-        each
-        for each in yaml.safe_load_all((K8S / "kustomize" / "base" / "rbac.yaml").read_text())
-        if (each["kind"], each["metadata"]["name"]) == ("ClusterRole", "ft-api")
-    ]
-    may = {(name, verb) for rule in role["rules"] for name in rule["resources"] for verb in rule["verbs"]}
-    assert asked <= may
+    assert asked <= granted("ClusterRole", "ft-api")
     assert {("jobs", "delete"), ("pods", "list"), ("events", "list")} <= asked
