@@ -145,6 +145,7 @@ RECORDS = (
     ("<address>/manifest.json", "ft_resources.artifacts", "Manifest"),
     ("<address>/attempts/NNNN/spec.json", "ft_resources.work", "WorkSpec"),
     ("<tenant>/conversations/<line>/<day>/<name>.jsonl", "ft_assets.records.conversations", "Conversation"),
+    ("<tenant>/shadows/<line>/<day>/<name>.jsonl", "ft_assets.records.shadows", "ShadowPair"),
     ("<tenant>/submissions/<id>.json", "ft_assets.records.submissions", "Submission"),
     ("<tenant>/outcomes/<id>.json", "ft_assets.records.submissions", "SubmissionOutcome"),
     ("<tenant>/submissions/<id>/alerts/<digest>.json", "ft_assets.records.training_alerts", "TrainingAlert"),

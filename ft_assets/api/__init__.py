@@ -175,6 +175,7 @@ if TYPE_CHECKING:
     from ft_assets.api.outcomes import AnswerFormat as AnswerFormat
     from ft_assets.api.outcomes import OutcomeLog as OutcomeLog
     from ft_assets.api.outcomes import Thumb as Thumb
+    from ft_assets.api.outcomes import grade as grade
     from ft_assets.api.outcomes import note_answer as note_answer
     from ft_assets.api.outcomes import note_failure as note_failure
     from ft_assets.api.outcomes import note_feedback as note_feedback
@@ -239,6 +240,12 @@ if TYPE_CHECKING:
     from ft_assets.api.serving import open_fleet as open_fleet
     from ft_assets.api.serving import serving_status as serving_status
     from ft_assets.api.serving import watch_drift as watch_drift
+    from ft_assets.api.shadows import FAILED as FAILED
+    from ft_assets.api.shadows import SHADOW_CONVERSATIONS as SHADOW_CONVERSATIONS
+    from ft_assets.api.shadows import AnswerSeen as AnswerSeen
+    from ft_assets.api.shadows import ShadowLog as ShadowLog
+    from ft_assets.api.shadows import note_pair as note_pair
+    from ft_assets.api.shadows import seen_of as seen_of
     from ft_assets.api.side_by_side import BothAnswers as BothAnswers
     from ft_assets.api.side_by_side import answers_side_by_side as answers_side_by_side
     from ft_assets.api.sign_in import SignedIn as SignedIn
@@ -327,7 +334,7 @@ _MODULES = {
     "orchestration": "MOST_AGAIN Launch Present RunState Stage Wanted impossible next_launches present "
     "require_approved",
     "orphans": "settle_orphans",
-    "outcomes": "AnswerFormat OutcomeLog Thumb note_answer note_failure note_feedback note_format require_line",
+    "outcomes": "AnswerFormat OutcomeLog Thumb grade note_answer note_failure note_feedback note_format require_line",
     "parity": "ParityRecord ParityReport Render ServerSettings check_parity show_parity",
     "parity_of_servers": "check_servers",
     "part_uploads": "UploadState add_part begin_upload cancel_upload complete_upload end_expired_uploads",
@@ -341,6 +348,7 @@ _MODULES = {
     "start_rollout weights_of",
     "served_models": "Division FoundModel PromptCache Prompts find_division find_served_model list_served_models "
     "no_model only_model served_model_at",
+    "shadows": "FAILED SHADOW_CONVERSATIONS AnswerSeen ShadowLog note_pair seen_of",
     "side_by_side": "BothAnswers answers_side_by_side",
     "serving": "DriftWatch LineServed Reconciler ServerShown ServingStatus follow_lines keep_status open_fleet "
     "serving_status watch_drift",

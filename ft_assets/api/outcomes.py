@@ -26,13 +26,22 @@ def note_answer(log: OutcomeLog, model: ServedModel, *, request: str, text: str,
     _note(log, model.name, request, "refusal", float(outcome_of(text) == "refused"))
 
 
-def note_format(log: OutcomeLog, model: ServedModel, wanted: AnswerFormat, *, request: str, text: str) -> None:
+def note_format(log: OutcomeLog, model: ServedModel, wanted: AnswerFormat, *, request: str, text: str) -> bool | None:
     """Keep whether an answer has the format of its line, and nothing of the answer. One that cannot be graded leaves
-    no outcome, and a warning."""
+    no outcome. Returns what ``grade`` does."""
+    valid = grade(model, wanted, text)
+    if valid is not None:
+        _note(log, model.name, request, "format", float(valid))
+    return valid
+
+
+def grade(model: ServedModel, wanted: AnswerFormat, text: str) -> bool | None:
+    """Whether an answer of ``model`` has the format of its line; None, and a warning, for one that cannot be graded."""
     try:
-        _note(log, model.name, request, "format", float(is_valid(wanted, text)))
+        return is_valid(wanted, text)
     except UserError as error:
         _LOG.warning("an answer of %s was not graded: %s", model.name, error)
+        return None
 
 
 def note_failure(log: OutcomeLog, model: ServedModel, *, request: str) -> None:

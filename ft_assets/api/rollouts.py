@@ -41,6 +41,7 @@ class RolloutReport:
     Args:
         state: all of them.
         weights: addresses and percents of the line's traffic now.
+        shadow: percent of the requests that are copied to the candidate, which then has the weight 0.
         evidence: what outcomes say of the open rollout now; empty without one.
         next: what will be done with it, or what it waits for; "" without one.
     """
@@ -49,6 +50,7 @@ class RolloutReport:
     weights: list[tuple[str, int]]
     evidence: list[Evidence]
     next: str
+    shadow: int = 0
 
 
 def start_rollout(
@@ -61,6 +63,7 @@ def start_rollout(
     outcomes: Sequence[str] = OUTCOMES,
     margins: Mapping[str, float] | None = None,
     latency_limit_s: float | None = None,
+    shadow: int = 0,
     waive_incumbent: bool = False,
     store: Store | None = None,
     tenants: TenantsFile | None = None,
@@ -68,7 +71,7 @@ def start_rollout(
     made_by: str = "",
     log: Log = _LOG,
 ) -> RolloutRecord:
-    """Give a candidate the first share of a line's traffic; its outcomes decide about the others.
+    """Give a candidate the first share of a line's traffic, or copies of its requests; outcomes decide about the rest.
 
     Args:
         line: ``tenant.dataset.recipe``; an adapter of it must be in production.
@@ -80,6 +83,7 @@ def start_rollout(
         margins: by kind, the loss that is a regression, as a share of outcomes; 0.05 where none is given.
         latency_limit_s: answers within it are good. Without it, what nine of ten of the incumbent's stayed within in
             the last day.
+        shadow: percent of the requests that are copied to the candidate first, whose answers nobody is sent.
         waive_incumbent: as ``promote`` takes it.
         made_by: who made the key by which ``actor`` was proved; see ``maker_of``.
 
@@ -104,20 +108,26 @@ def start_rollout(
         outcomes=outcomes,
         margins=margins or {},
         latency_limit_s=latency_limit_s,
+        shadow=shadow,
     )
     return asked.start(Artifacts(store), line, wish, decision)
 
 
 def show_rollout(line: str, *, store: Store | None = None) -> RolloutReport:
     """How the rollouts of a line stand, and what outcomes say of the open one. Looking changes nothing, and may be
-    done at any time. Raises UserError for what is no line."""
+    done at any time. What cannot be read of outcomes hides nothing else. Raises UserError for what is no line."""
     store, line = store_or_default(store), own_line(line)
-    state, divided = read_rollouts(store, line), list(weights.weights_of(store, line))
-    if state.open is None:
-        return RolloutReport(state=state, weights=divided, evidence=[], next="")
-    seen = look(Artifacts(store), state.open, datetime.now(UTC))
-    said = f"{seen.verdict.action.replace('_', ' ')}: {seen.verdict.reason}"
-    return RolloutReport(state=state, weights=divided, evidence=seen.evidence, next=said)
+    state, traffic = read_rollouts(store, line), weights.traffic_of(store, line)
+    evidence, said = [], ""
+    if state.open is not None:
+        try:
+            seen = look(Artifacts(store), state.open, datetime.now(UTC))
+        except CorruptArtifact as error:
+            said = f"wait: {error}"
+        else:
+            evidence, said = seen.evidence, f"{seen.verdict.action.replace('_', ' ')}: {seen.verdict.reason}"
+    divided = list(traffic.weights)
+    return RolloutReport(state=state, weights=divided, evidence=evidence, next=said, shadow=traffic.shadow)
 
 
 def cancel_rollout(line: str, *, reason: str, store: Store | None = None, actor: str = "") -> RolloutRecord:
@@ -170,7 +180,7 @@ def advance_rollouts(
             continue
         going += done is not None
         if done is not None and done.record is not None:
-            told.append(f"{line}: {done.record.kind.replace('_', ' ')}, {done.record.weight} %: {done.said}")
+            told.append(f"{line}: {done.record.kind.replace('_', ' ')}, {done.record.share}: {done.said}")
         elif done is not None:
             waits.append(f"{line} waits: {done.said}")
     today = now.date().isoformat()

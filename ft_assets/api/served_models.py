@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ft_assets.api.defaults import store_or_default
-from ft_assets.control.rollouts.weights import Weights, choose, weights_of
+from ft_assets.control.rollouts.weights import Traffic, Weights, choose, is_within, traffic_of
 from ft_assets.control.serving import names
 from ft_assets.control.serving.names import no_model as no_model
 from ft_assets.settings.answer_format import AnswerFormat
@@ -37,16 +37,23 @@ class Division:
         models: by address.
         is_traffic: whether this is a line's traffic, whose outcomes count; else somebody asks for one adapter.
         format: what a valid answer of the line looks like; None where none is graded.
+        shadow: percent of the requests that are copied to the first of the adapters, which answers none.
     """
 
     weights: Weights
     models: Mapping[str, FoundModel]
     is_traffic: bool
     format: AnswerFormat | None = None
+    shadow: int = 0
 
     def choose(self, user: str) -> FoundModel:
         """The adapter that answers ``user``: the same one each time, while a candidate's share rises."""
         return self.models[choose(self.weights, user)]
+
+    def copied_to(self, user: str) -> FoundModel | None:
+        """The candidate that also gets the requests of ``user``, for whom production answers; None for no one."""
+        candidate, _ = self.weights[0]
+        return self.models[candidate] if self.shadow and is_within(candidate, user, self.shadow) else None
 
     def instead_of(self, model: FoundModel) -> FoundModel | None:
         """What answers where the servers of ``model`` fail: the adapter in production for a candidate, else none."""
@@ -62,16 +69,18 @@ def find_division(name: str, *, tenant: str, store: Store | None = None) -> Divi
     if "@" in name:
         return only_model(model)
     try:
-        weights = weights_of(store, name)
-        models = {address: served_model_at(address, name=name, store=store) for address, _ in weights}
+        traffic = traffic_of(store, name)
+        models = {address: served_model_at(address, name=name, store=store) for address, _ in traffic.weights}
     except StoreUnavailable:
         raise
     except UserError as error:
         _LOG.warning("%s: production has all traffic, as its rollout cannot be followed: %s", name, error)
-        weights, models = (), {}
-    if not weights:
-        weights, models = ((model.served.address, 100),), {model.served.address: model}
-    return Division(weights=weights, models=models, is_traffic=True, format=_format_of(name))
+        traffic, models = Traffic(weights=()), {}
+    if not traffic.weights:
+        traffic, models = Traffic(weights=((model.served.address, 100),)), {model.served.address: model}
+    return Division(
+        weights=traffic.weights, models=models, is_traffic=True, format=_format_of(name), shadow=traffic.shadow
+    )
 
 
 def _format_of(line: str) -> AnswerFormat | None:

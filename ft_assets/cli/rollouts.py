@@ -35,6 +35,9 @@ def start(
         float | None,
         typer.Option(help="Seconds within which an answer is good. Default: nine of ten of the last day's."),
     ] = None,
+    shadow: Annotated[
+        int, typer.Option(help="Percent of the requests to copy to the candidate first; nobody is sent its answers.")
+    ] = 0,
     waive_incumbent: Annotated[
         bool, typer.Option(help="Waive an inconclusive comparison with the adapter in production.")
     ] = False,
@@ -51,9 +54,11 @@ def start(
         outcomes=outcome or api.OUTCOMES,
         margins=dict(_margin(each) for each in margin or ()),
         latency_limit_s=latency_limit,
+        shadow=shadow,
         waive_incumbent=waive_incumbent,
     )
-    print(f"{record.line} rollout {record.rollout} {record.candidate.address} {record.weight}%")
+    share = record.share.replace(" %", "%")
+    print(f"{record.line} rollout {record.rollout} {record.candidate.address} {share}")
     for finding in record.findings:
         note(f"- {finding}")
     note(f"see how it goes: ft rollout status {record.line}")
@@ -70,7 +75,14 @@ def status(line: Line, as_json: Annotated[bool, typer.Option("--json", help="For
         evidence = [each.model_dump(mode="json") for each in found.evidence]
         records = [record.model_dump(mode="json") for record in last]
         print_json(
-            {"line": line, "weights": dict(found.weights), "next": found.next, "evidence": evidence, "records": records}
+            {
+                "line": line,
+                "weights": dict(found.weights),
+                "shadow": found.shadow,
+                "next": found.next,
+                "evidence": evidence,
+                "records": records,
+            }
         )
         return
     print_table(
@@ -78,7 +90,7 @@ def status(line: Line, as_json: Annotated[bool, typer.Option("--json", help="For
         [
             (
                 record.at[:19],
-                f"{record.kind.replace('_', ' ')}, {record.weight} %",
+                f"{record.kind.replace('_', ' ')}, {record.share}",
                 short(record.candidate.address),
                 record.actor,
                 record.reason,
@@ -93,6 +105,8 @@ def status(line: Line, as_json: Annotated[bool, typer.Option("--json", help="For
         note(found.next)
     for address, weight in found.weights:
         note(f"{weight} %: {short(address)}")
+    if found.shadow:
+        note(f"{found.shadow} % of the requests are copied to the candidate; nobody is sent its answers")
 
 
 @app.command()

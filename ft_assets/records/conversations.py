@@ -35,10 +35,10 @@ class Conversation(Record):
 
 
 class ConversationLog(MinuteLog):
-    """A server's conversations."""
+    """A server's conversations, in ``folder``."""
 
-    def __init__(self, store: Store, server: str) -> None:
-        super().__init__(store, FOLDER, server, most=_MOST_A_MINUTE, most_bytes=_MOST_BYTES)
+    def __init__(self, store: Store, server: str, *, folder: str = FOLDER) -> None:
+        super().__init__(store, folder, server, most=_MOST_A_MINUTE, most_bytes=_MOST_BYTES)
 
     def add(self, conversation: Conversation) -> bool:
         """Keep a conversation; it is written with the first ``flush`` after its minute. False where a minute has more
@@ -46,20 +46,22 @@ class ConversationLog(MinuteLog):
         return self.keep(conversation.line, conversation.at, conversation.data())
 
 
-def read_conversations(store: Store, line: str, since: str, until: str) -> Iterator[Conversation]:
+def read_conversations(
+    store: Store, line: str, since: str, until: str, *, folder: str = FOLDER
+) -> Iterator[Conversation]:
     """Conversations of a line from ``since`` and before ``until`` (ISO 8601), by time. Raises CorruptArtifact for an
     object that cannot be read."""
-    for of_day in read_days(store, FOLDER, line, since, until):
+    for of_day in read_days(store, folder, line, since, until):
         found = [Conversation.parse(text, path) for path, text in of_day]
         for each in sorted(found, key=lambda one: (one.at, one.request)):
             if since <= each.at < until:
                 yield each
 
 
-def prune_conversations(store: Store, line: str, keep_days: int, now: datetime) -> int:
+def prune_conversations(store: Store, line: str, keep_days: int, now: datetime, *, folder: str = FOLDER) -> int:
     """Delete whole days that are older than ``keep_days``; returns the number of objects."""
-    return prune(store, FOLDER, line, (now - timedelta(days=keep_days)).isoformat())
+    return prune(store, folder, line, (now - timedelta(days=keep_days)).isoformat())
 
 
-def lines_with_conversations(store: Store, tenant: str) -> list[str]:
-    return lines_in(store, FOLDER, tenant)
+def lines_with_conversations(store: Store, tenant: str, *, folder: str = FOLDER) -> list[str]:
+    return lines_in(store, folder, tenant)

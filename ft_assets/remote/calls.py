@@ -175,6 +175,7 @@ _TABLE = (
         outcomes=Annotated[list[SHORT], Field(max_length=10)],
         margins=Annotated[dict[SHORT, float], Field(max_length=10)],
         latency_limit_s=float | None,
+        shadow=NUMBER,
         waive_incumbent=bool,
     ),
     change("cancel_rollout", "promoter", line=LINE, reason=REASON),

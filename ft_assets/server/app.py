@@ -34,9 +34,11 @@ from ft_assets.server.errors import add_handlers
 from ft_assets.server.health import add_health
 from ft_assets.server.long_calls import LongCalls
 from ft_assets.server.metrics.requests import Counted, RequestFigures
+from ft_assets.server.metrics.shadows import ShadowFigures
 from ft_assets.server.models_asked import ModelsAsked
 from ft_assets.server.outcomes import Outcomes
 from ft_assets.server.settling import Settling
+from ft_assets.server.shadows import Shadows
 from ft_assets.server.traced_requests import Traced
 from ft_assets.server.upload_slots import UploadSlots
 from ft_resources.launchers.base import Launcher
@@ -64,6 +66,8 @@ def api_app(
     settling = Settling(store, settle or here)
     long_calls = LongCalls()
     answering, models_asked, outcomes = Answering(fleet), ModelsAsked(store, launcher), Outcomes(store)
+    figures = RequestFigures()
+    shadows = Shadows(fleet, outcomes.shadows, ShadowFigures(figures.registry))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -74,6 +78,7 @@ def api_app(
         long_calls.stop()
         models_asked.close()
         await answering.close()
+        await shadows.close()
         outcomes.stop()
 
     app = FastAPI(
@@ -96,6 +101,7 @@ def api_app(
         prompts=PromptCache(),
         answering=answering,
         outcomes=outcomes,
+        shadows=shadows,
         launcher=launcher,
         orchestrator=orchestrator,
         fleet=fleet,
@@ -126,8 +132,8 @@ def api_app(
     describe(app)
     app.add_middleware(Audit)
     app.add_middleware(BodyLimit)
-    app.state.figures = RequestFigures()
-    app.add_middleware(Counted, figures=app.state.figures)
+    app.state.figures = figures
+    app.add_middleware(Counted, figures=figures)
     if traces_wanted():
         app.add_middleware(Traced)
     return app

@@ -3,7 +3,7 @@
 import logging
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from ft_assets import api
-from ft_assets.api import AnswerFormat, Division, FoundModel, Identity, Prompts
+from ft_assets.api import Division, FoundModel, Identity, Prompts
 from ft_assets.server.answering import FAILURES, Question
 from ft_assets.server.answers.chats import ChatCompletion, Completion, streamed
 from ft_assets.server.chat_answers import Answer, ChatAnswer, CompletionAnswer
@@ -21,10 +21,10 @@ from ft_assets.server.chat_bodies import Asked, ChatBody, CompletionBody
 from ft_assets.server.client_gone import GONE, ClientGone, unless_gone
 from ft_assets.server.context import Asker, Context, context_of
 from ft_assets.server.errors import told
+from ft_assets.server.line_requests import LineRequest
 from ft_assets.server.stop_strings import Cutter, Part
 from ft_resources.errors import UserError
 from ft_resources.serving.errors import BadRequest
-from ft_resources.serving.fleet import ServedModel
 from ft_resources.serving.server import Piece, Sampling
 
 _LOG = logging.getLogger(__name__)
@@ -46,11 +46,7 @@ async def chat(body: ChatBody, request: Request, caller: Asker) -> Response:
         word = prompts.word if body.logprobs else None
         return ChatAnswer(body.model, model.served.digest[:16], prompt_tokens, with_usage=body.with_usage, word=word)
 
-    def keep(model: ServedModel, number: str, text: str) -> None:
-        conversations = context.outcomes.conversations
-        api.keep_conversation(conversations, model, request=number, messages=body.turns, answer=text)
-
-    return await _answered(body, request, context, caller, question, answer, keep if body.store else None)
+    return await _answered(body, request, context, caller, question, answer, body.turns if body.store else None)
 
 
 @router.post("/completions", responses=streamed(Completion, "text_completion"))
@@ -77,7 +73,7 @@ async def _answered(
     caller: Identity,
     ask: Callable[[FoundModel, Prompts], Question],
     answer_of: Callable[[FoundModel, Prompts, int], Answer],
-    keep: Callable[[ServedModel, str, str], None] | None = None,
+    turns: Sequence[dict[str, Any]] | None = None,
 ) -> Response:
     began = time.monotonic()
 
@@ -86,44 +82,25 @@ async def _answered(
         question = ask(model, prompts)
         return question, answer_of(model, prompts, len(question.prompt))
 
-    async def noted(
-        parts: AsyncIterator[Part], question: Question, answer: Answer, wanted: AnswerFormat | None
-    ) -> AsyncIterator[Part]:
-        text, reason = [], None
-        try:
-            async for part in parts:
-                text.append(part.text)
-                reason = part.finish_reason
-                yield part
-        except UserError:
-            api.note_failure(context.outcomes.log, question.model, request=answer.id)
-            raise
-        seconds = time.monotonic() - began
-        log = context.outcomes.log
-        said = "".join(text)
-        api.note_answer(log, question.model, request=answer.id, text=said, seconds=seconds)
-        if wanted is not None:
-            # A large document takes its time, in which others are answered.
-            grade = partial(api.note_format, log, question.model, wanted, request=answer.id, text=said)
-            await context.answering.prepared(grade)
-        # Of an answer that was cut off nothing can be learned but to break off.
-        if keep is not None and reason == "stop":
-            keep(question.model, answer.id, said)
+    def ask_too(model: FoundModel) -> Question:
+        return ask(model, context.prompts.of(model.artifact))
 
     async def answered(division: Division) -> tuple[AsyncIterator[Part], Answer]:
         """The parts, once the first one is there. Where a candidate's servers fail before, production answers: that is
         an outcome of the candidate, and none of production's, which was not chosen for this user."""
         # Who does not say who asks is another user each time.
-        model = division.choose(body.asker or uuid.uuid4().hex)
+        user = body.asker or uuid.uuid4().hex
+        asked = LineRequest(
+            context=context, division=division, user=user, began=began, ask=ask_too, stops=body.stops, turns=turns
+        )
+        model = division.choose(user)
         question, answer = await context.answering.prepared(partial(prepare, model))
         try:
             parts = _parts(await context.answering.ask(question), answer, body)
-            if division.is_traffic:
-                parts = noted(parts, question, answer, division.format)
-            return parts, answer
+            return asked.noted(parts, question.model, answer) if division.is_traffic else parts, answer
         except FAILURES as error:
             if division.is_traffic:
-                api.note_failure(context.outcomes.log, question.model, request=answer.id)
+                asked.failed(question.model, answer)
             instead = division.instead_of(model)
             if instead is None:
                 raise
@@ -133,7 +110,7 @@ async def _answered(
 
     async def work() -> Response:
         division = await context.models.find(caller.tenant, body.model)
-        if keep is not None:
+        if turns is not None:
             api.require_kept(body.model, division)
         parts, answer = await answered(division)
         if body.stream:

@@ -15,6 +15,7 @@ from ft_assets.server.answering import Answering
 from ft_assets.server.long_calls import LongCalls
 from ft_assets.server.models_asked import ModelsAsked
 from ft_assets.server.outcomes import Outcomes
+from ft_assets.server.shadows import Shadows
 from ft_assets.server.upload_slots import UploadSlots
 from ft_resources.errors import NotIdentified
 from ft_resources.launchers.base import Launcher
@@ -37,6 +38,7 @@ class Context:
         prompts: how models are asked.
         answering: asks servers of models.
         outcomes: what is known of answers.
+        shadows: asks the candidates of rollouts what production was asked.
     """
 
     store: Store
@@ -48,6 +50,7 @@ class Context:
     prompts: PromptCache
     answering: Answering
     outcomes: Outcomes
+    shadows: Shadows
     launcher: Launcher | None = None
     orchestrator: Orchestrator | None = None
     fleet: Fleet | None = None

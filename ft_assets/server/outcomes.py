@@ -1,11 +1,11 @@
-"""Outcomes of answers, and conversations that may be kept, written beside the requests."""
+"""Outcomes of answers, copied requests, and conversations that may be kept, written beside the requests."""
 
 import logging
 import threading
 import uuid
 from datetime import UTC, datetime, timedelta
 
-from ft_assets.api import ConversationLog, OutcomeLog
+from ft_assets.api import SHADOW_CONVERSATIONS, ConversationLog, OutcomeLog, ShadowLog
 from ft_resources.errors import StoreUnavailable
 from ft_resources.store import Store
 
@@ -20,6 +20,8 @@ class Outcomes:
     def __init__(self, store: Store, *, every_s: float = _EVERY_S) -> None:
         server = uuid.uuid4().hex[:12]
         self.log, self.conversations = OutcomeLog(store, server), ConversationLog(store, server)
+        self.shadows = ShadowLog(store, server)
+        self.shadow_conversations = ConversationLog(store, server, folder=SHADOW_CONVERSATIONS)
         self._every_s = every_s
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="outcomes", daemon=True)
@@ -40,7 +42,7 @@ class Outcomes:
 
     def _write(self, now: datetime) -> None:
         try:
-            self.log.flush(now)
-            self.conversations.flush(now)
+            for log in (self.log, self.conversations, self.shadows, self.shadow_conversations):
+                log.flush(now)
         except StoreUnavailable as error:
             _LOG.warning("outcomes and conversations are not written yet: %s", error)

@@ -12,6 +12,8 @@ STEPS = (1, 5, 25, 100)
 MINIMUM = 200
 MARGIN = 0.05
 OUTCOMES: tuple[Kind, ...] = ("thumbs", "latency")
+SHADOWED: tuple[Kind, ...] = ("latency", "refusal", "format")
+"""What is known of an answer that nobody saw."""
 
 
 class RolloutSettings(Settings):
@@ -28,6 +30,12 @@ class RolloutSettings(Settings):
     )
     steps: Annotated[tuple[int, ...], Strict(False)] = Field(
         default=STEPS, description="Weights of the candidate in percent, rising; the last is 100: production."
+    )
+    shadow: int = Field(
+        default=0,
+        ge=0,
+        le=100,
+        description="Percent of the requests that are copied to the candidate before it answers any; 0: none.",
     )
     minimum: int = Field(default=MINIMUM, ge=1, description="Outcomes of the candidate of each kind, at each weight.")
     outcomes: Annotated[tuple[Kind, ...], Strict(False)] = Field(

@@ -46,6 +46,28 @@ def test_a_rollout_is_started_looked_at_and_ended(ft: Ft, adapters: list[Artifac
     assert "no rollout is open" in ft("rollout", "cancel", LINE, "--reason", "not today").stderr
 
 
+def test_a_rollout_begins_with_copies_where_that_is_asked_for(
+    ft: Ft, adapters: list[Artifact], project: Project
+) -> None:
+    first, second = (str(adapter.address) for adapter in adapters)
+    ft("promote", first, "--to", "production", "--reason", "good")
+    options = ("--candidate", second, "--shadow", "20", "--reason", "try it")
+    useless = ft("rollout", "start", LINE, *options, "--outcome", "thumbs")
+    assert useless.exit_code == 2
+    assert "nobody sees the answers" in useless.stderr
+    started = ft("rollout", "start", LINE, *options, "--latency-limit", "1.5")
+    assert started.stdout.endswith(f" {second} 20% copied\n")
+    status = ft("rollout", "status", LINE)
+    assert "started, 20 % copied" in status.stdout
+    assert "outcomes of the candidate of 20 % of requests, copied: latency: 0 of 200" in status.stderr
+    assert "20 % of the requests are copied to the candidate" in status.stderr
+    shown = json.loads(ft("rollout", "status", LINE, "--json").stdout)
+    assert (shown["shadow"], shown["weights"]) == (20, {second: 0, first: 100})
+    again = ft("rollout", "start", LINE, *options, "--latency-limit", "1.5")
+    assert "a rollout is open" in again.stderr
+    assert "has 20 % copied" in again.stderr
+
+
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [

@@ -59,6 +59,11 @@ def test_a_second_person_approves_or_declines_at_the_server(
 def test_a_rollout_is_started_and_ended_at_the_server(far: Far, adapters: list[Artifact], project: Project) -> None:
     first, second = (str(adapter.address) for adapter in adapters)
     far("promote", first, "--to", "production", "--reason", "good")
+    shadow = ("--shadow", "25", "--outcome", "refusal")
+    copied = far("rollout", "start", LINE, "--candidate", second, *shadow, "--reason", "try it")
+    assert copied.stdout.endswith(f" {second} 25% copied\n"), copied.stderr
+    assert json.loads(far("rollout", "status", LINE, "--json").stdout)["shadow"] == 25
+    assert far("rollout", "cancel", LINE, "--reason", "enough").exit_code == 0
     options = ("--steps", "5,100", "--outcome", "thumbs", "--margin", "thumbs=0.1", "--reason", "try it")
     started = far("rollout", "start", LINE, "--candidate", second, *options)
     assert started.exit_code == 0, started.stderr

@@ -14,6 +14,7 @@ from ft_assets.control.lines.promotion import Decision
 from ft_assets.control.rollouts.pruning import remove_old
 from ft_assets.records.conversations import Conversation, ConversationLog, read_conversations
 from ft_assets.records.outcomes import Outcome, OutcomeLog, read_outcomes
+from ft_assets.records.shadows import CONVERSATIONS as SHADOW_CONVERSATIONS
 from ft_assets.settings.tenants import TenantsFile, load_tenants
 from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import StoreResource
@@ -125,10 +126,16 @@ def test_conversations_and_the_thumbs_for_them_go_when_they_are_old(
     project: Project, traffic: Traffic, settings: TenantsFile
 ) -> None:
     traffic.say("fox", 1.0)
+    asked = [{"role": "user", "content": "who?"}]
+    copied = ConversationLog(project.store, "one", folder=SHADOW_CONVERSATIONS)
+    copied.add(Conversation(model=MODEL, request="r", messages=asked, answer="a", at=BEGIN.isoformat()))
+    copied.flush(BEGIN + timedelta(days=1))
     for days, left in ((50, 1), (64, 0)):
         list(remove_old(project.store, settings, BEGIN + timedelta(days=days), []))
         assert len(list(read_conversations(project.store, LINE, "0000", NEVER))) == left
         assert len(list(read_outcomes(project.store, LINE, "0000", NEVER))) == left
+        shadowed = read_conversations(project.store, LINE, "0000", NEVER, folder=SHADOW_CONVERSATIONS)
+        assert len(list(shadowed)) == left
 
 
 def test_they_are_erased_with_their_tenant(project: Project, traffic: Traffic) -> None:

@@ -93,6 +93,9 @@ def test_a_line_that_cannot_be_read_holds_up_no_other(project: Project, started:
 def test_old_outcomes_go_once_a_day_but_not_those_of_an_open_rollout(project: Project, started: RolloutRecord) -> None:
     days = [NOW - timedelta(days=KEPT_DAYS + 2), NOW - timedelta(days=KEPT_DAYS - 2)]
     leave_outcomes(project.store, [outcome(started.incumbent, 1.0, day) for day in days])
+    copied = [f"acme/shadows/{LINE}/{day.date()}" for day in days]
+    for folder in copied:
+        project.store.create(f"{folder}/0000-one-1.jsonl", b"")
 
     def step(after: str) -> str:
         return api.advance_rollouts(after=after, store=project.store, tenants=SERVED).after
@@ -102,6 +105,7 @@ def test_old_outcomes_go_once_a_day_but_not_those_of_an_open_rollout(project: Pr
 
     today = step("")
     assert kept() == 1
+    assert [len(project.store.names(folder)) for folder in copied] == [0, 1]
     leave_outcomes(project.store, [outcome(started.incumbent, 1.0, days[0])], server="late")
     assert step(today) == today
     assert kept() == 2

@@ -25,7 +25,8 @@ class Scripted:
         silent_at: the number of the piece that never comes, while the connection stays.
 
     While ``is_new`` it knows no adapter, as one that was just started. It has no answer for the models of
-    ``failing``.
+    ``failing``, no room for those of ``busy``, half an answer for those of ``cut``, none ever for those of
+    ``hanging``, and other texts for those of ``texts_of``.
     """
 
     def __init__(
@@ -35,6 +36,10 @@ class Scripted:
         self.is_new, self.reason = False, "length"
         self.asked: list[dict[str, Any]] = []
         self.failing: set[str] = set()
+        self.busy: set[str] = set()
+        self.cut: set[str] = set()
+        self.hanging: set[str] = set()
+        self.texts_of: dict[str, Sequence[str]] = {}
         routes = [
             Route("/v1/models", self._models),
             Route("/v1/load_lora_adapter", self._load, methods=["POST"]),
@@ -60,36 +65,45 @@ class Scripted:
 
     async def _completions(self, request: Request) -> Any:
         self.asked.append(await request.json())
+        model = self.asked[-1]["model"]
         if self.is_new:
             return JSONResponse({"error": {"message": "no such model"}}, 404)
-        if self.asked[-1]["model"] in self.failing:
+        if model in self.failing:
             return JSONResponse({"error": {"message": "its weights are damaged"}}, 500)
-        if self.status != 200:
-            headers = {"retry-after": "7"} if self.status == 503 else {}
-            return JSONResponse({"error": {"message": "not now"}}, self.status, headers)
+        status = 503 if model in self.busy else self.status
+        if status != 200:
+            headers = {"retry-after": "7"} if status == 503 else {}
+            return JSONResponse({"error": {"message": "not now"}}, status, headers)
+        if model in self.hanging:
+            await asyncio.sleep(600)
+        texts, ends = self.texts_of.get(model, self.texts), self.ends and model not in self.cut
         if self.asked[-1].get("stream"):
-            return StreamingResponse(self._pieces(), media_type="text/event-stream")
-        return StreamingResponse(self._whole(), media_type="application/json")
+            return StreamingResponse(self._pieces(texts, ends), media_type="text/event-stream")
+        return StreamingResponse(self._whole(texts, ends), media_type="application/json")
 
-    async def _whole(self) -> Any:
+    async def _whole(self, texts: Sequence[str], ends: bool) -> Any:
         if self.silent_at is not None:
             await asyncio.sleep(600)
         # A part of an answer that is cut is no answer.
         yield '{"choices": '
-        if not self.ends:
+        if not ends:
             raise ConnectionError("the test cuts the connection")
-        ids = [7] * len(self.texts)
-        choice = {"text": "".join(self.texts), "token_ids": ids, "logprobs": None, "finish_reason": self.reason}
+        choice = {
+            "text": "".join(texts),
+            "token_ids": [7] * len(texts),
+            "logprobs": None,
+            "finish_reason": self.reason,
+        }
         yield json.dumps([choice]) + "}"
 
-    async def _pieces(self) -> Any:
-        for number, text in enumerate(self.texts):
+    async def _pieces(self, texts: Sequence[str], ends: bool) -> Any:
+        for number, text in enumerate(texts):
             if number == self.silent_at:
                 await asyncio.sleep(600)
-            reason = self.reason if self.ends and number == len(self.texts) - 1 else None
+            reason = self.reason if ends and number == len(texts) - 1 else None
             choice = {"index": 0, "text": text, "token_ids": [7], "logprobs": None, "finish_reason": reason}
             yield f"data: {json.dumps({'choices': [choice]})}\n\n"
-        if not self.ends:
+        if not ends:
             raise ConnectionError("the test cuts the connection")
         yield "data: [DONE]\n\n"
 

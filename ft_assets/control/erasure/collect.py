@@ -19,6 +19,8 @@ from ft_assets.records.erased import find_erased, record_erasure, remove_bytes
 from ft_assets.records.files import FILES, delete_file
 from ft_assets.records.names import DATASET
 from ft_assets.records.outcomes import FOLDER as OUTCOMES
+from ft_assets.records.shadows import CONVERSATIONS as SHADOW_CONVERSATIONS
+from ft_assets.records.shadows import FOLDER as SHADOWS
 from ft_assets.records.submissions import all_submissions
 from ft_assets.records.tombstones import GRACE_DAYS, Subject, Tombstone, all_tombstones, delete, find_tombstone
 from ft_assets.settings.keys import DatasetKey
@@ -32,11 +34,13 @@ RECORDS = frozenset(
     {
         *("lines", "proposals", "submissions", "tombstones", "reviews", "sweeps", "carries", "rejections", "notices"),
         *("submission_keys", "pulls", "jobs", "settled_jobs", "job_keys", "deleted_models", "file_records"),
-        *("run_failures", "usage", "quota", "refunds", "parity", "cache", "rollouts", "outcomes", CONVERSATIONS),
-        "signatures",
+        *("run_failures", "usage", "quota", "refunds", "parity", "cache", "rollouts", "signatures"),
+        *(OUTCOMES, CONVERSATIONS, SHADOWS, SHADOW_CONVERSATIONS),
     }
 )
 _CACHE = "cache"
+# What is known of a tenant's users goes with the tenant.
+_TRAFFIC = (OUTCOMES, CONVERSATIONS, SHADOWS, SHADOW_CONVERSATIONS)
 _SERVED: tuple[Pointer, ...] = ("staging", "production")
 
 
@@ -104,7 +108,7 @@ def collect(artifacts: Artifacts, now: datetime | None = None) -> Collected:
             objects += 1
     for tombstone in situation.tombstones:
         if tombstone.kind == "tenant" and situation.now >= tombstone.due:
-            for folder in (OUTCOMES, CONVERSATIONS):
+            for folder in _TRAFFIC:
                 for entry in list(artifacts.store.entries(f"{tombstone.name}/{folder}")):
                     artifacts.store.delete(entry.path)
                     objects += 1

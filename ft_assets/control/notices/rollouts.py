@@ -23,10 +23,13 @@ def rollout_event(store: Store, due: Due) -> Event | None:
     record = next((each for each in records if each.seq == number), None)
     if record is None:
         return None
+    said = _SAID[record.kind].format(weight=record.weight)
+    if record.shadowing:
+        said = f"a rollout started: {record.plan.shadow} % of the requests are copied to its candidate"
     facts = {
         "line": line,
         "state": record.kind.replace("_", " "),
-        "weight": f"{record.weight} %",
+        "weight": record.share,
         "candidate": record.candidate.address,
         "incumbent": record.incumbent.address,
         "by": record.actor,
@@ -37,7 +40,7 @@ def rollout_event(store: Store, due: Due) -> Event | None:
         kind=EventKind.ROLLOUT,
         tenant=due.tenant,
         subject=line,
-        title=one_line(f"{line}: {_SAID[record.kind].format(weight=record.weight)}"),
+        title=one_line(f"{line}: {said}"),
         at=record.at,
         facts={name: one_line(value) for name, value in facts.items()},
         details=(clean(record.reason), *(clean(each.sentence) for each in record.evidence)),

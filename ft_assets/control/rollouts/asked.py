@@ -40,6 +40,7 @@ class Wish:
         margins: by kind, the loss that is a regression; ``MARGIN`` for kinds that are not in it.
         latency_limit_s: answers within it are good; None for what nine of ten answers of the incumbent stayed within
             in the last day.
+        shadow: percent of the requests that are copied to the candidate before it answers any.
     """
 
     candidate: str
@@ -48,12 +49,13 @@ class Wish:
     outcomes: Sequence[str] = OUTCOMES
     margins: Mapping[str, float] = field(default_factory=dict)
     latency_limit_s: float | None = None
+    shadow: int = 0
 
 
 def start(
     artifacts: Artifacts, line: str, wish: Wish, decision: Decision, now: datetime | None = None
 ) -> RolloutRecord:
-    """Start a rollout; the candidate has the first weight from then on.
+    """Start a rollout; the candidate has the first weight from then on, or requests are copied to it first.
 
     Every check of a promotion to production runs before. Raises UserError if one refuses it, for a wish that makes no
     plan, where nothing stands in production, and where a rollout of the line is open; RolloutLost if another one began
@@ -64,7 +66,7 @@ def start(
     if state.open is not None:
         going = state.open.last
         raise UserError(
-            f"a rollout is open: {going.candidate.address} has {going.weight} %",
+            f"a rollout is open: {going.candidate.address} has {going.share}",
             where=f"line {line}",
             remedy=f"Wait for its end (ft rollout status {line}), or end it: ft rollout cancel {line} --reason …",
         )
@@ -89,7 +91,7 @@ def start(
         candidate=made.adapter,
         incumbent=standing.adapter,
         plan=plan,
-        weight=plan.steps[0],
+        weight=0 if plan.shadow else plan.steps[0],
         evidence=[],
         findings=made.findings,
         actor=decision.actor.strip(),
@@ -152,6 +154,7 @@ def _plan(store: Store, line: str, wish: Wish, decision: Decision, incumbent: In
                 "latency_limit_s": limit,
                 "waive_incumbent": decision.waive_incumbent,
                 "made_by": decision.made_by,
+                "shadow": wish.shadow,
             }
         )
     except ValidationError as error:

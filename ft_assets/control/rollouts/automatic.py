@@ -36,6 +36,7 @@ def start_automatic(
         outcomes=plan.outcomes,
         margins={str(kind): margin for kind, margin in plan.margins.items()},
         latency_limit_s=plan.latency_limit_s,
+        shadow=plan.shadow,
     )
     reason = f"it came to staging at {candidate.at}: {candidate.reason}"
     return start(artifacts, line, wish, Decision(actor=ACTOR, reason=reason, tenants=tenants, log=log), now)

@@ -49,13 +49,12 @@ def decide(rollout: Rollout, evidence: Sequence[Evidence], situation: Situation)
     if worse:
         return Verdict(action="roll_back", reason=f"shown to be worse than the incumbent: {'; '.join(worse)}")
     minimum = last.plan.minimum
+    stage = f"of {last.plan.shadow} % of requests, copied" if last.shadowing else f"at {last.weight} %"
     short = [f"{each.kind}: {each.in_stage} of {minimum}" for each in evidence if each.in_stage < minimum]
     if short:
-        return Verdict(action="wait", reason=f"outcomes of the candidate at {last.weight} %: {', '.join(short)}")
+        return Verdict(action="wait", reason=f"outcomes of the candidate {stage}: {', '.join(short)}")
     if rollout.next_step < WHOLE:
-        return Verdict(
-            action="advance", reason=f"{minimum} outcomes or more at {last.weight} %, and none shows it worse"
-        )
+        return Verdict(action="advance", reason=f"{minimum} outcomes or more {stage}, and none shows it worse")
     undecided = [each.sentence for each in evidence if not each.as_good]
     if undecided:
         return Verdict(action="wait", reason=f"not yet shown to be within its margin: {'; '.join(undecided)}")

@@ -80,34 +80,52 @@ def differences(outcomes: Iterable[tuple[Arm, float]]) -> list[float]:
 
 
 def weigh(
-    outcomes: Sequence[tuple[Arm, Outcome]], *, margins: dict[Kind, float], latency_limit_s: float | None, stage_at: str
+    outcomes: Sequence[tuple[Arm, Outcome]],
+    *,
+    margins: dict[Kind, float],
+    latency_limit_s: float | None,
+    stage_at: str,
+    error: float = ERROR,
 ) -> list[Evidence]:
     """The evidence of each kind with a margin, from outcomes in order of time.
 
-    Each kind's share of ``ERROR`` is what its own upper bound may err, as any of them rolls back. Lower bounds have
-    all of it, as every one of them is needed to complete.
+    Each kind's share of ``error`` is what its own upper bound may err, as any of them rolls back. Lower bounds have
+    all of ``ERROR``, as every one of them is needed to complete.
     """
     found = []
     for kind, margin in margins.items():
         own = [(arm, outcome) for arm, outcome in outcomes if outcome.kind == kind]
         rated = [(arm, good(outcome, latency_limit_s)) for arm, outcome in own]
-        blocks = differences(rated)
         ours = [value for arm, value in rated if arm == "candidate"]
         theirs = [value for arm, value in rated if arm == "incumbent"]
-        found.append(
-            Evidence(
-                kind=kind,
-                candidate=len(ours),
-                incumbent=len(theirs),
-                in_stage=sum(arm == "candidate" and outcome.at >= stage_at for arm, outcome in own),
-                candidate_good=_mean(ours),
-                incumbent_good=_mean(theirs),
-                least=lower_bound(blocks, ERROR) if blocks else -1.0,
-                most=upper_bound(blocks, ERROR / len(margins)) if blocks else 1.0,
-                margin=margin,
-            )
-        )
+        in_stage = sum(arm == "candidate" and outcome.at >= stage_at for arm, outcome in own)
+        blocks = differences(rated)
+        found.append(evidence_of(kind, margin, ours, theirs, blocks, in_stage=in_stage, error=error / len(margins)))
     return found
+
+
+def evidence_of(
+    kind: Kind,
+    margin: float,
+    ours: Sequence[float],
+    theirs: Sequence[float],
+    differences: Sequence[float],
+    *,
+    in_stage: int,
+    error: float,
+) -> Evidence:
+    """The evidence of one kind from how good the outcomes are; its upper bound errs in at most ``error``."""
+    return Evidence(
+        kind=kind,
+        candidate=len(ours),
+        incumbent=len(theirs),
+        in_stage=in_stage,
+        candidate_good=_mean(ours),
+        incumbent_good=_mean(theirs),
+        least=lower_bound(differences, ERROR) if differences else -1.0,
+        most=upper_bound(differences, error) if differences else 1.0,
+        margin=margin,
+    )
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -8,9 +8,11 @@ from ft_assets.control.lines.eligibility import accepted_adapter
 from ft_assets.control.lines.lines import LineState, read_line
 from ft_assets.control.lines.proposals import read_proposals
 from ft_assets.control.rollouts.decide import Situation, Verdict, decide
-from ft_assets.control.rollouts.evidence import Arm, Evidence, weigh
+from ft_assets.control.rollouts.evidence import ERROR, Arm, Evidence, weigh
 from ft_assets.control.rollouts.rollouts import Rollout
+from ft_assets.control.rollouts.shadow_evidence import SHARE, weigh_pairs
 from ft_assets.records.outcomes import Outcome, read_outcomes
+from ft_assets.records.shadows import ShadowPair, read_shadows
 from ft_resources.artifacts import Artifacts, InputRef
 from ft_resources.errors import StoreUnavailable, UserError
 from ft_resources.store import Store
@@ -29,15 +31,9 @@ class Look:
 
 def look(artifacts: Artifacts, rollout: Rollout, now: datetime) -> Look:
     """Look at an open rollout; nothing is changed. Raises StoreUnavailable and CorruptArtifact."""
-    started, plan = rollout.started, rollout.last.plan
-    state = read_line(artifacts.store, started.line)
+    state = read_line(artifacts.store, rollout.started.line)
     standing = state.at("production")
-    evidence = weigh(
-        list(_of_arms(artifacts.store, rollout, now)),
-        margins=plan.margins,
-        latency_limit_s=plan.latency_limit_s,
-        stage_at=rollout.last.at,
-    )
+    evidence = _evidence(artifacts.store, rollout, now)
     situation = Situation(
         production=standing.adapter.address if standing else "", obstacle=_obstacle(artifacts, rollout, state)
     )
@@ -49,15 +45,37 @@ def model_name(line: str, adapter: InputRef) -> str:
     return f"{line}@{adapter.digest[:16]}"
 
 
+def _evidence(store: Store, rollout: Rollout, now: datetime) -> list[Evidence]:
+    plan = rollout.last.plan
+    if rollout.last.shadowing:
+        return weigh_pairs(list(_pairs(store, rollout, now)), plan.shadowed, plan.latency_limit_s)
+    return weigh(
+        list(_of_arms(store, rollout, now)),
+        margins=plan.margins,
+        latency_limit_s=plan.latency_limit_s,
+        stage_at=rollout.last.at,
+        error=ERROR * (1 - SHARE) if plan.shadow else ERROR,
+    )
+
+
 def _of_arms(store: Store, rollout: Rollout, now: datetime) -> Iterator[tuple[Arm, Outcome]]:
-    started = rollout.started
-    arms: dict[str, Arm] = {
-        model_name(started.line, started.candidate): "candidate",
-        model_name(started.line, started.incumbent): "incumbent",
-    }
-    for outcome in read_outcomes(store, started.line, started.at, (now - SETTLED).isoformat()):
+    candidate, incumbent = _names(rollout)
+    arms: dict[str, Arm] = {candidate: "candidate", incumbent: "incumbent"}
+    for outcome in read_outcomes(store, rollout.started.line, rollout.live_at, (now - SETTLED).isoformat()):
         if outcome.model in arms:
             yield arms[outcome.model], outcome
+
+
+def _pairs(store: Store, rollout: Rollout, now: datetime) -> Iterator[ShadowPair]:
+    started = rollout.started
+    for pair in read_shadows(store, started.line, started.at, (now - SETTLED).isoformat()):
+        if (pair.candidate, pair.incumbent) == _names(rollout):
+            yield pair
+
+
+def _names(rollout: Rollout) -> tuple[str, str]:
+    started = rollout.started
+    return model_name(started.line, started.candidate), model_name(started.line, started.incumbent)
 
 
 def _obstacle(artifacts: Artifacts, rollout: Rollout, line: LineState) -> str:

@@ -4,8 +4,11 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from ft_assets.control.rollouts.rollouts import read_rollouts
+from ft_assets.records.conversations import FOLDER as CONVERSATIONS
 from ft_assets.records.conversations import lines_with_conversations, prune_conversations
 from ft_assets.records.outcomes import kept_since, lines_with_outcomes, prune_outcomes
+from ft_assets.records.shadows import CONVERSATIONS as SHADOW_CONVERSATIONS
+from ft_assets.records.shadows import lines_with_shadows, prune_shadows
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.errors import CorruptArtifact
 from ft_resources.store import Store
@@ -18,17 +21,20 @@ def remove_old(store: Store, tenants: TenantsFile, now: datetime, warnings: list
     those of a line whose rollouts cannot be read, with a warning: one of them may need them.
     """
     for tenant in store.tenants():
-        for line in lines_with_conversations(store, tenant):
-            days = tenants.settings_of(line).traffic.keep_days
-            if removed := prune_conversations(store, line, days, now):
-                yield f"{line}: {removed} objects of conversations that are {days} days old removed"
-        for line in lines_with_outcomes(store, tenant):
+        for folder in (CONVERSATIONS, SHADOW_CONVERSATIONS):
+            for line in lines_with_conversations(store, tenant, folder=folder):
+                days = tenants.settings_of(line).traffic.keep_days
+                if removed := prune_conversations(store, line, days, now, folder=folder):
+                    yield f"{line}: {removed} objects of conversations that are {days} days old removed"
+        for line in sorted({*lines_with_outcomes(store, tenant), *lines_with_shadows(store, tenant)}):
             try:
                 going = read_rollouts(store, line).open
             except CorruptArtifact as error:
                 warnings.append(f"{line}: its old outcomes stay: {error}")
                 continue
             before = min([kept_since(now), *([going.started.at] if going else [])])
+            if removed := prune_shadows(store, line, before):
+                yield f"{line}: {removed} objects of copied requests before {before[:10]} removed"
             kept = tenants.settings_of(line).traffic
             if kept.keep:
                 # Which of its conversations were liked.

@@ -14,11 +14,11 @@ from ft_assets.control.lines.lines import check_line
 from ft_assets.control.rollouts.evidence import Evidence
 from ft_assets.records.chained_log import ChainedLog, SealedRecord
 from ft_assets.records.due_notices import mark_due
-from ft_assets.settings.rollout_settings import Kind
+from ft_assets.settings.rollout_settings import SHADOWED, Kind
 from ft_resources.artifacts import InputRef
 from ft_resources.errors import UserError
 from ft_resources.store import Store
-from ft_resources.strict_model import StrictModel
+from ft_resources.strict_model import StrictModel, added_field
 
 FOLDER = "rollouts"
 RecordKind = Literal["started", "advanced", "completed", "rolled_back", "cancelled"]
@@ -38,6 +38,13 @@ class RolloutPlan(StrictModel):
     latency_limit_s: float | None = Field(gt=0, description="Answers within it are good; null if latency is not asked.")
     waive_incumbent: bool = Field(description="Whether an inconclusive offline comparison is let through.")
     made_by: str = Field(description="Who made the key of who started it; empty for no key.")
+    shadow: int = added_field(
+        0,
+        ge=0,
+        le=WHOLE,
+        description="Percent of the requests that are copied to the candidate before its first weight; 0: it begins "
+        "with that weight.",
+    )
 
     @model_validator(mode="after")
     def _in_order(self) -> "RolloutPlan":
@@ -48,7 +55,14 @@ class RolloutPlan(StrictModel):
             raise ValueError("at least one kind of outcome counts, with a margin between 0 and 1")
         if ("latency" in self.margins) != (self.latency_limit_s is not None):
             raise ValueError("a latency limit belongs to the outcome latency")
+        if self.shadow and not self.shadowed:
+            raise ValueError(f"one of {', '.join(SHADOWED)} counts where requests are copied: nobody sees the answers")
         return self
+
+    @property
+    def shadowed(self) -> dict[Kind, float]:
+        """The margins of the kinds that are known of answers that nobody sees."""
+        return {kind: margin for kind, margin in self.margins.items() if kind in SHADOWED}
 
 
 class RolloutRecord(SealedRecord):
@@ -80,6 +94,16 @@ class RolloutRecord(SealedRecord):
         """Whether the rollout goes on after this record."""
         return self.kind in ("started", "advanced")
 
+    @property
+    def shadowing(self) -> bool:
+        """Whether requests are copied to the candidate from now on, which answers none."""
+        return self.going and self.weight == 0
+
+    @property
+    def share(self) -> str:
+        """What the candidate has of the traffic from now on, in words."""
+        return f"{self.plan.shadow} % copied" if self.shadowing else f"{self.weight} %"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rollout:
@@ -94,6 +118,11 @@ class Rollout:
     @property
     def last(self) -> RolloutRecord:
         return self.records[-1]
+
+    @property
+    def live_at(self) -> str:
+        """Since when the candidate answers requests; it must answer some."""
+        return next(record.at for record in self.records if record.weight)
 
     @property
     def next_step(self) -> int:

@@ -1,6 +1,7 @@
 """How the traffic of a line is divided, and which adapter answers a user."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 
 from ft_assets.control.lines.lines import LineState, read_line
@@ -14,9 +15,31 @@ Weights = Sequence[tuple[str, int]]
 """Addresses of adapters with percents that sum to 100, a rollout's candidate first. Empty: nothing is in production."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Traffic:
+    """How a line's traffic goes.
+
+    Args:
+        weights: which adapters answer.
+        shadow: percent of the requests that are copied to the candidate, which then has the weight 0.
+    """
+
+    weights: Weights
+    shadow: int = 0
+
+
+def traffic_of(store: Store, line: str) -> Traffic:
+    """How the traffic to ``line`` goes now. Raises CorruptArtifact for a log that was tampered with."""
+    rollouts = read_rollouts(store, line)
+    weights = divide(read_line(store, line), rollouts, lambda address: _is_deleted(store, address))
+    going = rollouts.open
+    is_copied = len(weights) > 1 and going is not None and going.last.shadowing
+    return Traffic(weights=weights, shadow=going.last.plan.shadow if going is not None and is_copied else 0)
+
+
 def weights_of(store: Store, line: str) -> Weights:
-    """How the traffic to ``line`` is divided now. Raises CorruptArtifact for a log that was tampered with."""
-    return divide(read_line(store, line), read_rollouts(store, line), lambda address: _is_deleted(store, address))
+    """How the traffic to ``line`` is divided now. Raises as ``traffic_of``."""
+    return traffic_of(store, line).weights
 
 
 def divide(line: LineState, rollouts: RolloutState, is_deleted: Callable[[str], bool]) -> Weights:
@@ -41,8 +64,14 @@ def choose(weights: Weights, user: str) -> str:
     answers those below its weight. Another candidate gives them other places. Pure.
     """
     first, weight = weights[0]
-    place = int.from_bytes(sha256(f"{first}\n{user}".encode()).digest()[:8]) / 2**64
-    return first if place < weight / WHOLE else weights[-1][0]
+    return first if is_within(first, user, weight) else weights[-1][0]
+
+
+def is_within(candidate: str, user: str, percent: int) -> bool:
+    """Whether ``user`` is among the first ``percent`` of those to whom the candidate is given. So who is copied in the
+    shadow stage is among the first who are answered by it later. Pure."""
+    place = int.from_bytes(sha256(f"{candidate}\n{user}".encode()).digest()[:8]) / 2**64
+    return place < percent / WHOLE
 
 
 def _is_deleted(store: Store, address: str) -> bool:

@@ -209,15 +209,18 @@ def test_a_deleted_candidate_of_a_rollout_has_no_traffic_to_keep_it_and_outcomes
     promote(artifacts, str(first.address), "production", decided())
     start(artifacts, LINE, Wish(candidate=str(second.address), outcomes=("thumbs",)), decided())
     leave_outcomes(store, [outcome(second.ref, 1.0, BEGIN)])
+    copied = ("acme/shadows", "acme/shadow_conversations")
+    for folder in copied:
+        store.create(f"{folder}/{LINE}/{BEGIN.date()}/1200-one-1.jsonl", b"")
     delete(store, Subject.adapter(second.address), actor="ann", reason="old")
     collect(artifacts, LATER)
     assert gone(store, str(second.address))
-    assert list(store.entries("acme/outcomes"))
+    assert all(list(store.entries(folder)) for folder in ("acme/outcomes", *copied))
     _, archived = erase_tenant(artifacts, "acme", decided(reason="contract ended"))
     assert archived == [f"in production of {LINE}"]
     assert collect(artifacts).objects == 0
     assert list(store.entries("acme/outcomes"))
     collect(artifacts, LATER)
-    assert not list(store.entries("acme/outcomes"))
+    assert not any(list(store.entries(folder)) for folder in ("acme/outcomes", *copied))
     # Who decided what stays.
     assert list(store.entries("acme/rollouts"))

@@ -52,8 +52,14 @@ def test_the_lines_page_shows_stage_weights_and_bounds_of_the_open_rollout_and_n
         candidate.address.fingerprint[:12],
     ):
         assert shown in page, shown
-    cancelled = api.cancel_rollout(LINE, reason="enough", store=project.store, actor="ann")
+    api.cancel_rollout(LINE, reason="enough", store=project.store, actor="ann")
     assert "<h2>Rollout</h2>" not in viewer.page
+    copied = Wish(candidate=str(candidate.address), outcomes=("refusal",), shadow=20)
+    start(artifacts, LINE, copied, decided())
+    page = viewer.page
+    for shown in ("20 % copied<small>", "100 %<small>", "nobody is sent its answers", "0 of 200 at this stage"):
+        assert shown in page, shown
+    cancelled = api.cancel_rollout(LINE, reason="enough", store=project.store, actor="ann")
     # What cannot be read is told, and takes no button away.
     project.store.put(cancelled.path, cancelled.data().replace(b"enough", b"plenty"))
     page = Person(served, access, "ann").page
