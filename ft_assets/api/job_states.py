@@ -74,21 +74,32 @@ def glance_at_jobs(store: Store) -> Glance:
     return Glance(store, lasting=lambda path: is_name(path) or is_submission(path))
 
 
-def look_ahead(tenant: str, job_ids: Sequence[str], *, store: Glance, readers: Executor) -> None:
+def look_ahead(tenant: str, job_ids: Sequence[str], *, store: Glance, readers: Executor) -> bool:
     """Read at once what ``job_state`` is about to read of these jobs, one thing after the other: an open job is
-    mostly read where it was read before. Nothing of that is remembered but where it is."""
-    store.ahead({look for job_id in job_ids for look in _looks(store, tenant, job_id)}, readers)
+    mostly read where it was read before. Nothing of that is remembered but where it is.
+
+    True if each of them was read before, so that hardly anything is left to read."""
+    looks: set[Look] = set()
+    known_all = True
+    for job_id in job_ids:
+        found, known = _looks(store, tenant, job_id)
+        looks.update(found)
+        known_all = known_all and known
+    store.ahead(looks, readers)
+    return known_all
 
 
-def _looks(store: Store, tenant: str, job_id: str) -> Iterable[Look]:
+def _looks(store: Store, tenant: str, job_id: str) -> tuple[Iterable[Look], bool]:
+    """Where the job is read, as far as that is known, and whether that is all."""
     path = jobs.job_path(tenant, job_id)
     settled = _SETTLED.known(store, path)
     if settled is None:
         known = _JOBS.known(store, path) is not None
-        return [("get", each) for each in (path, jobs.settled_path(tenant, job_id))[known:]]
+        return [("get", each) for each in (path, jobs.settled_path(tenant, job_id))[known:]], False
     if not settled.submission or _ENDED.known(store, path) is not None:
-        return ()
-    return _LOOKS.known(store, path) or ()
+        return (), True
+    places = _LOOKS.known(store, path)
+    return places or (), places is not None
 
 
 def trained_tokens(ended: JobState, *, store: Store | None = None) -> int | None:

@@ -209,8 +209,8 @@ def page_of_jobs(
     def ids(last: str) -> Iterator[str]:
         return api.job_ids(tenant, after=last, store=context.store)
 
-    def ahead(some: Sequence[str], readers: Executor) -> None:
-        api.look_ahead(tenant, some, store=seen, readers=readers)
+    def ahead(some: Sequence[str], readers: Executor) -> bool:
+        return api.look_ahead(tenant, some, store=seen, readers=readers)
 
     return page_of(ids, read, prefix=JOB, after=after, limit=limit, ahead=ahead)
 

@@ -22,13 +22,13 @@ def page_of(
     prefix: str,
     after: str,
     limit: int,
-    ahead: Callable[[Sequence[str], Executor], None] = lambda ids, readers: None,
+    ahead: Callable[[Sequence[str], Executor], bool] = lambda ids, readers: False,
 ) -> dict[str, Any]:
     """A page of at most ``limit`` things after ``after``.
 
     ``ids`` gives those that follow one, all for ""; ``read`` gives a thing by its id, None to leave it out. Ids are
-    without ``prefix``, which ``after`` has. ``ahead`` may look at what ``read`` will need of several, all at once.
-    Raises UserError for an ``after`` that is no thing of the list.
+    without ``prefix``, which ``after`` has. ``ahead`` may look at what ``read`` will need of several, all at once;
+    it says whether that is all of it. Raises UserError for an ``after`` that is no thing of the list.
     """
     last = after.removeprefix(prefix)
     if last and read(last) is None:
@@ -38,8 +38,9 @@ def page_of(
     with ThreadPoolExecutor(_READERS) as readers:
         # As many at once as are still wanted, and one to know whether there are more.
         while len(found) <= limit and (some := list(islice(following, min(limit + 1 - len(found), _MOST_AT_ONCE)))):
-            ahead(some, readers)
-            found += [shown for shown in readers.map(read, some) if shown is not None]
+            # Without waiting for anything, threads would only take Python's lock from one another.
+            each = map if ahead(some, readers) else readers.map
+            found += [shown for shown in each(read, some) if shown is not None]
     more, found = len(found) > limit, found[:limit]
     return {
         "object": "list",
