@@ -22,6 +22,8 @@ from ft_resources.artifacts import EXPLAINING_FOLDERS, Artifact, FileEntry, cont
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, first_line
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+# Another one's copy, which came first, may make room for others before it is locked here.
+_TRIES = 3
 
 
 class AdapterFolders:
@@ -50,14 +52,14 @@ class AdapterFolders:
                     remedy="Restore the manifest from the bucket's versions or a backup: ft verify says more.",
                 )
             try:
-                self._fetch(artifact, target)
+                held = any(self._fetch(artifact, target) for _ in range(_TRIES))
             except OSError as error:
                 raise StoreUnavailable(
                     f"the copy cannot be written: {first_line(error)}",
                     where=str(self._root),
                     remedy="Free some space there, or let it be written to.",
                 ) from error
-            if not self._hold(digest):
+            if not held:
                 raise CorruptArtifact("the copy is damaged, and in use", where=str(target), remedy="Try again later.")
         return target
 
@@ -76,15 +78,14 @@ class AdapterFolders:
             if digest in self._held:
                 os.close(self._held.pop(digest))
 
-    def _fetch(self, artifact: Artifact, target: Path) -> None:
+    def _fetch(self, artifact: Artifact, target: Path) -> bool:
+        """Copy the artifact, and lock its folder; whether it is there and whole."""
         names = [name for name in sorted(artifact.manifest.files) if not name.startswith(EXPLAINING_FOLDERS)]
         if not self._root.is_dir():
             self._root.parent.mkdir(parents=True, exist_ok=True)
             self._root.mkdir(mode=0o700, exist_ok=True)
         self._make_room(sum(artifact.manifest.files[name].size for name in names), ())
-        staged = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-        staged.mkdir()
-        held = _locked(staged, fcntl.LOCK_SH)
+        staged, held = _staged(target)
         try:
             for name in names:
                 artifact.fetch(name, staged / name)
@@ -93,10 +94,11 @@ class AdapterFolders:
             # Another process may have fetched the same.
             with suppress(OSError):
                 staged.rename(target)
+            # While the copy is still locked as ``staged``: whoever makes room would take it in between.
+            return self._hold(target.name)
         finally:
-            if held is not None:
-                os.close(held)
             shutil.rmtree(staged, ignore_errors=True)
+            os.close(held)
 
     def _hold(self, digest: str) -> bool:
         """Lock the folder against removal, if it is there and whole; it was used now."""
@@ -132,6 +134,15 @@ class AdapterFolders:
                 return
             if _remove(folder):
                 excess -= sizes[folder]
+
+
+def _staged(target: Path) -> tuple[Path, int]:
+    """A new folder beside ``target``, and its lock: until it is locked, whoever makes room takes it for a leftover."""
+    while True:
+        staged = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+        staged.mkdir()
+        if (held := _locked(staged, fcntl.LOCK_SH)) is not None:
+            return staged, held
 
 
 def _locked(folder: Path, how: int) -> int | None:
