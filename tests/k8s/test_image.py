@@ -55,6 +55,13 @@ def test_only_what_a_lock_names_is_installed_and_only_by_its_digest() -> None:
     assert named == {file.name for file in (K8S / "locks").iterdir()}
 
 
+def test_what_is_written_without_further_settings_goes_to_the_only_folder_that_may_be_written() -> None:
+    (environment,) = [rest for rest in words_of("ENV") if "FT_COMMIT=" in rest]
+    places = dict(word.split("=", 1) for word in environment.split())
+    for name in ("HOME", "FT_STATE", "NUMBA_CACHE_DIR", "MPLCONFIGDIR"):
+        assert Path(places[name]).parts[:2] == ("/", "tmp"), name
+
+
 def locked_in(name: str) -> dict[str, str]:
     return {package: version for package, (version, _) in locked(K8S / "locks", f"{name}.txt").items()}
 
