@@ -10,6 +10,7 @@ import pytest
 import uvicorn
 import yaml
 from fastapi import FastAPI
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from openai import OpenAI
 
 from ft_assets import api
@@ -21,6 +22,8 @@ from tests.described_answers import answers_as_described
 from tests.e2e.project import Project
 
 Client = Callable[..., OpenAI]
+# Tests ask with httpx's own limit of 5 s, which says nothing of a server whose machine does other things too.
+DEFAULT_TIMEOUT_CONFIG.read = 60.0
 
 
 @pytest.fixture
