@@ -56,7 +56,7 @@ def ask(client: httpx.Client, call: Call, **changes: Any) -> httpx.Response:
         "role": "viewer",
         "tenant": "",
     }
-    given = {name: plain.get(name, 1 if name in ("top", "limit", "after", "minimum") else "x") for name in call.takes}
+    given = {name: plain.get(name, 1 if name in ("top", "limit", "after", "minimum", "shadow") else "x") for name in call.takes}
     given = {name: False if kind is bool else given[name] for name, kind in call.takes.items()} | changes
     if call.posted:
         return client.post(f"/{call.name}", json=given)
