@@ -55,8 +55,9 @@ def ask(client: httpx.Client, call: Call, **changes: Any) -> httpx.Response:
         "latency_limit_s": None,
         "role": "viewer",
         "tenant": "",
+        **dict.fromkeys(("top", "limit", "after", "minimum", "shadow"), 1),
     }
-    given = {name: plain.get(name, 1 if name in ("top", "limit", "after", "minimum", "shadow") else "x") for name in call.takes}
+    given = {name: plain.get(name, "x") for name in call.takes}
     given = {name: False if kind is bool else given[name] for name, kind in call.takes.items()} | changes
     if call.posted:
         return client.post(f"/{call.name}", json=given)
