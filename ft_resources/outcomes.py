@@ -49,7 +49,7 @@ class Policy:
     """What follows an ending: further attempts of the op, seconds before the next, and who pays.
 
     ``growth``: each further delay is this many times the one before. ``halves``: the next attempt has half the
-    micro-batch; if it cannot be halved, there is none.
+    micro-batch; a micro-batch that cannot be halved is not tried again.
     """
 
     retries: int

@@ -67,8 +67,8 @@ def download_adapter(source: str, target: Path | str, *, store: Store | None = N
 
 
 def adapter_signature(source: str, *, store: Store | None = None) -> str:
-    """The signature of an adapter by a trusted key, or by this process's own, as OpenSSF's ``model_signing`` reads it;
-    empty where there is none. Raises as ``find_adapter``."""
+    """The adapter's signature by a trusted key, or by this process's own key, in the format of OpenSSF's
+    ``model_signing``; an empty string if it is not signed. Raises the errors of ``find_adapter``."""
     store = store_or_default(store)
     return (signature_of(store, find_adapter(source, store=store), known_keys()) or b"").decode()
 

@@ -93,7 +93,7 @@ class Shadows:
             self._figures.add("dropped")
 
     async def close(self) -> None:
-        """End what is asked, and let go of connections and threads. Copies that wait are lost."""
+        """Cancel running requests, drop queued copies, and close connections and threads."""
         tasks = [task for lane in self._lanes.values() for task in lane.tasks]
         for task in tasks:
             task.cancel()

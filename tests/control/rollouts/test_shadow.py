@@ -85,7 +85,7 @@ def test_in_the_shadow_stage_production_answers_all_and_a_share_is_copied(rolled
     assert traffic_of(rolled.store, LINE).shadow == 20
     waits = rolled.conduct(BEGIN + HOUR)
     assert waits.record is None
-    # Thumbs are none that a copy could get.
+    # Users never see a copied answer, so they cannot rate it.
     said = "outcomes of the candidate of 20 % of requests, copied: format: 0 of 50, latency: 0 of 50"
     assert waits.said == said
     shown = api.show_rollout(LINE, store=rolled.store)

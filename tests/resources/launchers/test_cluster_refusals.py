@@ -1,0 +1,125 @@
+"""What an API server refuses, and while it is away: named, waited for, and no evidence of an end."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from ft_resources.attempts import Attempt
+from ft_resources.errors import WorkFailed
+from ft_resources.launchers.base import LaunchState
+from tests.cluster.fixtures import until
+from tests.resources.launchers.conftest import OnCluster
+from tests.resources.launchers.test_cluster_faults import start, work
+from tests.resources.small_work import Watcher, in_thread
+
+pytestmark = pytest.mark.cluster
+
+
+def test_a_namespace_that_is_not_there_is_named(on_cluster: OnCluster) -> None:
+    request = replace(work(on_cluster), tenant="nobody")
+    with pytest.raises(WorkFailed, match="no namespace ft-nobody"):
+        on_cluster.place().execution().run(request, actor="a")
+
+
+def test_without_rights_a_namespace_that_is_not_there_is_one_that_we_may_not_use(on_cluster: OnCluster) -> None:
+    machines = on_cluster.access.machines
+    machines.server.tokens["ours"] = {on_cluster.access.namespace}
+    request = replace(work(on_cluster), tenant="nobody")
+    access = replace(on_cluster.access, kubeconfig=machines.kubeconfig("ours"))
+    with pytest.raises(WorkFailed, match="no namespace ft-nobody, or we have no right in it"):
+        replace(on_cluster, access=access).place().execution().run(request, actor="a")
+
+
+def test_credentials_that_are_not_accepted_are_told_from_missing_rights(on_cluster: OnCluster) -> None:
+    stale = replace(on_cluster.access, kubeconfig=on_cluster.access.machines.kubeconfig("expired"))
+    with pytest.raises(WorkFailed, match="does not accept our credentials") as refused:
+        replace(on_cluster, access=stale).place().execution().run(work(on_cluster), actor="a")
+    assert "namespace" not in refused.value.what
+
+
+def full(on_cluster: OnCluster) -> str:
+    """A quota of no Jobs; its path."""
+    path = f"/api/v1/namespaces/{on_cluster.access.namespace}/resourcequotas"
+    quota = {"kind": "ResourceQuota", "apiVersion": "v1", "metadata": {"name": "q"}}
+    on_cluster.api().create(path, {**quota, "spec": {"hard": {"count/jobs.batch": "0"}}})
+    return f"{path}/q"
+
+
+def test_a_full_quota_of_jobs_is_waited_for_with_a_growing_delay(on_cluster: OnCluster) -> None:
+    quota, request = full(on_cluster), work(on_cluster, seconds=0.5)
+    told: list[tuple[str, float]] = []
+
+    class Waits(Watcher):
+        def waiting(self, why: str, delay_s: float) -> None:
+            told.append((why, delay_s))
+            if len(told) == 1:
+                attempt = Attempt(on_cluster.store, request.address, 1)
+                assert on_cluster.launcher().why_waiting(attempt).reason == "job_quota"
+                other = replace(on_cluster.place().execution(), lease_s=0.0)
+                assert other._lives(attempt), "another process would have begun a second attempt"
+            if len(told) == 3:
+                on_cluster.api().delete(quota)
+
+    execution = replace(on_cluster.place().execution(), sleep=lambda s: time.sleep(0.05))
+    assert execution.run(request, actor="a", observer=Waits()).attempts == 1
+    assert [delay_s for _, delay_s in told] == [5.0, 10.0, 20.0]
+    assert "exceeded quota: q" in told[0][0]
+
+
+def test_work_that_waits_for_a_quota_can_be_cancelled_and_does_not_wait_for_ever(on_cluster: OnCluster) -> None:
+    full(on_cluster)
+    request = work(on_cluster)
+    execution = replace(on_cluster.place().execution(), sleep=lambda s: time.sleep(0.05))
+    thread, got = in_thread(lambda: execution.run(request, actor="a"))
+    until(lambda: Attempt(on_cluster.store, request.address, 1).wait())
+    assert on_cluster.place().execution().cancel(request.address, actor="ann")
+    thread.join()
+    assert "ann cancelled it before it started" in str(got[0])
+    short = replace(on_cluster.place(queue_timeout_s=0.1).execution(), sleep=lambda s: time.sleep(0.05))
+    with pytest.raises(WorkFailed, match="waited longer for its pods than allowed: the quota of namespace"):
+        short.run(request, actor="a")
+
+
+@pytest.mark.parametrize("code", [429, 500, 503])
+def test_an_api_server_that_cannot_answer_for_a_moment_is_asked_again(on_cluster: OnCluster, code: int) -> None:
+    on_cluster.access.machines.answer(code, times=2)
+    request = work(on_cluster, seconds=0.5)
+    assert on_cluster.place().execution().run(request, actor="a").attempts == 1
+
+
+def test_a_restart_of_the_api_server_and_broken_watches_harm_nobody(on_cluster: OnCluster) -> None:
+    """The new server has no history, so a watch goes on from 410 Gone."""
+    machines = on_cluster.access.machines
+    request = work(on_cluster, seconds=5.0)
+    thread, got, _, watcher = start(on_cluster, request)
+    machines.server.break_watches()
+    time.sleep(0.5)
+    machines.restart_api_server(down_s=1.0)
+    machines.answer(410, "watch=true")
+    thread.join()
+    assert got[0].artifact.facts == {"attempt": 1}
+    assert watcher.retries == 0
+
+
+def test_an_api_server_that_is_away_is_no_evidence_of_an_end(on_cluster: OnCluster) -> None:
+    request = work(on_cluster, seconds=60.0)
+    thread, _, attempt, _ = start(on_cluster, request)
+    fresh = on_cluster.launcher(api=on_cluster.api(patience_s=0.0))
+    on_cluster.access.machines.answer(503, times=1000)
+    assert fresh.state(attempt) is LaunchState.RUNNING
+    on_cluster.access.machines.server.faults.clear()
+    on_cluster.place().execution().cancel(request.address, actor="a")
+    thread.join()
+
+
+def test_a_waiting_run_has_one_watch_and_asks_little_else(on_cluster: OnCluster) -> None:
+    request = work(on_cluster, seconds=60.0)
+    thread, _, _, _ = start(on_cluster, request, look_every_s=10.0)
+    time.sleep(1.0)
+    before = len(on_cluster.access.machines.server.requests)
+    time.sleep(10.0)
+    during = [each[1] for each in list(on_cluster.access.machines.server.requests)[before:]]
+    assert len(during) <= 1, during
+    on_cluster.place().execution().cancel(request.address, actor="a")
+    thread.join()
