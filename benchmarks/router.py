@@ -16,6 +16,9 @@ import psutil
 
 _ROUNDS = 7
 _CPU_ASKS = 50
+# The first answers of a round are not counted, nor is its end: clients that start at once fill the engine only when the
+# last of their requests has passed the router, and a round that ends by itself empties it again.
+_RAMP_S, _COUNTED_S = 1.5, 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +43,8 @@ class Rates:
         return statistics.median(ours / theirs for ours, theirs in zip(self.ours, self.theirs, strict=True))
 
 
-def rates(router: Door, engine: Door, *, clients: int, asks: int, body: dict[str, Any]) -> Rates:
-    """What so many clients get, each of which asks ``asks`` times a round and waits for each answer."""
+def rates(router: Door, engine: Door, *, clients: int, body: dict[str, Any]) -> Rates:
+    """What so many clients get, each of which waits for its answer before it asks again."""
 
     async def measured() -> Rates:
         ours: list[float] = []
@@ -50,7 +53,7 @@ def rates(router: Door, engine: Door, *, clients: int, asks: int, body: dict[str
             for number in range(_ROUNDS + 1):
                 turns = [(router, ours), (engine, theirs)]
                 for door, found in turns if number % 2 else turns[::-1]:
-                    rate = await _rate(session, door, clients, asks, body)
+                    rate = await _rate(session, door, clients, body)
                     # The first one opens connections.
                     if number:
                         found.append(rate)
@@ -67,21 +70,26 @@ def cpu_ms(router: Door, process: psutil.Process, body: dict[str, Any]) -> float
         async with _session() as session:
             for _ in range(_ROUNDS + 1):
                 before = _cpu_s(process)
-                await _rate(session, router, 1, _CPU_ASKS, body)
+                for _ in range(_CPU_ASKS):
+                    await _ask(session, router, body)
                 found.append((_cpu_s(process) - before) * 1000 / _CPU_ASKS)
         return statistics.median(found[1:])
 
     return asyncio.run(measured())
 
 
-async def _rate(session: aiohttp.ClientSession, door: Door, clients: int, asks: int, body: dict[str, Any]) -> float:
-    async def client() -> None:
-        for _ in range(asks):
-            await _ask(session, door, body)
-
+async def _rate(session: aiohttp.ClientSession, door: Door, clients: int, body: dict[str, Any]) -> float:
     began = time.monotonic()
+    counted = 0
+
+    async def client() -> None:
+        nonlocal counted
+        while time.monotonic() - began < _RAMP_S + _COUNTED_S:
+            await _ask(session, door, body)
+            counted += _RAMP_S <= time.monotonic() - began < _RAMP_S + _COUNTED_S
+
     await asyncio.gather(*(client() for _ in range(clients)))
-    return clients * asks / (time.monotonic() - began)
+    return counted / _COUNTED_S
 
 
 async def _ask(session: aiohttp.ClientSession, door: Door, body: dict[str, Any]) -> None:

@@ -73,8 +73,9 @@ def measure(*options: str) -> list[Figure]:
         routed = Door(url=f"http://127.0.0.1:{_API}/v1/completions", key=key, model=LINE)
         direct = Door(url=f"http://127.0.0.1:{_ENGINE}/v1/completions", key=_KEY, model=one)
         body = {"prompt": _PROMPT, "max_tokens": _TOKENS, "temperature": 0}
-        full = rates(routed, direct, clients=_FULL, asks=4, body=body)
-        some = rates(routed, direct, clients=asked["clients"], asks=12, body=body)
+        with _cores_apart(serve):
+            full = rates(routed, direct, clients=_FULL, body=body)
+            some = rates(routed, direct, clients=asked["clients"], body=body)
         whole_ms, stream_ms = (cpu_ms(routed, serve, {**body, "stream": stream}) for stream in (False, True))
         names = _names(engine, adapters, folder, asked["names"])
     return [
@@ -83,7 +84,7 @@ def measure(*options: str) -> list[Figure]:
         _at_most("swap_dropped_requests", f"failed of {swaps.answers} requests meanwhile", swaps.failed, 0),
         _at_most("router_added_ms_p99", "added to the first byte, p99, ms", added[1], 5),
         _at_most("router_added_ms_p50", "the same, median", added[0], 5),
-        _beside("router_throughput_ratio", f"answers a second, {_FULL} clients, who fill the engine", full),
+        _beside("router_throughput_ratio", f"answers a second, {_FULL} clients, engines on a core of their own", full),
         _beside("router_throughput_ratio_of_some", f"the same, {asked['clients']} clients", some),
         goal_figure("router_cpu_ms", f"the router's processor time of {_TOKENS} tokens, ms", whole_ms, None),
         goal_figure("router_cpu_ms_stream", "the same of a stream", stream_ms, None),
@@ -219,6 +220,27 @@ def _until(there: Callable[[], object], seconds: float = 60.0) -> None:
             pass
         time.sleep(0.02)
     raise TimeoutError(f"it took more than {seconds:.0f} s")
+
+
+@contextmanager
+def _cores_apart(serve: psutil.Process) -> Iterator[None]:
+    """Engines on one core; the router and whoever asks on the others, as a cluster has an engine on a node of its own."""
+    me, cores = psutil.Process(), sorted(os.sched_getaffinity(0))
+    engines = [each for each in me.children(recursive=True) if each != serve]
+    places = {me: cores[1:], serve: cores[1:], **dict.fromkeys(engines, cores[:1])}
+    for process, own in places.items():
+        _pin(process, own)
+    try:
+        yield
+    finally:
+        for process in places:
+            _pin(process, cores)
+
+
+def _pin(process: psutil.Process, cores: list[int]) -> None:
+    # Each thread has an affinity of its own, and threads that were started before keep theirs.
+    for thread in process.threads():
+        os.sched_setaffinity(thread.id, cores)
 
 
 @contextmanager
