@@ -224,7 +224,7 @@ def _until(there: Callable[[], object], seconds: float = 60.0) -> None:
 
 @contextmanager
 def _cores_apart(serve: psutil.Process) -> Iterator[None]:
-    """Engines on one core; the router and whoever asks on the others, as a cluster has an engine on a node of its own."""
+    """Engines on one core, the router and whoever asks on the others: a cluster has engines on nodes of their own."""
     me, cores = psutil.Process(), sorted(os.sched_getaffinity(0))
     engines = [each for each in me.children(recursive=True) if each != serve]
     places = {me: cores[1:], serve: cores[1:], **dict.fromkeys(engines, cores[:1])}
