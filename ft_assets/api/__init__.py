@@ -157,6 +157,7 @@ if TYPE_CHECKING:
     from ft_assets.api.metering import refund as refund
     from ft_assets.api.metering import usage as usage
     from ft_assets.api.models import delete_model as delete_model
+    from ft_assets.api.models import made_models as made_models
     from ft_assets.api.models import model_is_deleted as model_is_deleted
     from ft_assets.api.notices import list_notices as list_notices
     from ft_assets.api.notices import send_notices as send_notices
@@ -329,7 +330,7 @@ _MODULES = {
     "links": "LINKS LinkSignature SignedLink open_link sign_link",
     "machine": "Kernel kernels",
     "metering": "Usage meter refund usage",
-    "models": "delete_model model_is_deleted",
+    "models": "delete_model made_models model_is_deleted",
     "notices": "list_notices send_notices watch_queues",
     "orchestration": "MOST_AGAIN Launch Present RunState Stage Wanted impossible next_launches present "
     "require_approved",

@@ -40,6 +40,7 @@ class JobState:
 _JOBS: Remembered[Job] = Remembered(100_000)
 _SETTLED: Remembered[SettledJob] = Remembered(100_000)
 _ENDED: Remembered[JobState] = Remembered(100_000)
+_OUTCOMES: Remembered[SubmissionOutcome] = Remembered(100_000)
 _TOKENS: Remembered[int] = Remembered(100_000)
 # Where the state of an open job was read when somebody last asked for it.
 _LOOKS: Remembered[frozenset[Look]] = Remembered(10_000)
@@ -49,8 +50,7 @@ def job_state(tenant: str, job_id: str, *, store: Store | None = None, launcher:
     """A tenant's job and how it stands. Raises NotFound."""
     store = store_or_default(store)
     path = jobs.job_path(tenant, job_id)
-    job = _JOBS.known(store, path) or _JOBS.keep(store, path, jobs.get_job(store, tenant, job_id))
-    settled = _SETTLED.get(store, path, partial(jobs.find_settled, store, job))
+    job, settled = _settled_job(store, tenant, job_id)
     if settled is None or not settled.submission:
         return JobState(job=job, settled=settled)
     if (ended := _ENDED.known(store, path)) is not None:
@@ -58,7 +58,7 @@ def job_state(tenant: str, job_id: str, *, store: Store | None = None, launcher:
     submission = submission_of(store, tenant, settled)
     if isinstance(store, Glance):
         store = store.noting()
-    outcome = find_outcome(store, submission)
+    outcome = _outcome(store, path, submission)
     if outcome is not None:
         found = JobState(job=job, settled=settled, status=_for_job(status_of(store, submission)), outcome=outcome)
         return _ENDED.keep(store, path, found)
@@ -67,6 +67,16 @@ def job_state(tenant: str, job_id: str, *, store: Store | None = None, launcher:
     if isinstance(store, NotingGlance):
         _LOOKS.keep(store, path, frozenset(store.looks))
     return JobState(job=job, settled=settled, status=_for_job(status))
+
+
+def ended_job(tenant: str, job_id: str, *, store: Store) -> JobState | None:
+    """``job_state`` without a status, of a job whose submission has ended; None for another. It costs one request for
+    a job that is open, and none once it has ended. Raises NotFound."""
+    job, settled = _settled_job(store, tenant, job_id)
+    if settled is None or not settled.submission:
+        return None
+    outcome = _outcome(store, job.path, submission_of(store, tenant, settled))
+    return JobState(job=job, settled=settled, outcome=outcome) if outcome else None
 
 
 def glance_at_jobs(store: Store) -> Glance:
@@ -122,6 +132,16 @@ def submission_of(store: Store, tenant: str, settled: SettledJob) -> Submission:
     if found is None:
         raise UserError("the job's submission is gone", where=f"submission {settled.submission}", remedy="Ask again.")
     return found
+
+
+def _settled_job(store: Store, tenant: str, job_id: str) -> tuple[Job, SettledJob | None]:
+    path = jobs.job_path(tenant, job_id)
+    job = _JOBS.known(store, path) or _JOBS.keep(store, path, jobs.get_job(store, tenant, job_id))
+    return job, _SETTLED.get(store, path, partial(jobs.find_settled, store, job))
+
+
+def _outcome(store: Store, path: str, submission: Submission) -> SubmissionOutcome | None:
+    return _OUTCOMES.get(store, path, partial(find_outcome, store, submission))
 
 
 def _for_job(status: Status) -> Status:

@@ -1,12 +1,34 @@
 """Models that jobs made: deleted by name. An adapter is deleted with the last name that leads to it."""
 
+import logging
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 from ft_assets.api.deletion import delete, is_deleted
-from ft_assets.api.job_states import JobState, job_state
+from ft_assets.api.job_states import JobState, ended_job
 from ft_assets.api.jobs import job_ids
 from ft_assets.records.jobs import DeletedModel
+from ft_assets.records.tombstones import Subject, find_tombstone, log_folders
+from ft_resources.artifacts import Address
+from ft_resources.errors import DatabaseUnavailable, Misconfigured, StoreUnavailable, UserError
 from ft_resources.store import Store
+
+_LOG = logging.getLogger(__name__)
+# Jobs whose end is read at once: of each a few short requests, one after the other.
+_READERS = 16
+
+
+def made_models(tenant: str, *, store: Store) -> Iterator[JobState]:
+    """The tenant's jobs that made a model which is not deleted, the newest first, each without its status. One whose
+    records are damaged hides no other."""
+    deleted_jobs, logs = DeletedModel.jobs(store, tenant), log_folders(store, tenant)
+
+    def made(job_id: str) -> JobState | None:
+        return None if job_id in deleted_jobs else _made(tenant, job_id, store, logs)
+
+    with ThreadPoolExecutor(_READERS) as readers:
+        yield from filter(None, readers.map(made, job_ids(tenant, store=store)))
 
 
 def model_is_deleted(state: JobState, *, store: Store) -> bool:
@@ -22,8 +44,20 @@ def delete_model(state: JobState, *, name: str, actor: str, store: Store) -> Non
     assert state.outcome is not None
     tenant, adapter = state.job.tenant, state.outcome.adapter
     DeletedModel(actor=actor, at=time.time()).create(store, DeletedModel.path(tenant, state.job.id))
-    for job_id in job_ids(tenant, store=store):
-        other = job_state(tenant, job_id, store=store)
-        if other.outcome and other.outcome.adapter == adapter and not model_is_deleted(other, store=store):
-            return
-    delete([adapter], reason=f"deleted as {name}", store=store, actor=actor)
+    if all(each.outcome is None or each.outcome.adapter != adapter for each in made_models(tenant, store=store)):
+        delete([adapter], reason=f"deleted as {name}", store=store, actor=actor)
+
+
+def _made(tenant: str, job_id: str, store: Store, logs: set[str]) -> JobState | None:
+    """The job if it made an adapter that has no tombstone; ``logs`` are where those of the tenant can be."""
+    try:
+        state = ended_job(tenant, job_id, store=store)
+        if state is None or state.outcome is None or not state.outcome.adapter:
+            return None
+        subject = Subject.adapter(Address.parse(state.outcome.adapter))
+        return None if subject.folder in logs and find_tombstone(store, subject) else state
+    except (StoreUnavailable, DatabaseUnavailable, Misconfigured):
+        raise
+    except UserError as error:
+        _LOG.warning("the model of ftjob-%s is not listed: %s", job_id, error)
+        return None

@@ -77,6 +77,11 @@ class DeletedModel(Record):
     def path(tenant: str, job_id: str) -> str:
         return f"{tenant}/deleted_models/{job_id}.json"
 
+    @staticmethod
+    def jobs(store: Store, tenant: str) -> set[str]:
+        """Ids of the jobs whose models were deleted."""
+        return {name.removesuffix(".json") for name in store.names(f"{tenant}/deleted_models")}
+
 
 class JobKey(Record):
     """The job that an idempotency key, or a body that was just sent, belongs to."""

@@ -45,7 +45,7 @@ class Subject:
     @property
     def folder(self) -> str:
         """Folder of its log."""
-        return f"{self.tenant}/tombstones/{self.kind}-{self.name.rsplit('/', 1)[-1]}"
+        return f"{_logs(self.tenant)}/{self.kind}-{self.name.rsplit('/', 1)[-1]}"
 
     @classmethod
     def dataset(cls, key: DatasetKey) -> "Subject":
@@ -138,11 +138,19 @@ def restore(store: Store, subject: Subject, *, actor: str, reason: str, now: dat
 def all_tombstones(store: Store) -> Iterator[Tombstone]:
     """All tombstones in force in the store. Raises CorruptArtifact for an unreadable one."""
     for tenant in store.tenants():
-        for folder in store.folders(f"{tenant}/tombstones"):
-            path = f"{tenant}/tombstones/{folder}"
+        for path in log_folders(store, tenant):
             last = read_log(store, path)
             if last is not None and last.action == "delete":
                 yield last
+
+
+def log_folders(store: Store, tenant: str) -> set[str]:
+    """The folders of the subjects of a tenant that were ever deleted."""
+    return {f"{_logs(tenant)}/{folder}" for folder in store.folders(_logs(tenant))}
+
+
+def _logs(tenant: str) -> str:
+    return f"{tenant}/tombstones"
 
 
 def require_dataset_alive(store: Store, key: DatasetKey) -> None:

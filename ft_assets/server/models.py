@@ -1,7 +1,6 @@
 """``/v1/models``: what can be fine-tuned, what was, and what the tenant's lines answer with."""
 
 import logging
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,14 +8,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends
 
 from ft_assets import api
-from ft_assets.api import FoundModel, Identity, JobState
+from ft_assets.api import FoundModel, JobState
 from ft_assets.server.answers.base import answered
 from ft_assets.server.answers.models import DeletedModel, Model, Models
-from ft_assets.server.context import Admin, Context, Ctx, Viewer
+from ft_assets.server.context import Admin, Ctx, Viewer
 from ft_assets.server.models_asked import made_by_job
 from ft_assets.server.names import job_of_model, model_name
 from ft_assets.settings.models import models_path
-from ft_resources.errors import DatabaseUnavailable, Misconfigured, StoreUnavailable, UserError
 
 _LOG = logging.getLogger(__name__)
 router = APIRouter(prefix="/v1/models")
@@ -61,20 +59,8 @@ def list_models(
 ) -> dict[str, Any]:
     """What the tenant's lines answer with, its own models, the newest first, and the catalogue."""
     lines = [line_model(*each) for each in api.list_served_models(caller.tenant, store=context.store).items()]
-    return {"object": "list", "data": [*lines, *map(made_model, _kept(context, caller)), *offered.values()]}
-
-
-def _kept(context: Context, caller: Identity) -> Iterator[JobState]:
-    """The tenant's jobs that made a model which is not deleted. One whose records are damaged hides no other."""
-    for job_id in api.job_ids(caller.tenant, store=context.store):
-        try:
-            state = api.job_state(caller.tenant, job_id, store=context.store, launcher=context.launcher)
-            if model_name(state) and not api.model_is_deleted(state, store=context.store):
-                yield state
-        except (StoreUnavailable, DatabaseUnavailable, Misconfigured):
-            raise
-        except UserError as error:
-            _LOG.warning("the model of ftjob-%s is not listed: %s", job_id, error)
+    made = [made_model(each) for each in api.made_models(caller.tenant, store=context.store) if model_name(each)]
+    return {"object": "list", "data": [*lines, *made, *offered.values()]}
 
 
 @router.get("/{name:path}", responses=answered(Model))

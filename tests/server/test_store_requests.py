@@ -8,7 +8,9 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from ft_assets import api
+from ft_assets.records.submissions import Submission, SubmissionStatus, find_submission, finish
 from ft_assets.server.app import api_app
+from ft_resources.artifacts import Address
 from tests.e2e.project import Project
 from tests.server.conftest import Nobody
 from tests.watched_store import WatchedStore
@@ -45,12 +47,18 @@ def create(client: TestClient, file: str, seed: int) -> str:
     return str(answer.json()["id"])
 
 
-def waiting_jobs(project: Project, client: TestClient, jobs: int) -> None:
+def waiting_jobs(project: Project, client: TestClient, jobs: int) -> list[Submission]:
     """Jobs that became submissions, which nobody launches."""
     file = uploaded(project, client)
-    for seed in range(jobs):
-        job = api.job_state("acme", create(client, file, seed).removeprefix("ftjob-"), store=project.store).job
-        assert api.settle_job(job, store=project.store, orchestrator=Nobody()).submission
+    return [waiting_job(project, client, file, seed) for seed in range(jobs)]
+
+
+def waiting_job(project: Project, client: TestClient, file: str, seed: int) -> Submission:
+    job = api.job_state("acme", create(client, file, seed).removeprefix("ftjob-"), store=project.store).job
+    became = api.settle_job(job, store=project.store, orchestrator=Nobody()).submission
+    found = find_submission(project.store, "acme", became)
+    assert found is not None
+    return found
 
 
 def test_a_job_is_recorded_in_four_turns_at_the_store(project: Project, asking: Asking) -> None:
@@ -107,6 +115,30 @@ def test_a_page_reads_at_once_where_its_jobs_were_read_before_and_shows_what_cha
     elsewhere.post(f"/v1/fine_tuning/jobs/{oldest}/cancel")
     listed = {each["id"]: each["status"] for each in client.get("/v1/fine_tuning/jobs").json()["data"]}
     assert list(listed.values()) == ["paused", "queued", "cancelled"]
+
+
+def test_models_are_listed_by_one_request_for_each_open_job_and_none_for_one_that_has_ended(
+    project: Project, asking: Asking
+) -> None:
+    store = WatchedStore(project.store_url)
+    client = asking(store)
+    first, second, still_open = waiting_jobs(project, client, jobs=3)
+    adapter = str(Address(tenant="acme", asset="adapter", fingerprint="ab" * 32))
+    for each in (first, second):
+        finish(project.store, each, SubmissionStatus.ACCEPTED, adapter=adapter)
+
+    def listed() -> tuple[int, Counter[str]]:
+        store.looks.clear()
+        models = client.get("/v1/models").json()["data"]
+        looks = Counter(look.path for look in store.looks if "tombstones/tenant-" not in look.path)
+        return len([each for each in models if each["id"].startswith("ft:")]), looks
+
+    assert listed()[0] == 2
+    count, looks = listed()
+    assert count == 2
+    assert [path for path in looks if "/submissions/" in path] == [f"acme/submissions/{still_open.id}/outcome.json"]
+    # Beside it: what was deleted, and lists.
+    assert not [path for path in looks if "/adapter" in path or path.endswith("/manifest.json")], looks
 
 
 def test_a_page_within_one_folder_of_jobs_does_not_list_the_folders(project: Project, asking: Asking) -> None:
