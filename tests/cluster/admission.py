@@ -5,9 +5,11 @@ import re
 import uuid
 from typing import Any
 
+from tests.cluster.containers import canonical
 from tests.cluster.objects import (
     JOBS,
     KUEUE,
+    NAMESPACES,
     PODS,
     QUOTAS,
     SERVICE_ACCOUNTS,
@@ -39,6 +41,8 @@ def admit(objects: Objects, kind: Kind, namespace: str, body: Object) -> Object:
         )
     if not meta.get("name"):
         raise invalid(kind, "", "metadata.name: Required value: this cluster makes up no names")
+    if kind is NAMESPACES:
+        meta["finalizers"] = ["kubernetes"]
     if kind is JOBS:
         _count(objects, namespace, meta["name"])
         _job(item)
@@ -80,6 +84,9 @@ def _job(job: Object) -> None:
         raise invalid(JOBS, meta["name"], "spec.template.spec.restartPolicy: this cluster has Never alone")
     if len(pod["containers"]) != 1:
         raise invalid(JOBS, meta["name"], "spec.template.spec.containers: this cluster runs one beside init containers")
+    if policy and not policy.get("rules"):
+        # As the stored form has no empty lists. The official client cannot read what it then gets.
+        policy["rules"] = None
     _defaults(pod)
     spec["template"].setdefault("metadata", {}).setdefault("labels", {}).update(labels)
     meta["labels"] = meta.get("labels") or dict(spec["template"]["metadata"]["labels"])
@@ -140,10 +147,14 @@ def _defaults(spec: Object) -> None:
         spec.setdefault(name, value)
     spec.setdefault("securityContext", {})
     spec.setdefault("schedulerName", "default-scheduler")
+    for volume in spec.get("volumes", []):
+        if "sizeLimit" in (volume.get("emptyDir") or {}):
+            volume["emptyDir"]["sizeLimit"] = canonical(volume["emptyDir"]["sizeLimit"])
     for container in [*spec.get("initContainers", []), *spec["containers"]]:
         latest = not re.search(r"[:@][^/]+$", container["image"]) or container["image"].endswith(":latest")
         container.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
-        container.setdefault("resources", {})
+        for amounts in container.setdefault("resources", {}).values():
+            amounts.update({name: canonical(amount) for name, amount in amounts.items()})
         container.setdefault("terminationMessagePath", "/dev/termination-log")
         container.setdefault("terminationMessagePolicy", "File")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.cluster import kueue_versions
 from tests.cluster.containers import IMAGE, REFUSED_START, Container
-from tests.cluster.control import Controller, ControlPlane, GarbageCollector, Key
+from tests.cluster.control import Controller, ControlPlane, GarbageCollector, Key, NamespaceController
 from tests.cluster.jobs import JobController
 from tests.cluster.kueue import JobReconciler, QueueScheduler
 from tests.cluster.node import GPU, Kubelet, Scheduler
@@ -93,7 +93,8 @@ class Cluster:
         self._image = IMAGE | environment() | (image or {})
         self.kubelets: dict[str, Kubelet] = {}
         queues = [JobReconciler(self.objects), QueueScheduler(self.objects)] if kueue else []
-        workings = [JobController(self.objects), GarbageCollector(self.objects), Scheduler(self.objects)]
+        workings = [JobController(self.objects), GarbageCollector(self.objects), NamespaceController(self.objects)]
+        workings.append(Scheduler(self.objects))
         self.control = ControlPlane(self.objects, [*queues, *workings, NodeLifecycle(self.objects)])
         self.objects.create(NAMESPACES, "", {"metadata": {"name": "default"}})
         for at in range(nodes):

@@ -30,6 +30,7 @@ IMAGE = {
 REFUSED_START = "TEST_REFUSED_START"
 """A container whose environment has it cannot be started, and its runtime says the value."""
 _UNITS = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_LARGER = {True: ("Ki", "Mi", "Gi", "Ti"), False: ("k", "M", "G", "T")}
 
 
 def quantity(text: Any) -> float:
@@ -38,9 +39,20 @@ def quantity(text: Any) -> float:
     return float(number) * (_UNITS[unit] if unit else 1)
 
 
-def written(amount: float) -> str:
-    """A quantity as text, in thousandths where it is not whole."""
-    return str(int(amount)) if amount == int(amount) else f"{round(amount * 1000)}m"
+def written(amount: float, binary: bool = False) -> str:
+    """A quantity as Kubernetes writes it: the largest unit, by 1,024 or 1,000, that leaves it whole."""
+    if amount != int(amount):
+        return f"{round(amount * 1000)}m"
+    whole, units, step = int(amount), iter(_LARGER[binary]), 1024 if binary else 1000
+    unit = ""
+    while whole and whole % step == 0 and (larger := next(units, "")):
+        whole, unit = whole // step, larger
+    return f"{whole}{unit}"
+
+
+def canonical(text: Any) -> str:
+    """As an API server gives a quantity back: "2000m" is "2", "1.5Gi" is "1536Mi"."""
+    return written(quantity(text), str(text).endswith("i"))
 
 
 def address(namespace: str, host: str, subdomain: str) -> str:

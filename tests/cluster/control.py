@@ -1,4 +1,4 @@
-"""The control plane: one thread that brings objects to what their specs say; and garbage collection."""
+"""The control plane: one thread that brings objects to what their specs say; garbage, and namespaces that end."""
 
 import abc
 import heapq
@@ -7,7 +7,7 @@ import time
 import traceback
 from collections import OrderedDict
 
-from tests.cluster.objects import EVENTS, KINDS, NODES, PODS, ApiError, Change, Kind, Object, Objects
+from tests.cluster.objects import EVENTS, KINDS, NAMESPACES, NODES, PODS, ApiError, Change, Kind, Object, Objects
 
 Key = tuple[str, ...]
 _OWNING = [kind for kind in KINDS.values() if kind not in (EVENTS, NODES)]
@@ -129,6 +129,28 @@ class GarbageCollector(Controller):
             meta = item["metadata"]
             if "deletionTimestamp" not in meta:
                 self._objects.delete(kind, meta.get("namespace", ""), meta["name"], {"propagationPolicy": "Background"})
+
+
+class NamespaceController(Controller):
+    """Empties a namespace that is deleted, and lets go of it when nothing is left."""
+
+    def key(self, change: Change) -> Key | None:
+        inside = change.type == "DELETED" and change.object["metadata"].get("namespace")
+        return (inside,) if inside else (change.object["metadata"]["name"],) if change.kind is NAMESPACES else None
+
+    def sync(self, key: Key) -> float | None:
+        namespace = self._objects.find(NAMESPACES, "", key[0])
+        if namespace is None or "deletionTimestamp" not in namespace["metadata"]:
+            return None
+        inside = [
+            (kind, item) for kind in KINDS.values() if kind.namespaced for item in self._objects.list(kind, key[0])
+        ]
+        for kind, item in inside:
+            if "deletionTimestamp" not in item["metadata"]:
+                self._objects.delete(kind, key[0], item["metadata"]["name"], {"propagationPolicy": "Background"})
+        if not inside:
+            self._objects.change(NAMESPACES, namespace, lambda draft: draft["metadata"].pop("finalizers"))
+        return 0.05 if inside else None
 
 
 def _owners(item: Object) -> set[str]:

@@ -1,15 +1,14 @@
 """The cluster that tests run on: the one beside this file, or a real one.
 
 With FT_CLUSTER_TEST=real the same tests run on the cluster of KUBECONFIG (a KUBECONFIG alone is not taken for a wish:
-it may be production's). FT_CLUSTER_IMAGE names an image with Python, and for the launcher's tests with this project.
-What needs a hand on the machines themselves is skipped there.
+it may be production's), and leave nothing there. docs/how-to/cluster-tests.md says what that cluster needs. What
+needs a hand on the machines themselves is skipped there.
 """
 
 import os
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -130,6 +129,13 @@ class Access:
         self.custom.create_namespaced_custom_object(*KUEUE.split("/"), self.namespace, "localqueues", body)
         return name
 
+    def priorities(self, **values: int) -> dict[str, str]:
+        """Names of WorkloadPriorityClasses of these values, which no installation's own classes have."""
+        names = {name: f"{name}-{uuid.uuid4().hex[:6]}" for name in values}
+        for name, value in values.items():
+            self.make("workloadpriorityclasses", "WorkloadPriorityClass", names[name], {"value": value})
+        return names
+
     def make(self, plural: str, kind: str, name: str, body: dict[str, Any]) -> None:
         """Create an object of the whole cluster, which goes when the test ends."""
         whole = {"apiVersion": KUEUE, "kind": kind, "metadata": {"name": name}, **body}
@@ -144,6 +150,29 @@ class Access:
             return next((one for one in items if one["metadata"]["ownerReferences"][0]["name"] == job), None)
 
         return until(owned)
+
+    def leave(self) -> None:
+        """Remove all that a test made here, and wait until it is gone."""
+        core, custom, group = self.core, self.custom, KUEUE.split("/")
+        left: list[tuple[Callable[..., Any], tuple[str, ...]]] = [(core.read_namespace, (self.namespace,))]
+        _forgiven(core.delete_namespace, self.namespace)
+        for plural, name in reversed(self.cluster_wide):
+            _forgiven(custom.delete_cluster_custom_object, *group, plural, name)
+            left.append((custom.get_cluster_custom_object, (*group, plural, name)))
+        # Kueue lets go of a queue when its last Workload is gone, and a namespace ends after the grace of its pods.
+        until(lambda: all(_forgiven(read, *named) is None for read, named in left), within_s=180)
+
+
+def _forgiven(call: Callable[..., Any], *named: str) -> Any:
+    """What the API answers; None for what is not there."""
+    from kubernetes.client.exceptions import ApiException
+
+    try:
+        return call(*named)
+    except ApiException as error:
+        if error.status != 404:
+            raise
+        return None
 
 
 def until(look: Callable[[], T | None], within_s: float = 60) -> T:
@@ -163,17 +192,11 @@ def cluster() -> Iterator[Access]:
     kubeconfig = made.kubeconfig() if made else Path(os.environ["KUBECONFIG"])
     image = os.environ.get("FT_CLUSTER_IMAGE", "python:3.11-slim")
     access = Access(kubeconfig, f"ft-test-{uuid.uuid4().hex[:8]}", image, made)
-    from kubernetes.client.exceptions import ApiException
-
-    core, custom = access.core, access.custom
-    core.create_namespace({"metadata": {"name": access.namespace}})
+    access.core.create_namespace({"metadata": {"name": access.namespace}})
     try:
         yield access
     finally:
         if made:
             made.close()
         else:
-            core.delete_namespace(access.namespace)
-            for plural, name in reversed(access.cluster_wide):
-                with suppress(ApiException):
-                    custom.delete_cluster_custom_object(*KUEUE.split("/"), plural, name)
+            access.leave()

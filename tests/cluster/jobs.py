@@ -212,7 +212,7 @@ def _policy_failure(spec: Object, failed: list[Object]) -> str:
 def _rule(spec: Object, pod: Object) -> tuple[str, str]:
     """Action and message of the first rule of the podFailurePolicy that matches a failed pod."""
     name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-    for at, rule in enumerate((spec.get("podFailurePolicy") or {}).get("rules", [])):
+    for at, rule in enumerate((spec.get("podFailurePolicy") or {}).get("rules") or []):
         tail = f"matching {rule['action']} rule at index {at}"
         for wanted in rule.get("onPodConditions") or []:
             if has(pod, wanted["type"], wanted.get("status", "True")):

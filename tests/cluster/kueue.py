@@ -158,7 +158,7 @@ class QueueScheduler(Controller):
                 why += f". Pending the preemption of {len(victims)} workload(s)"
             text = f"couldn't assign flavors to pod set main: {why}"
             return say(self._objects, workload, ("QuotaReserved", "False", reason, text))
-        usage = {resource: written(amount) for resource, amount in wanted.items()}
+        usage = {resource: _written(resource, amount) for resource, amount in wanted.items()}
         assigned = {"name": "main", "flavors": flavors, "resourceUsage": usage, "count": pods["count"]}
         admission = {"clusterQueue": name, "podSetAssignments": [assigned]}
         self._objects.change(WORKLOADS, workload, lambda draft: draft["status"].update(admission=admission), "status")
@@ -205,12 +205,11 @@ class QueueScheduler(Controller):
             used = _usage(admitted, queue, flavor["name"], resource)
             where = f"quota for {resource} in flavor {flavor['name']}"
             if amount > nominal:
-                return (
-                    "ExceedsMaxQuota",
-                    f"insufficient {where}, request > maximum capacity ({written(amount)} > {written(nominal)})",
-                )
+                beyond = f"{_written(resource, amount)} > {_written(resource, nominal)}"
+                return "ExceedsMaxQuota", f"insufficient {where}, request > maximum capacity ({beyond})"
             if used + amount > nominal:
-                return "WaitingForQuota", f"insufficient unused {where}, {written(used + amount - nominal)} more needed"
+                more = _written(resource, used + amount - nominal)
+                return "WaitingForQuota", f"insufficient unused {where}, {more} more needed"
         return None
 
     def _victims(
@@ -237,6 +236,11 @@ class QueueScheduler(Controller):
         why = f"Preempted to accommodate {who} due to prioritization in the ClusterQueue"
         say(self._objects, victim, ("Evicted", "True", "Preempted", why), ("Preempted", "True", "InClusterQueue", why))
         record(self._objects, victim, "EvictedDueToPreempted", why, _BY)
+
+
+def _written(resource: str, amount: float) -> str:
+    """As Kueue writes what it has counted: memory and storage by 1,024."""
+    return written(amount, binary=resource in ("memory", "ephemeral-storage"))
 
 
 def say(objects: Objects, workload: Object, *conditions: tuple[str, str, str, str]) -> None:

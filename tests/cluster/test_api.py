@@ -10,6 +10,8 @@ from kubernetes.client.exceptions import ApiException
 
 from tests.cluster.cluster import ADMIN
 from tests.cluster.fixtures import Access, until
+from tests.cluster.kueue import PRIORITY, QUEUE
+from tests.cluster.objects import KINDS, NAMESPACES
 
 SLEEP = "import time; time.sleep(600)"
 
@@ -233,6 +235,22 @@ def test_what_a_job_owns_goes_with_it(cluster: Access) -> None:
     cluster.core.create_namespaced_service(cluster.namespace, service)
     cluster.batch.delete_namespaced_job("a", cluster.namespace, propagation_policy="Background")
     until(lambda: not cluster.core.list_namespaced_service(cluster.namespace).items)
+
+
+def test_an_empty_list_of_rules_is_given_back_as_none_and_the_official_client_cannot_read_it(cluster: Access) -> None:
+    with pytest.raises(ValueError, match="rules"):
+        cluster.batch.create_namespaced_job(cluster.namespace, _manifest("a", podFailurePolicy={"rules": []}))
+
+
+def test_nothing_is_left_of_a_test_on_a_cluster_that_goes_on(cluster: Access) -> None:
+    objects = cluster.machines.objects
+    before = {(kind, item["metadata"]["name"]) for kind in KINDS.values() for item in objects.list(kind)}
+    before -= {(NAMESPACES, cluster.namespace)}
+    queue, names = cluster.queue(gpus=1), cluster.priorities(low=1)
+    cluster.run("a", SLEEP, gpus=1, suspend=True, labels={QUEUE: queue, PRIORITY: names["low"]})
+    cluster.running("a")
+    cluster.leave()
+    assert {(kind, item["metadata"]["name"]) for kind in KINDS.values() for item in objects.list(kind)} == before
 
 
 def _manifest(name: str, **spec: Any) -> dict[str, Any]:

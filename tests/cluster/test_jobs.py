@@ -36,12 +36,13 @@ def test_a_failed_pod_beyond_the_limit_fails_the_job_and_ends_the_others(cluster
 
 
 def test_a_pod_is_tried_again_within_the_limit(cluster: Access) -> None:
-    code = "import pathlib, sys; at = pathlib.Path('/shared/seen'); sys.exit(0 if at.exists() else at.touch() or 1)"
-    pod = {
-        "volumes": [{"name": "shared", "hostPath": {"path": f"/tmp/{cluster.namespace}", "type": "DirectoryOrCreate"}}]
-    }
-    container = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
-    cluster.run("a", code, backoffLimit=1, pod=pod, container=container)
+    # Nothing of a node is used, as the second pod may be on another one.
+    code = "import os, sys, time; sys.exit(0) if 'AGAIN' in os.environ else time.sleep(600)"
+    again = {"secretKeyRef": {"name": "s", "key": "AGAIN", "optional": True}}
+    cluster.run("a", code, backoffLimit=1, container={"env": [{"name": "AGAIN", "valueFrom": again}]})
+    (pod,) = cluster.running("a")
+    cluster.core.create_namespaced_secret(cluster.namespace, {"metadata": {"name": "s"}, "data": {"AGAIN": "MQ=="}})
+    cluster.core.delete_namespaced_pod(pod.metadata.name, cluster.namespace)
     assert cluster.ended("a") == COMPLETE
     assert (cluster.job("a").status.failed, cluster.job("a").status.succeeded) == (1, 1)
 

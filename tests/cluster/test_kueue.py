@@ -1,6 +1,5 @@
 """Queues: a Job waits until its quota is free, gives way to a higher priority, and its Workload says why it waits."""
 
-import uuid
 from typing import Any
 
 from tests.cluster.fixtures import Access, until
@@ -24,14 +23,6 @@ def _waits(cluster: Access, job: str) -> str:
         return ""
 
     return until(message)
-
-
-def _priorities(cluster: Access, **values: int) -> dict[str, str]:
-    """Names of WorkloadPriorityClasses of these values."""
-    names = {name: f"{name}-{uuid.uuid4().hex[:6]}" for name in values}
-    for name, value in values.items():
-        cluster.make("workloadpriorityclasses", "WorkloadPriorityClass", names[name], {"value": value})
-    return names
 
 
 def test_a_job_with_a_queue_starts_when_it_is_admitted(cluster: Access) -> None:
@@ -73,8 +64,8 @@ def test_memory_and_processors_count_as_gpus_do(cluster: Access) -> None:
         cluster.run(name, SLEEP, suspend=True, labels={QUEUE: queue}, container=room)
         _waits(cluster, "b") if name == "b" else until(lambda: not cluster.job("a").spec.suspend)
     usage = cluster.workload("a")["status"]["admission"]["podSetAssignments"][0]["resourceUsage"]
-    assert usage == {"cpu": "1500m", "memory": str(600 * 2**30)}
-    assert f"for memory in flavor {queue}, {200 * 2**30} more needed" in _waits(cluster, "b")
+    assert usage == {"cpu": "1500m", "memory": "600Gi"}
+    assert f"for memory in flavor {queue}, 200Gi more needed" in _waits(cluster, "b")
 
 
 def test_a_wrong_queue_name_is_accepted_and_only_the_workload_tells(cluster: Access) -> None:
@@ -102,7 +93,7 @@ def test_a_job_that_is_not_suspended_is_held_all_the_same(cluster: Access) -> No
 
 
 def test_a_higher_priority_preempts_and_the_preempted_job_runs_again_later(cluster: Access) -> None:
-    queue, names = cluster.queue(gpus=1), _priorities(cluster, low=10, high=1000)
+    queue, names = cluster.queue(gpus=1), cluster.priorities(low=10, high=1000)
     cluster.run("a", SLEEP, gpus=1, suspend=True, labels={QUEUE: queue, PRIORITY: names["low"]})
     (first,) = cluster.running("a")
     cluster.run("b", SLEEP, gpus=1, suspend=True, labels={QUEUE: queue, PRIORITY: names["high"]})
@@ -143,7 +134,7 @@ def test_equals_start_in_the_order_in_which_they_came(cluster: Access) -> None:
 
 
 def test_a_new_priority_class_moves_a_waiting_job_ahead(cluster: Access) -> None:
-    queue, names = cluster.queue(gpus=1, preempts=False), _priorities(cluster, low=10, high=1000)
+    queue, names = cluster.queue(gpus=1, preempts=False), cluster.priorities(low=10, high=1000)
     for name in ("a", "b", "c"):
         cluster.run(name, SLEEP, gpus=1, suspend=True, labels={QUEUE: queue, PRIORITY: names["low"]})
         cluster.running("a")
@@ -156,7 +147,7 @@ def test_a_new_priority_class_moves_a_waiting_job_ahead(cluster: Access) -> None
 
 
 def test_a_flavour_decides_where_pods_run_and_leaves_no_trace_when_evicted(cluster: Access) -> None:
-    machines, names = cluster.machines, _priorities(cluster, low=10, high=1000)
+    machines, names = cluster.machines, cluster.priorities(low=10, high=1000)
     machines.add_node("spot", gpus=8, labels={"capacity": "spot"})
     queue = cluster.queue(gpus=1)
     body = {"spec": {"nodeLabels": {"capacity": "spot"}}}

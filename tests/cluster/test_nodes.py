@@ -121,7 +121,7 @@ def test_a_stopped_pod_has_its_grace_and_no_more(cluster: Access, code: str, exi
 
 def test_a_container_that_ends_well_when_stopped_completes_its_index(cluster: Access) -> None:
     code = f"import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); {SLEEP}"
-    cluster.run("a", code, podFailurePolicy={"rules": []})
+    cluster.run("a", code, podReplacementPolicy="Failed")
     (pod,) = cluster.running("a")
     until(lambda: "up" in cluster.log(pod.metadata.name))
     cluster.core.delete_namespaced_pod(pod.metadata.name, cluster.namespace)
@@ -221,7 +221,7 @@ def test_a_spot_node_ends_its_pods_and_says_so(cluster: Access) -> None:
 
 
 def test_an_evicted_pod_names_who_evicted_it(cluster: Access) -> None:
-    cluster.run("a", STUBBORN, podFailurePolicy={"rules": []}, pod={"terminationGracePeriodSeconds": 3})
+    cluster.run("a", STUBBORN, podReplacementPolicy="Failed", pod={"terminationGracePeriodSeconds": 3})
     (pod,) = cluster.running("a")
     until(lambda: "up" in cluster.log(pod.metadata.name))
     cluster.core.create_namespaced_pod_eviction(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cluster.admission import patched, selector
-from tests.cluster.containers import address, quantity, written
+from tests.cluster.containers import address, canonical, quantity, written
 from tests.cluster.jobs import _indexes, _intervals
 from tests.cluster.objects import JOBS, NAMESPACES, ApiError, Change, Objects
 
@@ -114,13 +114,22 @@ def test_label_selectors(labels: str, chosen: str) -> None:
     assert "".join(name for name, own in items.items() if match({"metadata": {"labels": own}})) == chosen
 
 
-@given(st.integers(0, 2**50) | st.integers(0, 2**40).map(lambda amount: amount / 1000))
-def test_quantities_are_read_as_they_are_written(amount: float) -> None:
-    assert abs(quantity(written(amount)) - amount) <= 1e-9 * amount
+@given(st.integers(0, 2**50) | st.integers(0, 2**40).map(lambda amount: amount / 1000), st.booleans())
+def test_quantities_are_read_as_they_are_written(amount: float, binary: bool) -> None:
+    assert abs(quantity(written(amount, binary)) - amount) <= 1e-9 * amount
 
 
 def test_quantities_are_read_as_kubernetes_writes_them() -> None:
     assert [quantity(text) for text in ("2", "500m", "1Ki", "1.5Gi", 3)] == [2, 0.5, 1024, 1.5 * 2**30, 3]
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [("600Gi", "600Gi"), ("1024Gi", "1Ti"), ("1.5Gi", "1536Mi"), ("2000m", "2"), ("0.5", "500m"), (3, "3"),
+     ("1000", "1k"), ("0", "0"), ("1500m", "1500m"), ("1000Gi", "1000Gi")],
+)  # fmt: skip
+def test_quantities_are_given_back_in_the_form_that_an_api_server_gives_them(asked: str | int, given: str) -> None:
+    assert canonical(asked) == given
 
 
 def test_a_name_always_has_the_same_address_on_the_loopback() -> None:

@@ -42,11 +42,11 @@ def granted(kind: str, name: str) -> set[tuple[str, str]]:
 
 def test_the_launcher_asks_for_every_right_that_it_has_and_for_no_other(on_cluster: OnCluster) -> None:
     access = on_cluster.access
+    requests = access.machines.server.requests
     queue = access.queue(gpus=1)
     for name, value in (("ft-batch", 2000), ("ft-batch-age-3", 3050)):
         access.make("workloadpriorityclasses", "WorkloadPriorityClass", name, {"value": value})
     place = on_cluster.place(queue=queue)
-    requests = access.machines.server.requests
     before = len(requests)
     request = replace(place.request("write", text="x", runtime={"nodes": 2}), resources=Resources(priority="batch"))
     execution = place.execution()

@@ -235,9 +235,7 @@ def test_cancelling_waiting_work_is_told_as_cancelled_and_by_whom(on_cluster: On
 
 def test_work_that_kueue_preempts_saves_and_is_queued_again(on_cluster: OnCluster) -> None:
     queue = on_cluster.access.queue(gpus=1)
-    for name, value in (("ft-batch", 1), ("ft-production", 2)):
-        on_cluster.access.make("workloadpriorityclasses", "WorkloadPriorityClass", name, {"value": value})
-    changes = {"queue": queue}
+    changes = {"queue": queue, "priority_classes": on_cluster.access.priorities(batch=1, production=2)}
     low = work(on_cluster, gpus=1, seconds=5.0, priority="batch")
     thread, got, attempt, _ = start(on_cluster, low, **changes)
     high = replace(

@@ -48,17 +48,18 @@ def test_why_work_waits_and_its_class_are_read_in_any_version_that_kueue_serves(
     on_cluster: OnCluster, served: tuple[str, ...]
 ) -> None:
     access = on_cluster.access
+    server = access.machines.server
     for base, value in (("ft-batch", 2000), ("ft-batch-age-3", 3050)):
         access.make("workloadpriorityclasses", "WorkloadPriorityClass", base, {"value": value})
     queue = access.queue(gpus=1)
-    access.machines.server.kueue = served
+    server.kueue = served
     launcher, attempt = launched(on_cluster, work(on_cluster, gpus=1, seconds=60.0), queue=queue)
     until(lambda: launcher.why_waiting(attempt).reason == "running")
     launcher, second = launched(on_cluster, work(on_cluster, gpus=1, text="b"), queue=queue)
     until(lambda: launcher.why_waiting(second).reason == "quota")
     later = on_cluster.launcher(queue=queue, clock=lambda: time.time() + 13 * 3600)
     assert "1 given another priority class" in later.queue.age(on_cluster.store)[0]
-    asked = {line.split("/")[3] for _, line in access.machines.server.requests if "kueue.x-k8s.io/" in line}
+    asked = {line.split("/")[3] for _, line in server.requests if "kueue.x-k8s.io/" in line}
     assert max(served) in asked
 
 
