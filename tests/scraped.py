@@ -34,7 +34,9 @@ class _Engine:
 
 def recorded(now: int) -> str:
     """``SCRAPES`` scrapes of an API, a server and a training, the last at ``now``, as OpenMetrics with times."""
-    return "".join(f"{line}\n" for line in sorted(_lines(now))) + "# EOF\n"
+    # By series and time: Prometheus leaves out a sample that is older than one it has.
+    lines = sorted(_lines(now), key=lambda line: line.rsplit(" ", 2)[::2])
+    return "".join(f"{line}\n" for line in lines) + "# EOF\n"
 
 
 def _lines(now: int) -> Iterator[str]:
@@ -50,6 +52,7 @@ def _lines(now: int) -> Iterator[str]:
         platform.look()
         for route in ("/v1/models", "/v1/chat/completions"):
             requests.add("POST", route, 200, drawn.uniform(0.001, 0.2))
+        requests.add("GET", "/v1/files/{file_id}", 404, 0.002)
         page.show(_row(scrape))
         for registry, pod in ((requests.registry, "ft-api-1"), (servers, "ft-server-1")):
             yield from _samples(generate_latest(registry).decode(), pod, int(at))
@@ -99,13 +102,18 @@ def figures(at: float, problems: tuple[str, ...] = ()) -> PlatformFigures:
 def _row(step: int) -> Mapping[str, Any]:
     return {
         "step": step,
+        "epoch": step / SCRAPES,
         "loss": 2.0 / (1 + step),
+        "validation_loss": 2.1 / (1 + step),
         "grad_norm": 0.7,
+        "learning_rate": 2e-4,
         "tokens_per_s": 5e4,
         "data_wait_s": 0.01,
         "mfu": 0.41,
         "gpu_memory_gib": 40.0,
         "gpu_reserved_gib": 44.0,
+        "gpu_utilisation": 0.97,
+        "host_memory_gib": 11.0,
         "alerts": 0,
     }
 

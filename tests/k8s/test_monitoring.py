@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from ft_resources.kubernetes.settings import KubernetesSettings
 from tests.k8s.chart import K8S
 from tests.scraped import EVERY_S, SCRAPES, VARIABLES, recorded
 from tools.dashboards import DASHBOARDS, FOLDER, dashboard, text_of
+from tools.dashboards.panel import COLUMNS
 
 MONITORING = K8S / "monitoring"
 RULES = yaml.safe_load((MONITORING / "rules.yaml").read_text())["spec"]
@@ -160,12 +162,27 @@ def test_each_alert_says_what_is_wrong_and_what_to_do() -> None:
 def test_a_dashboard_is_as_its_list_of_panels_says(name: str) -> None:
     assert (FOLDER / f"{name}.json").read_text() == text_of(name), "python -m tools.dashboards"
     found = json.loads(text_of(name))
-    places = [tuple(panel["gridPos"].values()) for panel in found["panels"]]
-    assert len(set(places)) == len(places)
     variables = {each["name"] for each in found["templating"]["list"]}
     for panel in found["panels"]:
         for target in panel["targets"]:
             assert set(re.findall(r"\$(\w+)", target["expr"])) <= variables
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_panels_fill_each_row_of_a_dashboard(name: str) -> None:
+    rows = defaultdict[int, list[dict[str, int]]](list)
+    for panel in dashboard(name)["panels"]:
+        rows[panel["gridPos"]["y"]].append(panel["gridPos"])
+    for row in rows.values():
+        assert sum(each["w"] for each in row) == COLUMNS
+        assert len({each["h"] for each in row}) == 1
+
+
+def test_a_limit_of_a_panel_is_that_of_an_alert() -> None:
+    bounds = {float(bound) for each in ALERTS for bound in re.findall(r"> ([\d.]+)", each["expr"])}
+    limits = {panel.limit for board in DASHBOARDS.values() for panel in board.panels if panel.limit is not None}
+    # Of what is counted, an alert that begins above 0 begins at 1.
+    assert {0.0 if limit == 1 else limit for limit in limits} <= bounds
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,104 @@
+"""The dashboard of serving: requests for answers through the router, and the servers behind it."""
+
+from tools.dashboards.panel import Board, Panel
+
+_ASKED = 'route=~"/v1/(chat/)?completions"'
+
+
+def _quantile(quantile: float) -> str:
+    seconds = f"sum by (le) (rate(ft_http_request_seconds_bucket{{{_ASKED}}}[5m]))"
+    return f"histogram_quantile({quantile}, {seconds})"
+
+
+BOARD = Board(
+    title="Fine-tuning: serving",
+    panels=(
+        Panel(
+            title="Requests",
+            unit="reqps",
+            queries={"requests": f"sum(rate(ft_http_requests_total{{{_ASKED}}}[5m]))"},
+            description="Requests for answers through the router.",
+            kind="stat",
+            width=4,
+        ),
+        Panel(
+            title="Refused or failed",
+            unit="percentunit",
+            queries={
+                "share": f'(sum(rate(ft_http_requests_total{{{_ASKED}, status=~"[45].."}}[5m])) or vector(0)) '
+                f"/ sum(rate(ft_http_requests_total{{{_ASKED}}}[5m]))"
+            },
+            description="Share of the requests that got no answer of a model.",
+            kind="stat",
+            width=4,
+        ),
+        *(
+            Panel(
+                title=f"Answer begins (p{quantile * 100:.0f})",
+                unit="s",
+                queries={"seconds": _quantile(quantile)},
+                description="As the client sees it, with the router's own time.",
+                kind="stat",
+                width=4,
+            )
+            for quantile in (0.5, 0.99)
+        ),
+        Panel(
+            title="Running requests",
+            unit="short",
+            queries={"running": "sum(vllm:num_requests_running)"},
+            description="Requests that all servers compute now.",
+            kind="stat",
+            width=4,
+        ),
+        Panel(
+            title="Waiting requests",
+            unit="short",
+            queries={"waiting": "max(sum by (pod) (vllm:num_requests_waiting))"},
+            description="Requests in the longest queue of a server.",
+            kind="stat",
+            width=4,
+            limit=16,
+        ),
+        Panel(
+            title="Requests by status",
+            unit="reqps",
+            queries={"{{status}}": f"sum by (status) (rate(ft_http_requests_total{{{_ASKED}}}[5m]))"},
+            description="429: a limit of who asks. 503: no server holds the model, or none answers.",
+            stacked=True,
+        ),
+        Panel(
+            title="Time until an answer begins",
+            unit="s",
+            queries={f"p{quantile * 100:.0f}": _quantile(quantile) for quantile in (0.5, 0.9, 0.99)},
+            description="As the client sees it, with the router's own time.",
+        ),
+        Panel(
+            title="Running requests by server",
+            unit="short",
+            queries={"{{pod}}": "sum by (pod) (vllm:num_requests_running)"},
+            description="Requests that a server computes at once.",
+        ),
+        Panel(
+            title="Waiting requests by server",
+            unit="short",
+            queries={"{{pod}}": "sum by (pod) (vllm:num_requests_waiting)"},
+            description="Requests in a server's queue. Where it stays long, add a server of the same base.",
+            limit=16,
+        ),
+        Panel(
+            title="Prompt tokens per second",
+            unit="short",
+            queries={"{{pod}}": "sum by (pod) (rate(vllm:prompt_tokens_total[5m]))"},
+            description="Tokens of prompts that a server reads.",
+            stacked=True,
+        ),
+        Panel(
+            title="Answer tokens per second",
+            unit="short",
+            queries={"{{pod}}": "sum by (pod) (rate(vllm:generation_tokens_total[5m]))"},
+            description="Tokens that a server writes.",
+            stacked=True,
+        ),
+    ),
+)
