@@ -6,7 +6,7 @@ from typing import Any
 
 from ft_assets.api.defaults import tenants_or_default
 from ft_assets.api.served_models import Division
-from ft_assets.records.conversations import Conversation
+from ft_assets.records.conversations import Conversation, OtherAnswer
 from ft_assets.records.conversations import ConversationLog as ConversationLog
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.serving.errors import BadRequest
@@ -26,8 +26,23 @@ def require_kept(name: str, division: Division, *, tenants: TenantsFile | None =
 
 
 def keep_conversation(
-    log: ConversationLog, model: ServedModel, *, request: str, messages: Sequence[dict[str, Any]], answer: str
+    log: ConversationLog,
+    model: ServedModel,
+    *,
+    request: str,
+    messages: Sequence[dict[str, Any]],
+    answer: str,
+    production: tuple[ServedModel, str] | None = None,
 ) -> None:
-    """Keep what was asked and answered, until the line's settings have it deleted."""
-    at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    log.add(Conversation(model=model.name, request=request, messages=list(messages), answer=answer, at=at))
+    """Keep what was asked and answered, until the line's settings have it deleted; of a copied request also what
+    ``production`` answered."""
+    log.add(
+        Conversation(
+            model=model.name,
+            request=request,
+            messages=list(messages),
+            answer=answer,
+            production=OtherAnswer(model=production[0].name, answer=production[1]) if production else None,
+            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        )
+    )

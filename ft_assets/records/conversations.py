@@ -13,9 +13,17 @@ from pydantic import Field
 from ft_assets.records.minute_logs import MinuteLog, lines_in, prune, read_days
 from ft_resources.records import Record
 from ft_resources.store import Store
+from ft_resources.strict_model import StrictModel, added_field
 
 FOLDER = "conversations"
 _MOST_A_MINUTE, _MOST_BYTES = 20_000, 32 << 20
+
+
+class OtherAnswer(StrictModel):
+    """What another adapter answered to the same."""
+
+    model: str = Field(min_length=1, description="The adapter as servers know it.")
+    answer: str
 
 
 class Conversation(Record):
@@ -27,6 +35,9 @@ class Conversation(Record):
     request: str = Field(min_length=1, max_length=100, description="Id of the request, by which its outcomes name it.")
     messages: list[dict[str, Any]] = Field(min_length=1, description="The turns before the answer.")
     answer: str
+    production: OtherAnswer | None = added_field(
+        None, description="Of a copied request: production's answer, which its user got; null where it was not whole."
+    )
     at: str = Field(description="When it was complete; UTC, ISO 8601 with milliseconds.")
 
     @property

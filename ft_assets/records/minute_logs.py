@@ -70,11 +70,13 @@ class MinuteLog:
 
 
 def read_days(store: Store, folder: str, line: str, since: str, until: str) -> Iterator[list[tuple[str, bytes]]]:
-    """For each day from ``since`` to ``until`` (ISO 8601): its records, with the object that each is in."""
+    """For each day from ``since`` to ``until`` (ISO 8601): the records of its minutes from ``since`` to ``until``, with
+    the object that each is in."""
     for day in store.folders(line_folder(folder, line)):
         if since[:10] <= day <= until[:10]:
             place = f"{line_folder(folder, line)}/{day}"
-            paths = [f"{place}/{name}" for name in store.names(place)]
+            minutes = {name: f"{day}T{name[:2]}:{name[2:4]}" for name in store.names(place)}
+            paths = [f"{place}/{name}" for name, at in minutes.items() if since[:16] <= at <= until[:16]]
             yield [(path, text) for path in paths for text in store.get(path).splitlines()]
 
 

@@ -30,6 +30,7 @@ and ``attempts/<number>/``):
     <tenant>/rollouts/<line>/<seq>.json             rollouts of a line's candidates, hash-chained
     <tenant>/outcomes/<line>/<day>/                 what came of requests, an object a minute and server; kept 30 days
     <tenant>/shadows/<line>/<day>/                  the same of requests that were copied to a rollout's candidate
+    <tenant>/shadow_verdicts/<line>/<day>/          what a judge said of both answers to them
     <tenant>/quota/<month>/<seq>.json               reserved GPU-hours, hash-chained
     <tenant>/tombstones/<subject>/<seq>.json        deletions and restorations, hash-chained
     <tenant>/usage/<month>/<attempt>.json           what an attempt used; refunds/<month>/<attempt>.json: who pays

@@ -1,8 +1,8 @@
 """Shadow traffic: requests that production answered and that were copied to a rollout's candidate.
 
 ``<tenant>/shadows/<line>/<day>/…jsonl``, see ``minute_logs``. A record holds what is known of both answers, and no text
-of them. Where a conversation may be kept, the candidate's answer is in ``<tenant>/shadow_conversations/<line>/``: apart
-from those that users saw, so that a thumb for production's answer says nothing of it.
+of them. Where a conversation may be kept, both answers are in ``<tenant>/shadow_conversations/<line>/``: apart from
+what users saw, so that a thumb for production's answer says nothing of the candidate's.
 """
 
 from collections.abc import Iterator

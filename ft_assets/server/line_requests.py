@@ -58,18 +58,19 @@ class LineRequest:
         if reason == "stop":
             self._keep(self.context.outcomes.conversations, model, answer.id, said)
         seen = api.seen_of(said, seconds=seconds, tokens=answer.written, valid=valid)
-        self._copy(model, answer.id, seen, seconds)
+        self._copy(model, answer.id, seen, seconds, said if reason == "stop" else None)
 
     def failed(self, model: ServedModel, answer: Answer) -> None:
         """Note that no answer came, or no whole one."""
         api.note_failure(self.context.outcomes.log, model, request=answer.id)
-        self._copy(model, answer.id, api.FAILED, time.monotonic() - self.began)
+        self._copy(model, answer.id, api.FAILED, time.monotonic() - self.began, None)
 
-    def _copy(self, model: ServedModel, number: str, seen: AnswerSeen, seconds: float) -> None:
+    def _copy(self, model: ServedModel, number: str, seen: AnswerSeen, seconds: float, whole: str | None) -> None:
         candidate = self.division.copied_to(self.user)
         if candidate is None:
             return
         log = self.context.outcomes.shadow_conversations
+        production = None if whole is None else (model, whole)
         copy = Copy(
             candidate=candidate,
             incumbent=model,
@@ -79,10 +80,20 @@ class LineRequest:
             ask=self.ask,
             stops=self.stops,
             format=self.division.format,
-            keep=None if self.turns is None else partial(self._keep, log, candidate.served, number),
+            keep=None if self.turns is None else partial(self._keep, log, candidate.served, number, production=production),
         )
         self.context.shadows.offer(copy)
 
-    def _keep(self, log: ConversationLog, model: ServedModel, number: str, text: str) -> None:
+    def _keep(
+        self,
+        log: ConversationLog,
+        model: ServedModel,
+        number: str,
+        text: str,
+        *,
+        production: tuple[ServedModel, str] | None = None,
+    ) -> None:
         if self.turns is not None:
-            api.keep_conversation(log, model, request=number, messages=self.turns, answer=text)
+            api.keep_conversation(
+                log, model, request=number, messages=self.turns, answer=text, production=production
+            )

@@ -4,6 +4,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, Strict
 
+from ft_assets.settings.shadow_judge import ShadowJudge
 from ft_resources.settings import Settings
 
 Kind = Literal["thumbs", "judge", "latency", "refusal", "format"]
@@ -36,6 +37,11 @@ class RolloutSettings(Settings):
         ge=0,
         le=100,
         description="Percent of the requests that are copied to the candidate before it answers any; 0: none.",
+    )
+    judge: ShadowJudge | None = Field(
+        default=None,
+        description="A judge that compares both answers to a sample of the copied requests, in every rollout of the "
+        "line that copies some; null: none is asked.",
     )
     minimum: int = Field(default=MINIMUM, ge=1, description="Outcomes of the candidate of each kind, at each weight.")
     outcomes: Annotated[tuple[Kind, ...], Strict(False)] = Field(

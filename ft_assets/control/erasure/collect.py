@@ -19,6 +19,7 @@ from ft_assets.records.erased import find_erased, record_erasure, remove_bytes
 from ft_assets.records.files import FILES, delete_file
 from ft_assets.records.names import DATASET
 from ft_assets.records.outcomes import FOLDER as OUTCOMES
+from ft_assets.records.shadow_verdicts import FOLDER as SHADOW_VERDICTS
 from ft_assets.records.shadows import CONVERSATIONS as SHADOW_CONVERSATIONS
 from ft_assets.records.shadows import FOLDER as SHADOWS
 from ft_assets.records.submissions import all_submissions
@@ -35,12 +36,12 @@ RECORDS = frozenset(
         *("lines", "proposals", "submissions", "tombstones", "reviews", "sweeps", "carries", "rejections", "notices"),
         *("submission_keys", "pulls", "jobs", "settled_jobs", "job_keys", "deleted_models", "file_records"),
         *("run_failures", "usage", "quota", "refunds", "parity", "cache", "rollouts", "signatures"),
-        *(OUTCOMES, CONVERSATIONS, SHADOWS, SHADOW_CONVERSATIONS),
+        *(OUTCOMES, CONVERSATIONS, SHADOWS, SHADOW_CONVERSATIONS, SHADOW_VERDICTS),
     }
 )
 _CACHE = "cache"
 # What is known of a tenant's users goes with the tenant.
-_TRAFFIC = (OUTCOMES, CONVERSATIONS, SHADOWS, SHADOW_CONVERSATIONS)
+_TRAFFIC = (OUTCOMES, CONVERSATIONS, SHADOWS, SHADOW_CONVERSATIONS, SHADOW_VERDICTS)
 _SERVED: tuple[Pointer, ...] = ("staging", "production")
 
 

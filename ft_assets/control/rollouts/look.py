@@ -12,6 +12,7 @@ from ft_assets.control.rollouts.evidence import ERROR, Arm, Evidence, weigh
 from ft_assets.control.rollouts.rollouts import Rollout
 from ft_assets.control.rollouts.shadow_evidence import SHARE, weigh_pairs
 from ft_assets.records.outcomes import Outcome, read_outcomes
+from ft_assets.records.shadow_verdicts import ShadowVerdict, read_verdicts
 from ft_assets.records.shadows import ShadowPair, read_shadows
 from ft_resources.artifacts import Artifacts, InputRef
 from ft_resources.errors import StoreUnavailable, UserError
@@ -45,10 +46,25 @@ def model_name(line: str, adapter: InputRef) -> str:
     return f"{line}@{adapter.digest[:16]}"
 
 
+def verdicts_of(store: Store, rollout: Rollout, now: datetime) -> list[ShadowVerdict]:
+    """What the judge of a rollout said of its copied requests, by time; of several on one request the first that
+    stands, and else each try."""
+    started, seen, found = rollout.started, set(), []
+    if started.plan.judge is None:
+        return []
+    for verdict in read_verdicts(store, started.line, started.at, now.isoformat()):
+        if (verdict.candidate, verdict.incumbent) == names_of(rollout) and verdict.request not in seen:
+            found.append(verdict)
+            if not verdict.again:
+                seen.add(verdict.request)
+    return found
+
+
 def _evidence(store: Store, rollout: Rollout, now: datetime) -> list[Evidence]:
     plan = rollout.last.plan
     if rollout.last.shadowing:
-        return weigh_pairs(list(_pairs(store, rollout, now)), plan.shadowed, plan.latency_limit_s)
+        pairs, verdicts = list(_pairs(store, rollout, now)), verdicts_of(store, rollout, now)
+        return weigh_pairs(pairs, verdicts, plan.shadowed, plan.latency_limit_s)
     return weigh(
         list(_of_arms(store, rollout, now)),
         margins=plan.margins,
@@ -59,7 +75,7 @@ def _evidence(store: Store, rollout: Rollout, now: datetime) -> list[Evidence]:
 
 
 def _of_arms(store: Store, rollout: Rollout, now: datetime) -> Iterator[tuple[Arm, Outcome]]:
-    candidate, incumbent = _names(rollout)
+    candidate, incumbent = names_of(rollout)
     arms: dict[str, Arm] = {candidate: "candidate", incumbent: "incumbent"}
     for outcome in read_outcomes(store, rollout.started.line, rollout.live_at, (now - SETTLED).isoformat()):
         if outcome.model in arms:
@@ -69,11 +85,12 @@ def _of_arms(store: Store, rollout: Rollout, now: datetime) -> Iterator[tuple[Ar
 def _pairs(store: Store, rollout: Rollout, now: datetime) -> Iterator[ShadowPair]:
     started = rollout.started
     for pair in read_shadows(store, started.line, started.at, (now - SETTLED).isoformat()):
-        if (pair.candidate, pair.incumbent) == _names(rollout):
+        if (pair.candidate, pair.incumbent) == names_of(rollout):
             yield pair
 
 
-def _names(rollout: Rollout) -> tuple[str, str]:
+def names_of(rollout: Rollout) -> tuple[str, str]:
+    """What servers call the candidate and the incumbent."""
     started = rollout.started
     return model_name(started.line, started.candidate), model_name(started.line, started.incumbent)
 

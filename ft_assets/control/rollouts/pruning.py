@@ -7,6 +7,7 @@ from ft_assets.control.rollouts.rollouts import read_rollouts
 from ft_assets.records.conversations import FOLDER as CONVERSATIONS
 from ft_assets.records.conversations import lines_with_conversations, prune_conversations
 from ft_assets.records.outcomes import kept_since, lines_with_outcomes, prune_outcomes
+from ft_assets.records.shadow_verdicts import prune_verdicts
 from ft_assets.records.shadows import CONVERSATIONS as SHADOW_CONVERSATIONS
 from ft_assets.records.shadows import lines_with_shadows, prune_shadows
 from ft_assets.settings.tenants import TenantsFile
@@ -33,7 +34,7 @@ def remove_old(store: Store, tenants: TenantsFile, now: datetime, warnings: list
                 warnings.append(f"{line}: its old outcomes stay: {error}")
                 continue
             before = min([kept_since(now), *([going.started.at] if going else [])])
-            if removed := prune_shadows(store, line, before):
+            if removed := prune_shadows(store, line, before) + prune_verdicts(store, line, before):
                 yield f"{line}: {removed} objects of copied requests before {before[:10]} removed"
             kept = tenants.settings_of(line).traffic
             if kept.keep:

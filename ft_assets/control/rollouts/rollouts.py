@@ -14,7 +14,8 @@ from ft_assets.control.lines.lines import check_line
 from ft_assets.control.rollouts.evidence import Evidence
 from ft_assets.records.chained_log import ChainedLog, SealedRecord
 from ft_assets.records.due_notices import mark_due
-from ft_assets.settings.rollout_settings import SHADOWED, Kind
+from ft_assets.settings.rollout_settings import MARGIN, SHADOWED, Kind
+from ft_assets.settings.shadow_judge import ShadowJudge
 from ft_resources.artifacts import InputRef
 from ft_resources.errors import UserError
 from ft_resources.store import Store
@@ -45,6 +46,9 @@ class RolloutPlan(StrictModel):
         description="Percent of the requests that are copied to the candidate before its first weight; 0: it begins "
         "with that weight.",
     )
+    judge: ShadowJudge | None = added_field(
+        None, description="Who compares both answers to a sample of the copied requests; null: nobody."
+    )
 
     @model_validator(mode="after")
     def _in_order(self) -> "RolloutPlan":
@@ -56,13 +60,15 @@ class RolloutPlan(StrictModel):
         if ("latency" in self.margins) != (self.latency_limit_s is not None):
             raise ValueError("a latency limit belongs to the outcome latency")
         if self.shadow and not self.shadowed:
-            raise ValueError(f"one of {', '.join(SHADOWED)} counts where requests are copied: nobody sees the answers")
+            kinds = f"one of {', '.join(SHADOWED)} counts"
+            raise ValueError(f"{kinds}, or a judge is named, where requests are copied: nobody sees the answers")
         return self
 
     @property
     def shadowed(self) -> dict[Kind, float]:
         """The margins of the kinds that are known of answers that nobody sees."""
-        return {kind: margin for kind, margin in self.margins.items() if kind in SHADOWED}
+        judged: dict[Kind, float] = {"judge": self.margins.get("judge", MARGIN)} if self.judge else {}
+        return {kind: margin for kind, margin in self.margins.items() if kind in SHADOWED} | judged
 
 
 class RolloutRecord(SealedRecord):

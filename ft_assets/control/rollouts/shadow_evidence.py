@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from ft_assets.control.rollouts.evidence import ERROR, Evidence, evidence_of
+from ft_assets.records.shadow_verdicts import ShadowVerdict
 from ft_assets.records.shadows import AnswerSeen, ShadowPair
 from ft_assets.settings.rollout_settings import Kind
 
@@ -11,14 +12,18 @@ SHARE = 0.5
 
 
 def weigh_pairs(
-    pairs: Sequence[ShadowPair], margins: Mapping[Kind, float], latency_limit_s: float | None
+    pairs: Sequence[ShadowPair],
+    verdicts: Sequence[ShadowVerdict],
+    margins: Mapping[Kind, float],
+    latency_limit_s: float | None,
 ) -> list[Evidence]:
-    """The evidence of each kind with a margin, from pairs in order of time. A pair counts for a kind where that is
-    known of both answers."""
+    """The evidence of each kind with a margin, from pairs and a judge's verdicts in order of time. A pair counts for a
+    kind where that is known of both answers, and for the judge where it gave a verdict."""
     found = []
     for kind, margin in margins.items():
-        ours, theirs = [], []
-        for pair in pairs:
+        ours = [verdict.win for verdict in verdicts if verdict.win is not None] if kind == "judge" else []
+        theirs = [1.0 - win for win in ours]
+        for pair in pairs if kind != "judge" else ():
             candidate = good_answer(pair.candidate_answer, kind, latency_limit_s)
             incumbent = good_answer(pair.incumbent_answer, kind, latency_limit_s)
             if candidate is not None and incumbent is not None:

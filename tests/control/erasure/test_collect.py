@@ -209,7 +209,7 @@ def test_a_deleted_candidate_of_a_rollout_has_no_traffic_to_keep_it_and_outcomes
     promote(artifacts, str(first.address), "production", decided())
     start(artifacts, LINE, Wish(candidate=str(second.address), outcomes=("thumbs",)), decided())
     leave_outcomes(store, [outcome(second.ref, 1.0, BEGIN)])
-    copied = ("acme/shadows", "acme/shadow_conversations")
+    copied = ("acme/shadows", "acme/shadow_conversations", "acme/shadow_verdicts")
     for folder in copied:
         store.create(f"{folder}/{LINE}/{BEGIN.date()}/1200-one-1.jsonl", b"")
     delete(store, Subject.adapter(second.address), actor="ann", reason="old")

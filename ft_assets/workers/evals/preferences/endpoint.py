@@ -51,6 +51,7 @@ class EndpointJudge:
         host: the platform's settings for the endpoint's host (``allowed_host``).
         environment: contains the key.
         first_pause_s: seconds before the first retry; each further pause is twice as long.
+        tries: how often a judgement is requested, at most.
     """
 
     def __init__(
@@ -61,12 +62,13 @@ class EndpointJudge:
         seed: int,
         environment: Mapping[str, str] = os.environ,
         first_pause_s: float = _FIRST_PAUSE_S,
+        tries: int = _TRIES,
     ) -> None:
         self._settings, self._host, self._seed = settings, host, seed
         self._headers = {"User-Agent": "ft-judge", "Accept": "application/json"}
         if settings.key is not None:
             self._headers["Authorization"] = f"Bearer {read_key(settings.key, environment)}"
-        self._first_pause_s = first_pause_s
+        self._first_pause_s, self._tries = first_pause_s, tries
         self._stopped = threading.Event()
         self._failures, self._counting = 0, threading.Lock()
 
@@ -107,7 +109,7 @@ class EndpointJudge:
 
     def _try(self, message: str) -> Judgement:
         pause, timeouts = self._first_pause_s, 0
-        for number in range(1, _TRIES + 1):
+        for number in range(1, self._tries + 1):
             if self._stopped.is_set():
                 break
             wanted = 0.0
@@ -118,13 +120,13 @@ class EndpointJudge:
                 wanted = _retry_after(reply)
             except TimedOut:
                 timeouts += 1
-                if timeouts == _TRIES_AFTER_TIMEOUT:
+                if timeouts == min(_TRIES_AFTER_TIMEOUT, self._tries):
                     return Judgement(problem=TIMED_OUT)
             except TooLarge:
                 return Judgement(problem=UNREADABLE)
             except NotAnswered:
                 pass
-            if number < _TRIES:
+            if number < self._tries:
                 self._stopped.wait(min(max(pause, wanted), _LONGEST_PAUSE_S))
                 pause *= 2
         return Judgement(problem=UNAVAILABLE)

@@ -1,0 +1,46 @@
+"""A judge that compares copied requests' answers in a rollout's shadow stage, in ``tenants.yaml``."""
+
+from pydantic import Field, model_validator
+
+from ft_assets.settings.recipe.judges import JudgeModel
+from ft_resources.settings import Settings
+
+
+class ShadowJudge(Settings):
+    """Who is asked which of two answers to one request is better, and how often."""
+
+    model: JudgeModel = Field(
+        description="The judge, behind an endpoint; its host must be among judge_hosts. Each judgement has 20 s at "
+        "most, or timeout_s if that is less."
+    )
+    share: int = Field(
+        default=20,
+        ge=1,
+        le=100,
+        description="Percent of the pairs that are judged, of those whose conversations may be kept.",
+    )
+    pairs_a_day: int = Field(
+        default=200, ge=1, le=10_000, description="Most pairs of one rollout that are judged in a day (UTC)."
+    )
+    pair_cost: float = Field(
+        default=0.0, ge=0.0, description="What the two judgements of a pair cost at most, in the prices' currency."
+    )
+    cost_a_day: float | None = Field(
+        default=None, gt=0.0, description="Most that one rollout's pairs may cost in a day (UTC); null: no limit."
+    )
+
+    @model_validator(mode="after")
+    def _can_be_held(self) -> "ShadowJudge":
+        if self.model.is_local:
+            raise ValueError("model: name an endpoint; no worker runs that could load a model")
+        if self.cost_a_day is not None and not 0.0 < self.pair_cost <= self.cost_a_day:
+            raise ValueError("cost_a_day: say what a pair costs (pair_cost), at most as much")
+        return self
+
+    @property
+    def most_a_day(self) -> int:
+        """Pairs that may be asked about in a day."""
+        if self.cost_a_day is None:
+            return self.pairs_a_day
+        # The limit is a sum of such costs: 3 times 0.1 is within 0.3.
+        return min(self.pairs_a_day, int(self.cost_a_day / self.pair_cost + 1e-9))
