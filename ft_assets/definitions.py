@@ -18,6 +18,7 @@ from ft_sensors.retention import retention_sensor
 from ft_sensors.retraining import retraining_sensor
 from ft_sensors.rollouts import rollouts_sensor
 from ft_sensors.run_failures import run_failures_sensor
+from ft_sensors.shadow_judges import shadow_judges_sensor
 from ft_sensors.sources import sources_sensor
 from ft_sensors.submissions import submissions_sensor
 
@@ -33,6 +34,7 @@ def build_definitions(store_url: str) -> dg.Definitions:
             base_revision_sensor,
             base_bump_sensor,
             rollouts_sensor,
+            shadow_judges_sensor,
             run_failures_sensor,
             notices_sensor,
             queue_sensor,

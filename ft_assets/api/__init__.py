@@ -241,6 +241,7 @@ if TYPE_CHECKING:
     from ft_assets.api.serving import open_fleet as open_fleet
     from ft_assets.api.serving import serving_status as serving_status
     from ft_assets.api.serving import watch_drift as watch_drift
+    from ft_assets.api.shadow_judges import judge_copies as judge_copies
     from ft_assets.api.shadows import FAILED as FAILED
     from ft_assets.api.shadows import SHADOW_CONVERSATIONS as SHADOW_CONVERSATIONS
     from ft_assets.api.shadows import AnswerSeen as AnswerSeen
@@ -349,6 +350,7 @@ _MODULES = {
     "start_rollout weights_of",
     "served_models": "Division FoundModel PromptCache Prompts find_division find_served_model list_served_models "
     "no_model only_model served_model_at",
+    "shadow_judges": "judge_copies",
     "shadows": "FAILED SHADOW_CONVERSATIONS AnswerSeen ShadowLog note_pair seen_of",
     "side_by_side": "BothAnswers answers_side_by_side",
     "serving": "DriftWatch LineServed Reconciler ServerShown ServingStatus follow_lines keep_status open_fleet "

@@ -15,6 +15,7 @@ from ft_assets.control.rollouts.asked import Wish
 from ft_assets.control.rollouts.automatic import start_automatic
 from ft_assets.control.rollouts.conduct import conduct
 from ft_assets.control.rollouts.evidence import Evidence
+from ft_assets.control.rollouts.judged_copies import JudgedCopies
 from ft_assets.control.rollouts.look import look
 from ft_assets.control.rollouts.pruning import remove_old
 from ft_assets.control.rollouts.rollouts import (
@@ -42,6 +43,7 @@ class RolloutReport:
         state: all of them.
         weights: addresses and percents of the line's traffic now.
         shadow: percent of the requests that are copied to the candidate, which then has the weight 0.
+        judged: what a judge said of them; None where none is asked.
         evidence: what outcomes say of the open rollout now; empty without one.
         next: what will be done with it, or what it waits for; "" without one.
     """
@@ -51,6 +53,7 @@ class RolloutReport:
     evidence: list[Evidence]
     next: str
     shadow: int = 0
+    judged: JudgedCopies | None = None
 
 
 def start_rollout(
@@ -118,16 +121,19 @@ def show_rollout(line: str, *, store: Store | None = None) -> RolloutReport:
     done at any time. What cannot be read of outcomes hides nothing else. Raises UserError for what is no line."""
     store, line = store_or_default(store), own_line(line)
     state, traffic = read_rollouts(store, line), weights.traffic_of(store, line)
-    evidence, said = [], ""
+    evidence, said, judged = [], "", None
     if state.open is not None:
         try:
             seen = look(Artifacts(store), state.open, datetime.now(UTC))
         except CorruptArtifact as error:
             said = f"wait: {error}"
         else:
-            evidence, said = seen.evidence, f"{seen.verdict.action.replace('_', ' ')}: {seen.verdict.reason}"
+            evidence, judged = seen.evidence, seen.judged
+            said = f"{seen.verdict.action.replace('_', ' ')}: {seen.verdict.reason}"
     divided = list(traffic.weights)
-    return RolloutReport(state=state, weights=divided, evidence=evidence, next=said, shadow=traffic.shadow)
+    return RolloutReport(
+        state=state, weights=divided, evidence=evidence, next=said, shadow=traffic.shadow, judged=judged
+    )
 
 
 def cancel_rollout(line: str, *, reason: str, store: Store | None = None, actor: str = "") -> RolloutRecord:

@@ -79,6 +79,7 @@ def status(line: Line, as_json: Annotated[bool, typer.Option("--json", help="For
                 "line": line,
                 "weights": dict(found.weights),
                 "shadow": found.shadow,
+                "judged": found.judged.model_dump(mode="json") if found.judged else None,
                 "next": found.next,
                 "evidence": evidence,
                 "records": records,
@@ -101,6 +102,8 @@ def status(line: Line, as_json: Annotated[bool, typer.Option("--json", help="For
     )
     for each in found.evidence:
         note(each.sentence)
+    if found.judged:
+        note(found.judged.sentence)
     if found.next:
         note(found.next)
     for address, weight in found.weights:

@@ -32,7 +32,7 @@ class ShadowVerdict(Record):
     )
     problem: str = Field(description="Why there is no verdict; empty with one.")
     again: bool = Field(description="Whether the judge was not reached; the pair may then be asked about again.")
-    asked: bool = Field(description="Whether the judge was asked; equal answers are a tie without it.")
+    asked: bool = Field(description="Whether the judge said anything; equal answers are a tie without it.")
     cost: float = Field(ge=0.0, description="What it cost at most.")
     at: str = Field(description="When it was known; UTC, ISO 8601 with milliseconds.")
 

@@ -80,7 +80,9 @@ class LineRequest:
             ask=self.ask,
             stops=self.stops,
             format=self.division.format,
-            keep=None if self.turns is None else partial(self._keep, log, candidate.served, number, production=production),
+            keep=None
+            if self.turns is None
+            else partial(self._keep, log, candidate.served, number, production=production),
         )
         self.context.shadows.offer(copy)
 
@@ -94,6 +96,4 @@ class LineRequest:
         production: tuple[ServedModel, str] | None = None,
     ) -> None:
         if self.turns is not None:
-            api.keep_conversation(
-                log, model, request=number, messages=self.turns, answer=text, production=production
-            )
+            api.keep_conversation(log, model, request=number, messages=self.turns, answer=text, production=production)

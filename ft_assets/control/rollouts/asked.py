@@ -11,6 +11,7 @@ from ft_assets.control.lines.lines import check_line, read_line
 from ft_assets.control.lines.promotion import Decision, prepare
 from ft_assets.control.lines.signing import assure_signed
 from ft_assets.control.rollouts.look import model_name
+from ft_assets.control.rollouts.require_judge import require_judge
 from ft_assets.control.rollouts.rollouts import (
     RolloutPlan,
     RolloutRecord,
@@ -82,6 +83,8 @@ def start(
         what = f"{made.adapter.address} {'stands in production already' if made.line == line else f'is of {made.line}'}"
         raise UserError(what, where=f"line {line}", remedy=f"Name another adapter of the line: ft line {line}")
     plan = _plan(store, line, wish, decision, standing.adapter, now)
+    if plan.judge is not None:
+        require_judge(artifacts, plan.judge, decision.tenants, (made, standing))
     record = RolloutRecord(
         id=(drawn := uuid.uuid4().hex),
         line=line,
@@ -155,6 +158,7 @@ def _plan(store: Store, line: str, wish: Wish, decision: Decision, incumbent: In
                 "waive_incumbent": decision.waive_incumbent,
                 "made_by": decision.made_by,
                 "shadow": wish.shadow,
+                "judge": decision.tenants.settings_of(line).rollouts.judge if wish.shadow else None,
             }
         )
     except ValidationError as error:

@@ -9,6 +9,7 @@ from ft_assets.control.lines.lines import LineState, read_line
 from ft_assets.control.lines.proposals import read_proposals
 from ft_assets.control.rollouts.decide import Situation, Verdict, decide
 from ft_assets.control.rollouts.evidence import ERROR, Arm, Evidence, weigh
+from ft_assets.control.rollouts.judged_copies import JudgedCopies, count_verdicts
 from ft_assets.control.rollouts.rollouts import Rollout
 from ft_assets.control.rollouts.shadow_evidence import SHARE, weigh_pairs
 from ft_assets.records.outcomes import Outcome, read_outcomes
@@ -24,10 +25,11 @@ SETTLED = timedelta(minutes=2)
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """What was seen, and what follows from it."""
+    """What was seen, and what follows from it; ``judged`` is what the judge of copied requests said, None without."""
 
     evidence: list[Evidence]
     verdict: Verdict
+    judged: JudgedCopies | None = None
 
 
 def look(artifacts: Artifacts, rollout: Rollout, now: datetime) -> Look:
@@ -38,7 +40,9 @@ def look(artifacts: Artifacts, rollout: Rollout, now: datetime) -> Look:
     situation = Situation(
         production=standing.adapter.address if standing else "", obstacle=_obstacle(artifacts, rollout, state)
     )
-    return Look(evidence=evidence, verdict=decide(rollout, evidence, situation))
+    return Look(
+        evidence=evidence, verdict=decide(rollout, evidence, situation), judged=_judged(artifacts.store, rollout, now)
+    )
 
 
 def model_name(line: str, adapter: InputRef) -> str:
@@ -72,6 +76,13 @@ def _evidence(store: Store, rollout: Rollout, now: datetime) -> list[Evidence]:
         stage_at=rollout.last.at,
         error=ERROR * (1 - SHARE) if plan.shadow else ERROR,
     )
+
+
+def _judged(store: Store, rollout: Rollout, now: datetime) -> JudgedCopies | None:
+    judge = rollout.started.plan.judge
+    if judge is None or not rollout.last.shadowing:
+        return None
+    return count_verdicts(judge.model.name, verdicts_of(store, rollout, now))
 
 
 def _of_arms(store: Store, rollout: Rollout, now: datetime) -> Iterator[tuple[Arm, Outcome]]:

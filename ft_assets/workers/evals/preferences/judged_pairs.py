@@ -116,22 +116,25 @@ class Preferences:
 
 
 def judge_contests(
-    name: str, judge: Judge, contests: Sequence[Contest], saved: SavedJudgements, *, seed: int, report: Report
+    name: str, judge: Judge, contests: Sequence[Contest], saved: SavedJudgements | None, *, seed: int, report: Report
 ) -> Preferences:
     """Ask ``judge`` about every contest in both orders; judgements in ``saved`` are reused.
 
     Args:
+        saved: None where each contest is judged once.
         report: called with (judgements done, judgements in all).
 
     Raises what ``Judge.ask`` raises; judgements made until then are saved.
     """
     places: list[tuple[Contest, Order]] = [(each, order) for each in contests if not each.alike for order in ORDERS]
     messages = [contest.message(order, seed) for contest, order in places]
-    found = {number: known for number, message in enumerate(messages) if (known := saved.find(message)) is not None}
+    known = {number: saved.find(message) for number, message in enumerate(messages)} if saved else {}
+    found = {number: judgement for number, judgement in known.items() if judgement is not None}
     open_ = [number for number in range(len(messages)) if number not in found]
 
     def keep(place: int, judgement: Judgement) -> None:
-        saved.keep(messages[open_[place]], judgement)
+        if saved is not None:
+            saved.keep(messages[open_[place]], judgement)
         found[open_[place]] = judgement
         report(len(found), len(messages))
 
