@@ -8,19 +8,12 @@ from datetime import UTC, datetime
 from ft_assets.api.defaults import store_or_default, tenants_or_default
 from ft_assets.api.steps import Step
 from ft_assets.control.rollouts.rollouts import Rollout, lines_with_rollouts, read_rollouts
-from ft_assets.control.rollouts.shadow_judging import (
-    at_once,
-    judge_pairs,
-    note_trouble,
-    open_judge,
-    pairs_to_judge,
-)
+from ft_assets.control.rollouts.shadow_judging import at_once, judge_pairs, pairs_to_judge
 from ft_assets.control.rollouts.weights import traffic_of
 from ft_assets.records.conversations import Conversation
 from ft_assets.records.shadow_verdicts import VerdictLog
 from ft_assets.settings.tenants import TenantsFile
-from ft_assets.workers.evals.preferences.judge import Judge
-from ft_resources.errors import StoreUnavailable, UserError
+from ft_resources.errors import CorruptArtifact
 from ft_resources.store import Store
 
 # Two judgements one after the other still end within the minute that a tick has.
@@ -32,7 +25,6 @@ class _Asked:
     """A line whose judge is asked in this step; ``waiting`` are the pairs that are left."""
 
     rollout: Rollout
-    judge: Judge
     waiting: list[Conversation]
 
 
@@ -59,18 +51,17 @@ def judge_copies(
     lines: list[_Asked] = []
     for name in turn:
         try:
-            if (found := _asked(store, tenants, name, log)) is not None:
+            if (found := _asked(store, tenants, name)) is not None:
                 lines.append(found)
-        except StoreUnavailable:
-            raise
-        except UserError as error:
+        except CorruptArtifact as error:
             warnings.append(f"{name}: its judge is not asked: {error}")
     while lines and time.monotonic() < end:
         asked = lines.pop(0)
         number = at_once(asked.rollout)
         pairs, asked.waiting = asked.waiting[:number], asked.waiting[number:]
         after = asked.rollout.started.line
-        if trouble := judge_pairs(store, asked.rollout, asked.judge, pairs, log):
+        hosts = tenants.judge_hosts_of(after.partition(".")[0])
+        if trouble := judge_pairs(asked.rollout, hosts, pairs, log):
             warnings.append(f"{after}: its judge was not reached, and is asked again later: {trouble}")
             continue
         judged += len(pairs)
@@ -80,8 +71,8 @@ def judge_copies(
     return Step(said=said, worked=judged, warnings=tuple(warnings), after=after)
 
 
-def _asked(store: Store, tenants: TenantsFile, line: str, log: VerdictLog) -> _Asked | None:
-    """The line's pairs and judge; None where no judge is to be asked now."""
+def _asked(store: Store, tenants: TenantsFile, line: str) -> _Asked | None:
+    """The line's pairs; None where no judge is to be asked now. Raises CorruptArtifact."""
     rollout = read_rollouts(store, line).open
     if rollout is None or rollout.started.plan.judge is None or not traffic_of(store, line).shadow:
         return None
@@ -89,11 +80,4 @@ def _asked(store: Store, tenants: TenantsFile, line: str, log: VerdictLog) -> _A
         # It was allowed when the rollout began.
         return None
     pairs = pairs_to_judge(store, rollout, datetime.now(UTC))
-    if not pairs:
-        return None
-    try:
-        judge = open_judge(rollout, tenants.judge_hosts_of(line.partition(".")[0]))
-    except UserError as error:
-        note_trouble(store, rollout, pairs[0].request, error.what, log)
-        raise
-    return _Asked(rollout=rollout, judge=judge, waiting=pairs)
+    return _Asked(rollout=rollout, waiting=pairs) if pairs else None

@@ -38,7 +38,7 @@ def test_the_lineage_page_opens_as_assets_and_every_sensor_says_what_it_does() -
     # Dagster draws several groups as closed boxes, and a single one open.
     assert len({asset["group"] for asset in specs()["assets"].values()}) == 1
     assert all(sensor["description"] for sensor in specs()["sensors"].values())
-    assert len(specs()["sensors"]) == 14
+    assert len(specs()["sensors"]) == 15
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ class Scripted:
 
     While ``is_new`` it knows no adapter, as one that was just started. It has no answer for the models of
     ``failing``, no room for those of ``busy``, half an answer for those of ``cut``, none ever for those of
-    ``hanging``, and other texts for those of ``texts_of``.
+    ``hanging``, and other texts and reasons to end for those of ``texts_of`` and ``reasons_of``.
     """
 
     def __init__(
@@ -40,6 +40,7 @@ class Scripted:
         self.cut: set[str] = set()
         self.hanging: set[str] = set()
         self.texts_of: dict[str, Sequence[str]] = {}
+        self.reasons_of: dict[str, str] = {}
         routes = [
             Route("/v1/models", self._models),
             Route("/v1/load_lora_adapter", self._load, methods=["POST"]),
@@ -78,10 +79,10 @@ class Scripted:
             await asyncio.sleep(600)
         texts, ends = self.texts_of.get(model, self.texts), self.ends and model not in self.cut
         if self.asked[-1].get("stream"):
-            return StreamingResponse(self._pieces(texts, ends), media_type="text/event-stream")
-        return StreamingResponse(self._whole(texts, ends), media_type="application/json")
+            return StreamingResponse(self._pieces(texts, ends, model), media_type="text/event-stream")
+        return StreamingResponse(self._whole(texts, ends, model), media_type="application/json")
 
-    async def _whole(self, texts: Sequence[str], ends: bool) -> Any:
+    async def _whole(self, texts: Sequence[str], ends: bool, model: str) -> Any:
         if self.silent_at is not None:
             await asyncio.sleep(600)
         # A part of an answer that is cut is no answer.
@@ -92,15 +93,15 @@ class Scripted:
             "text": "".join(texts),
             "token_ids": [7] * len(texts),
             "logprobs": None,
-            "finish_reason": self.reason,
+            "finish_reason": self.reasons_of.get(model, self.reason),
         }
         yield json.dumps([choice]) + "}"
 
-    async def _pieces(self, texts: Sequence[str], ends: bool) -> Any:
+    async def _pieces(self, texts: Sequence[str], ends: bool, model: str) -> Any:
         for number, text in enumerate(texts):
             if number == self.silent_at:
                 await asyncio.sleep(600)
-            reason = self.reason if ends and number == len(texts) - 1 else None
+            reason = self.reasons_of.get(model, self.reason) if ends and number == len(texts) - 1 else None
             choice = {"index": 0, "text": text, "token_ids": [7], "logprobs": None, "finish_reason": reason}
             yield f"data: {json.dumps({'choices': [choice]})}\n\n"
         if not ends:

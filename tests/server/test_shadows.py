@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from ft_assets.control.rollouts.rollouts import RolloutPlan, append
 from ft_assets.control.rollouts.weights import choose
-from ft_assets.records.conversations import Conversation, read_conversations
+from ft_assets.records.conversations import Conversation, OtherAnswer, read_conversations
 from ft_assets.records.outcomes import FAILED_S
 from ft_assets.records.shadows import CONVERSATIONS, ShadowPair, read_shadows
 from ft_assets.server.metrics.shadows import ShadowFigures
@@ -267,6 +267,32 @@ def test_text_of_a_copy_is_kept_where_the_line_and_the_request_let_it_and_apart_
     assert (seen.request, seen.model, seen.answer) == (stored.id, name(incumbent), SAID)
     assert (copied.request, copied.model, copied.answer) == (stored.id, name(candidate), "It is blue.")
     assert copied.messages == ASKS
+    # A judge compares the two without the log of what users saw.
+    assert copied.production == OtherAnswer(model=name(incumbent), answer=SAID)
+    assert seen.production is None
+
+
+@pytest.mark.parametrize("fault", ["failing", "length"])
+def test_beside_a_copys_answer_stands_no_answer_of_production_that_was_not_whole(
+    fault: str,
+    line: Line,
+    engine: Scripted,
+    client: Client,
+    served: FastAPI,
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings(project, monkeypatch, traffic={"keep": True})
+    incumbent, _ = two(line)
+    if fault == "failing":
+        engine.failing = {name(incumbent)}
+        with pytest.raises(openai.APIStatusError):
+            client().chat.completions.create(model=LINE, messages=ASKS, store=True)
+    else:
+        engine.reasons_of = {name(incumbent): "length"}
+        client().chat.completions.create(model=LINE, messages=ASKS, store=True)
+    until(lambda: copies(served) == {"answered": 1.0})
+    assert [each.production for each in texts(served, line, CONVERSATIONS)] == [None]
 
 
 def test_both_answers_are_graded_where_the_line_has_a_format(

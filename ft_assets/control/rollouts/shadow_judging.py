@@ -54,42 +54,39 @@ def pairs_to_judge(store: Store, rollout: Rollout, now: datetime) -> list[Conver
     return found[: max(0, judge.most_a_day - asked)]
 
 
-def open_judge(rollout: Rollout, hosts: Sequence[JudgeHost]) -> Judge:
-    """The rollout's judge. Raises UserError for a host or key that the platform does not allow (any more), and for a
-    missing key."""
-    model = _judge(rollout).model
-    quick = model.model_copy(update={"timeout_s": min(model.timeout_s, LONGEST_S)})
-    # The next tick is its second try.
-    return EndpointJudge(quick, allowed_host(model, hosts), seed=_SEED, tries=1)
-
-
-def judge_pairs(store: Store, rollout: Rollout, judge: Judge, pairs: Sequence[Conversation], log: VerdictLog) -> str:
+def judge_pairs(rollout: Rollout, hosts: Sequence[JudgeHost], pairs: Sequence[Conversation], log: VerdictLog) -> str:
     """Ask about ``pairs`` and write the verdicts; why the judge was not reached, empty where it was.
 
     A pair is asked about again only where the judge was not reached.
+
+    Args:
+        hosts: those that the platform allows to the line's tenant.
     """
-    contests = [_contest(each) for each in pairs]
+    name, contests = _judge(rollout).model.name, [_contest(each) for each in pairs]
     try:
-        judged = judge_contests(
-            _judge(rollout).model.name, judge, contests, None, seed=_SEED, report=lambda done, of: None
-        ).judged
+        judge = _open(rollout, hosts)
+        judged = judge_contests(name, judge, contests, None, seed=_SEED, report=lambda done, of: None).judged
     except UserError as error:
-        note_trouble(store, rollout, pairs[0].request, error.what, log)
+        _write(log, [_made(rollout, pairs[0].request, win=None, problem=error.what, again=True, asked=False)])
         return error.what
     verdicts = [_verdict(rollout, each) for each in judged]
     _write(log, verdicts)
     return next((each.problem for each in verdicts if each.again), "")
 
 
-def note_trouble(store: Store, rollout: Rollout, request: str, problem: str, log: VerdictLog) -> None:
-    """Write that the judge could not be asked about ``request``."""
-    _write(log, [_made(rollout, request, win=None, problem=problem, again=True, asked=False)])
-
-
 def at_once(rollout: Rollout) -> int:
     """How many pairs are asked about together. So few that the client calls a judge unavailable only where no
     judgement came, and none is lost that was paid for."""
     return max(1, min(_MOST_AT_ONCE, _judge(rollout).model.concurrency // len(ORDERS)))
+
+
+def _open(rollout: Rollout, hosts: Sequence[JudgeHost]) -> Judge:
+    """The rollout's judge, for one call. Raises UserError for a host or key that the platform does not allow (any
+    more), and for a missing key."""
+    model = _judge(rollout).model
+    quick = model.model_copy(update={"timeout_s": min(model.timeout_s, LONGEST_S)})
+    # The next tick is its second try.
+    return EndpointJudge(quick, allowed_host(model, hosts), seed=_SEED, tries=1)
 
 
 def _pairs(store: Store, rollout: Rollout, since: str, now: datetime) -> Iterator[Conversation]:
