@@ -119,3 +119,17 @@ def test_a_value_out_of_range_is_no_outcome(kind: str, value: float) -> None:
     with pytest.raises(ValidationError):
         made(0, value, kind=kind)
     assert made(0, 30.0, kind="latency").value == 30.0
+
+
+def test_objects_of_other_minutes_are_not_read(store: Store) -> None:
+    """A sensor that asks each minute for the last hour would read the whole day otherwise."""
+    log = OutcomeLog(store, "one")
+    for second in (-60, 0, 60):
+        log.add(made(second))
+    log.flush(BEGIN + timedelta(minutes=5))
+    for minute in ("2026-05-01/2357", "2026-05-02/0002"):
+        store.create(f"acme/outcomes/{LINE}/{minute}-bad-1.jsonl", b"{")
+    since, until = (made(second).at for second in (-60, 61))
+    assert read(store, since, until) == [made(second) for second in (-60, 0, 60)]
+    with pytest.raises(CorruptArtifact):
+        read(store)
