@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from ft_assets.api.base_bumps import release_base as release_base
     from ft_assets.api.base_bumps import start_base_bump as start_base_bump
     from ft_assets.api.base_bumps import start_base_bumps as start_base_bumps
+    from ft_assets.api.cluster_plans import TierPlan as TierPlan
+    from ft_assets.api.cluster_plans import cluster_plan as cluster_plan
     from ft_assets.api.clusters import bucket_policy as bucket_policy
     from ft_assets.api.clusters import cluster_manifests as cluster_manifests
     from ft_assets.api.conversations import ConversationLog as ConversationLog
@@ -306,6 +308,7 @@ _MODULES = {
     "addresses": "find_address",
     "artifacts": "Lineage lineage prove_ledger verify",
     "base_bumps": "BaseBumpReport advance_base_bumps base_bump carry release_base start_base_bump start_base_bumps",
+    "cluster_plans": "TierPlan cluster_plan",
     "clusters": "bucket_policy cluster_manifests",
     "conversations": "ConversationLog keep_conversation require_kept",
     "datasets": "DatasetReport add_dataset approve_dataset curate_dataset dataset_report diff_datasets list_datasets "

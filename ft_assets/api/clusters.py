@@ -2,15 +2,17 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from ft_assets.api.cluster_plans import names_on_cluster, tiers_of_cluster
 from ft_assets.api.defaults import tenants_or_default
 from ft_assets.settings.keys import SHARED, check_tenant
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.environment import default_store_url
 from ft_resources.errors import NoStore, UserError
 from ft_resources.kubernetes.egress import JudgeReach
-from ft_resources.kubernetes.kueue import read_flavours
+from ft_resources.kubernetes.flavours import read_flavours
+from ft_resources.kubernetes.kueue import as_v1beta1
 from ft_resources.kubernetes.platform import platform_objects
 from ft_resources.kubernetes.s3_policy import role_policy
 from ft_resources.kubernetes.settings_file import read_settings
@@ -26,6 +28,7 @@ def cluster_manifests(
     flavours: Path | None = None,
     namespace: str = "",
     account: str = "ft-control-plane",
+    kueue: Literal["v1beta2", "v1beta1"] = "v1beta2",
     tenants: TenantsFile | None = None,
 ) -> list[dict[str, Any]]:
     """Namespaces, accounts, network policies, rights and queues of a tenant, or of all of them and ``shared``.
@@ -34,12 +37,13 @@ def cluster_manifests(
         flavours: file of Kueue's flavours; without it there are no queues.
         namespace: of the control plane; that of the settings in ``FT_KUBERNETES`` where not given.
         account: service account of the control plane.
+        kueue: version of Kueue's API.
 
-    Raises UserError for a tenant that the tenants file does not name, for files that cannot be read, and for a flavour
-    whose taints no Job tolerates.
+    Raises UserError for a tenant that the tenants file does not name, for files that cannot be read, for a flavour
+    whose taints no Job tolerates, and for tiers that promise more than there is.
     """
     settings, tenants = read_settings(), tenants_or_default(tenants)
-    known = sorted({*tenants.tenants, SHARED})
+    known = names_on_cluster(tenants)
     if tenant and tenant not in known:
         raise UserError(
             f"there is no tenant {tenant!r}: {nearest(tenant, known)}",
@@ -57,7 +61,10 @@ def cluster_manifests(
     }
     found = read_flavours(flavours) if flavours else []
     require_tolerated(settings, found)
-    return platform_objects(settings, chosen, found, judges=judges, account=account, namespace=namespace)
+    objects = platform_objects(
+        settings, chosen, found, tiers_of_cluster(tenants), judges=judges, account=account, namespace=namespace
+    )
+    return objects if kueue == "v1beta2" else [as_v1beta1(each) for each in objects]
 
 
 def bucket_policy(tenant: str) -> dict[str, Any]:

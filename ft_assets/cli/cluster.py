@@ -1,11 +1,15 @@
 """``ft cluster``: what an administrator applies to a cluster, printed from the settings and the tenants file."""
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from ft_assets.cli.door import api
+
+if TYPE_CHECKING:
+    from ft_assets.api import TierPlan
 
 app = typer.Typer(
     no_args_is_help=True, help="Print the objects that a cluster and its bucket need, for an administrator to apply."
@@ -24,12 +28,48 @@ def manifests(
         str, typer.Option(help="Namespace of the control plane. Default: the one in the settings.")
     ] = "",
     account: Annotated[str, typer.Option(help="Service account of the control plane.")] = "ft-control-plane",
+    kueue: Annotated[
+        Literal["v1beta2", "v1beta1"], typer.Option(help="Version of Kueue's API; v1beta1 for Kueue 0.13 and 0.14.")
+    ] = "v1beta2",
 ) -> None:
     """Print namespaces, accounts, network policies, rights and queues as YAML, for `kubectl apply -f -`."""
     import yaml
 
-    objects = api.cluster_manifests(tenant, flavours=flavours, namespace=namespace, account=account)
+    objects = api.cluster_manifests(tenant, flavours=flavours, namespace=namespace, account=account, kueue=kueue)
     typer.echo(yaml.safe_dump_all(objects, sort_keys=False), nl=False)
+
+
+@app.command()
+def plan(
+    flavours: Annotated[Path, typer.Option(help="File of Kueue's flavours, with their capacity.")],
+    nodes: Annotated[
+        Path | None,
+        typer.Option(help="What `kubectl get nodes -o json` printed: more than these nodes have is refused."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Show how many GPUs each tier gets when all ask at once. A plan that promises more than there is is refused."""
+    from ft_assets.cli.output import print_json, print_table
+
+    rows = api.cluster_plan(flavours, nodes=nodes)
+    if as_json:
+        print_json([asdict(each) for each in rows])
+    else:
+        columns = ("GPUs", "of", "tier", "tenants", "reserved", "when all ask", "alone", "a tenant")
+        print_table(columns, [_cells(each) for each in rows], empty="no flavour has GPUs")
+
+
+def _cells(row: "TierPlan") -> tuple[str, ...]:
+    return (
+        f"{row.capacity} {row.gpu_type}".strip(),
+        row.flavour,
+        f"{row.tier} ({row.priority})",
+        str(row.tenants),
+        str(row.reserved),
+        str(row.when_all_ask),
+        f"up to {row.most}",
+        f"{row.tenant_reserved} to {row.tenant_most}",
+    )
 
 
 @app.command()

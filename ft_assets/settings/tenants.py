@@ -21,6 +21,7 @@ from ft_assets.settings.notices import Notify
 from ft_assets.settings.retention import Leftovers, Retention
 from ft_assets.settings.sign_in import SignIn
 from ft_resources.errors import BadRecipe, UserError
+from ft_resources.kubernetes.shares import Share
 from ft_resources.settings import Names, Settings, unique
 from ft_resources.strict import nearest, parse_strict, parse_yaml, read_text
 from ft_resources.work import Priority
@@ -97,6 +98,7 @@ class Tier(Settings):
         default="batch", description="Priority class of its trainings in a cluster's queue; production is first."
     )
     quota: Quota = Field(default=Quota(), description="GPU-hours a month, and trainings at once.")
+    cluster: Share = Field(default=Share(), description="What its tenants have of a cluster with Kueue at once.")
     price_factor: float = Field(default=1.0, ge=0.0, description="Multiplies the platform's prices.")
     max_wait_minutes: float | None = Field(
         default=None, gt=0.0, description="Waits longer than this are a breach and raise an alert; null: no limit."

@@ -4,74 +4,63 @@ https://kueue.sigs.k8s.io/docs/concepts/. The platform does no scheduling: Kueue
 runs next, borrows quota or is preempted.
 """
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from pydantic import Field
-
-from ft_resources.errors import BadRecipe
-from ft_resources.kubernetes.ageing import all_classes
+from ft_resources.kubernetes.ageing import RUNNING, all_classes
+from ft_resources.kubernetes.flavours import Flavour
 from ft_resources.kubernetes.kueue_api import GROUP, VERSIONS
+from ft_resources.kubernetes.quota_plan import Promised, TierOfCluster, TierQuota, plan_quota
 from ft_resources.kubernetes.settings import KubernetesSettings
-from ft_resources.strict import read_strict
-from ft_resources.strict_model import StrictModel
 
 Manifest = dict[str, Any]
 API = f"{GROUP}/{VERSIONS[0]}"
-
-
-class Taint(StrictModel):
-    """A taint of nodes, as Kubernetes writes it."""
-
-    key: str = Field(min_length=1, description="The taint's key.")
-    value: str | None = Field(None, description="The taint's value; null: none.")
-    effect: str = Field("NoSchedule", description="The taint's effect.")
-
-
-class Flavour(StrictModel):
-    """A kind of node: a GPU type, spot or on demand."""
-
-    name: str = Field(pattern=r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", description="Name of the ResourceFlavor.")
-    labels: dict[str, str] = Field(description="Labels of its nodes.")
-    quota: dict[str, str] = Field(min_length=1, description="A tenant's quota of this flavour, by resource.")
-    taints: list[Taint] = Field(default_factory=list, description="Taints of its nodes.")
-    topology: str | None = Field(None, description="Name of a Topology object; null: placement does not matter.")
-
-
-class FlavoursFile(StrictModel):
-    """Kinds of nodes."""
-
-    flavours: list[Flavour] = Field(min_length=1, description="In the order in which Kueue tries them.")
-
-
-def read_flavours(file: Path) -> list[Flavour]:
-    """The flavours of a strict YAML list. Raises BadRecipe, which names every mistake, also where they count different
-    resources: Kueue requires one set for all."""
-    remedy = "Write them as k8s/kustomize/base/flavours.yaml shows."
-    found = read_strict(FlavoursFile, file, what="the flavours", remedy=remedy).flavours
-    for flavour in found[1:]:
-        if set(flavour.quota) != set(found[0].quota):
-            raise BadRecipe(
-                f"{flavour.name} has a quota of {sorted(flavour.quota)}, {found[0].name} of {sorted(found[0].quota)}",
-                where=f"{file}: {flavour.name}.quota",
-                remedy='Name the same resources in every flavour; write "0" for a resource that a flavour lacks.',
-            )
-    return found
+ROOT = "ft"
+"""The Cohort of the whole platform."""
 
 
 def platform_queues(
-    settings: KubernetesSettings, flavours: Sequence[Flavour], tenants: Sequence[str], *, cohort: str = "ft"
+    settings: KubernetesSettings,
+    flavours: Sequence[Flavour],
+    tiers: Sequence[TierOfCluster],
+    tenants: Sequence[str] | None = None,
 ) -> list[Manifest]:
-    """Flavours, priority classes (with ageing's), and for each tenant a ClusterQueue in one cohort with its LocalQueue.
+    """Flavours, priority classes (with ageing's), a Cohort for the platform and one below it for each tier, and for
+    each of ``tenants`` (all of the tiers, if None) a ClusterQueue in its tier's Cohort with its LocalQueue.
 
-    A tenant can always use its nominal quota, borrows what others in the cohort leave idle, and reclaims its own by
-    preempting borrowers. Within a queue, higher priority preempts lower. Jobs are admitted as a whole.
+    The platform's Cohort has what no tier reserves, a tier's what is reserved and no tenant's own. A tier takes back
+    what it reserved whatever the priority of who borrowed it. Beyond that it borrows what is idle, and preempts
+    borrowers of a lower priority. Jobs are admitted as a whole.
+
+    Raises BadRecipe for tiers that promise more than there is.
     """
+    promised = plan_quota(flavours, tiers)
     valued = [all_classes(priority, base) for priority, base in settings.priority_classes.items()]
     classes = [_priority_class(name, value) for each in valued for name, value in each.items()]
-    queues = [_cluster_queue(settings, flavours, tenant, cohort) for tenant in tenants]
-    return [*(_flavour(each) for each in flavours), *classes, *queues, *(_local(settings, each) for each in tenants)]
+    queues = [
+        (tenant, _cluster_queue(settings, promised, tier, tenant))
+        for tier in tiers
+        for tenant in tier.tenants
+        if tenants is None or tenant in tenants
+    ]
+    return [
+        *(_flavour(each) for each in flavours),
+        *classes,
+        _cohort(ROOT, _groups(promised, lambda each: {"nominalQuota": f"{each.rest}{each.unit}"})),
+        *(_tier_cohort(promised, tier) for tier in tiers),
+        *(queue for _, queue in queues),
+        *(_local(settings, tenant) for tenant, _ in queues),
+    ]
+
+
+def as_v1beta1(manifest: Manifest) -> Manifest:
+    """A manifest as Kueue 0.13 and 0.14 read it. Only a ClusterQueue's cohort has another name there."""
+    if manifest["apiVersion"] != API:
+        return manifest
+    spec = dict(manifest.get("spec", {}))
+    if "cohortName" in spec:
+        spec["cohort"] = spec.pop("cohortName")
+    return {**manifest, "apiVersion": f"{GROUP}/v1beta1", **({"spec": spec} if spec else {})}
 
 
 def _flavour(flavour: Flavour) -> Manifest:
@@ -87,35 +76,64 @@ def _priority_class(name: str, value: int) -> Manifest:
     return {"apiVersion": API, "kind": "WorkloadPriorityClass", "metadata": {"name": name}, "value": value}
 
 
-def _cluster_queue(settings: KubernetesSettings, flavours: Sequence[Flavour], tenant: str, cohort: str) -> Manifest:
-    resources = list(flavours[0].quota)
-    groups = [
-        {
-            "coveredResources": resources,
-            "flavors": [
-                {
-                    "name": flavour.name,
-                    "resources": [{"name": name, "nominalQuota": flavour.quota[name]} for name in resources],
-                }
-                for flavour in flavours
-            ],
-        }
-    ]
+def _cohort(name: str, groups: list[Manifest], **spec: Any) -> Manifest:
+    return {"apiVersion": API, "kind": "Cohort", "metadata": {"name": name}, "spec": {**spec, "resourceGroups": groups}}
+
+
+def cohort_of(tier: str) -> str:
+    """The Cohort of a tier."""
+    return f"{ROOT}-tier-{tier}"
+
+
+def _tier_cohort(promised: Sequence[Promised], tier: TierOfCluster) -> Manifest:
+    def quota(each: Promised) -> Manifest:
+        own = each.tiers[tier.name]
+        return _limited(own, own.pool, borrowingLimit=own.borrow, lendingLimit=own.lend)
+
+    weight = f"{tier.share.weight:g}"
+    return _cohort(cohort_of(tier.name), _groups(promised, quota), parentName=ROOT, fairSharing={"weight": weight})
+
+
+def _groups(promised: Sequence[Promised], quota: Callable[[Promised], Manifest]) -> list[Manifest]:
+    """One group of resources, with the quota of each flavour: a node's GPUs, CPUs and memory go together."""
+    flavours = dict[str, list[Manifest]]()
+    for each in promised:
+        flavours.setdefault(each.flavour, []).append({"name": each.resource, **quota(each)})
+    covered = [each["name"] for each in next(iter(flavours.values()))]
+    return [{"coveredResources": covered, "flavors": [{"name": n, "resources": r} for n, r in flavours.items()]}]
+
+
+def _limited(quota: TierQuota, nominal: int, **limits: int | None) -> Manifest:
+    said = {name: f"{amount}{quota.unit}" for name, amount in limits.items() if amount is not None}
+    return {"nominalQuota": f"{nominal}{quota.unit}", **said}
+
+
+def _cluster_queue(
+    settings: KubernetesSettings, promised: Sequence[Promised], tier: TierOfCluster, tenant: str
+) -> Manifest:
+    def quota(each: Promised) -> Manifest:
+        own = each.tiers[tier.name]
+        return _limited(own, own.tenant_reserved, borrowingLimit=own.tenant_borrow)
+
     return {
         "apiVersion": API,
         "kind": "ClusterQueue",
         "metadata": {"name": f"ft-{tenant}"},
         "spec": {
-            "cohortName": cohort,
+            "cohortName": cohort_of(tier.name),
             "queueingStrategy": "BestEffortFIFO",
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": settings.namespace_of(tenant)}},
             "preemption": {
                 "withinClusterQueue": "LowerPriority",
                 "reclaimWithinCohort": "Any",
-                "borrowWithinCohort": {"policy": "Never"},
+                "borrowWithinCohort": {
+                    "policy": "LowerPriority",
+                    # Not what is nearly done, and not work of its own priority that had waited longest itself.
+                    "maxPriorityThreshold": all_classes(tier.priority, "")[f"-{RUNNING}"],
+                },
             },
             "flavorFungibility": {"whenCanBorrow": "TryNextFlavor", "whenCanPreempt": "TryNextFlavor"},
-            "resourceGroups": groups,
+            "resourceGroups": _groups(promised, quota),
         },
     }
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from ft_resources.errors import UserError
-from ft_resources.kubernetes.kueue import Flavour, Taint
+from ft_resources.kubernetes.flavours import Flavour, Taint
 from ft_resources.kubernetes.settings import GpuType, KubernetesSettings, Place, Toleration
 
 _KEEPS_OUT = ("NoSchedule", "NoExecute")
@@ -40,7 +40,7 @@ def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
 def _ways(settings: KubernetesSettings, flavour: Flavour) -> Iterator[tuple[Toleration, ...]]:
     """The tolerations of each kind of Job whose node selector the flavour's labels do not contradict."""
     resources = {GpuType().resource, *(each.resource for each in settings.gpu_types.values())}
-    has_gpus = any(flavour.quota.get(name, "0") != "0" for name in resources)
+    has_gpus = any(flavour.capacity.get(name, "0") != "0" for name in resources)
     gpus: Sequence[Place] = list(settings.gpu_types.values()) if has_gpus else []
     for place, gpu in product((settings.on_demand, settings.spot_nodes), gpus or [Place()]):
         wanted = {**place.node_selector, **gpu.node_selector}

@@ -36,7 +36,7 @@ COMMANDS = [
 # What they call: it is about the store of all tenants, starts workers, or is about a machine that is no tenant's.
 BESIDE = {
     *("add_classifier", "add_encoder", "add_name_model", "add_suite", "install_suites", "suites_left"),
-    *("bucket_policy", "cluster_manifests", "doctor", "export", "open_access", "rebuild", "refund"),
+    *("bucket_policy", "cluster_manifests", "cluster_plan", "doctor", "export", "open_access", "rebuild", "refund"),
     *("check_servers", "follow_lines", "open_fleet", "watch_drift"),
     *("collect_deleted", "collect_leftovers", "collect_unreferenced", "erase_tenant"),
 }

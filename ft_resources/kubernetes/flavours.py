@@ -1,0 +1,112 @@
+"""Kinds of nodes that Kueue hands out, as an administrator writes them down, and how many of each there are."""
+
+import json
+import re
+from collections.abc import Sequence
+from math import floor
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from ft_resources.errors import BadRecipe, UserError
+from ft_resources.kubernetes.objects import Object
+from ft_resources.strict import read_strict, read_text
+from ft_resources.strict_model import StrictModel
+
+_UNITS = {"m": 0.001, "": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12} | {
+    f"{prefix}i": 1024**power for power, prefix in enumerate("KMGT", 1)
+}
+# Whole numbers, so that a share of one is written in its own unit.
+_QUANTITY = r"\d{1,12}(m|k|M|G|T|Ki|Mi|Gi|Ti)?"
+_MOST_BYTES = 256 * 1024 * 1024
+_AS_SHOWN = "Write them as k8s/kustomize/base/flavours.yaml shows."
+
+
+class Taint(StrictModel):
+    """A taint of nodes, as Kubernetes writes it."""
+
+    key: str = Field(min_length=1, description="The taint's key.")
+    value: str | None = Field(None, description="The taint's value; null: none.")
+    effect: str = Field("NoSchedule", description="The taint's effect.")
+
+
+class Flavour(StrictModel):
+    """A kind of node: a GPU type, spot or on demand."""
+
+    name: str = Field(pattern=r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", description="Name of the ResourceFlavor.")
+    labels: dict[str, str] = Field(description="Labels of its nodes.")
+    capacity: dict[str, Annotated[str, Field(pattern=rf"^{_QUANTITY}$")]] = Field(
+        min_length=1, description="What all its nodes have for workers, by resource: whole numbers, such as 768Gi."
+    )
+    taints: list[Taint] = Field(default_factory=list, description="Taints of its nodes.")
+    topology: str | None = Field(None, description="Name of a Topology object; null: placement does not matter.")
+
+
+class FlavoursFile(StrictModel):
+    """Kinds of nodes."""
+
+    flavours: list[Flavour] = Field(min_length=1, description="In the order in which Kueue tries them.")
+
+
+def read_flavours(file: Path) -> list[Flavour]:
+    """The flavours of a strict YAML list. Raises BadRecipe, which names every mistake, also where they count different
+    resources: Kueue requires one set for all."""
+    found = read_strict(FlavoursFile, file, what="the flavours", remedy=_AS_SHOWN).flavours
+    for flavour in found[1:]:
+        if set(flavour.capacity) != set(found[0].capacity):
+            raise BadRecipe(
+                f"{flavour.name} has a capacity of {sorted(flavour.capacity)}, {found[0].name} of "
+                f"{sorted(found[0].capacity)}",
+                where=f"{file}: {flavour.name}.capacity",
+                remedy='Name the same resources in every flavour; write "0" for a resource that a flavour lacks.',
+            )
+    return found
+
+
+def amount_and_unit(quantity: str) -> tuple[int, str]:
+    """``768Gi`` is 768 and ``Gi``."""
+    number, unit = re.fullmatch(r"(\d+)(\D*)", quantity).groups()  # type: ignore[union-attr]
+    return int(number), unit
+
+
+def require_nodes(flavours: Sequence[Flavour], nodes: Path) -> None:
+    """Raise UserError for a capacity above what the nodes of its flavour can give to pods.
+
+    Args:
+        nodes: what ``kubectl get nodes -o json`` printed. A node counts for the first flavour whose labels it has, and
+            not at all while it is cordoned or not ready.
+    """
+    text = read_text(nodes, str(nodes), most_bytes=_MOST_BYTES, what="the nodes", remedy="kubectl get nodes -o json")
+    try:
+        ready = [node for node in json.loads(text)["items"] if _takes_pods(node)]
+    except (ValueError, KeyError, TypeError) as error:
+        remedy = "Write it with: kubectl get nodes -o json"
+        raise UserError("this is not a list of nodes", where=str(nodes), remedy=remedy) from error
+    for flavour in flavours:
+        own = [node for node in ready if _flavour_of(node, flavours) is flavour]
+        for resource, said in flavour.capacity.items():
+            number, unit = amount_and_unit(said)
+            there = sum(_value(node["status"]["allocatable"].get(resource, "0")) for node in own)
+            if number * _UNITS[unit] > there:
+                raise UserError(
+                    f"{flavour.name} promises {said} of {resource}, and its {len(own)} ready node(s) have "
+                    f"{floor(there / _UNITS[unit])}{unit}",
+                    where=f"flavour {flavour.name}: capacity.{resource}",
+                    remedy="Write what the nodes have, correct the flavour's labels, or add nodes first.",
+                )
+
+
+def _takes_pods(node: Object) -> bool:
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"]["conditions"])
+    return ready and not node["spec"].get("unschedulable")
+
+
+def _flavour_of(node: Object, flavours: Sequence[Flavour]) -> Flavour | None:
+    labels = node["metadata"].get("labels", {}).items()
+    return next((each for each in flavours if each.labels.items() <= labels), None)
+
+
+def _value(quantity: str) -> float:
+    number, unit = amount_and_unit(quantity)
+    return number * _UNITS[unit]
