@@ -14,7 +14,8 @@ from tests.cluster import kueue_versions
 from tests.cluster.containers import IMAGE, REFUSED_START, Container
 from tests.cluster.control import Controller, ControlPlane, GarbageCollector, Key, NamespaceController
 from tests.cluster.jobs import JobController
-from tests.cluster.kueue import JobReconciler, QueueScheduler
+from tests.cluster.kueue import JobReconciler
+from tests.cluster.kueue_scheduler import QueueScheduler
 from tests.cluster.node import GPU, Kubelet, Scheduler
 from tests.cluster.objects import NAMESPACES, NODES, PODS, ApiError, Change, Object, Objects, condition, has
 from tests.cluster.server import Fault, Server

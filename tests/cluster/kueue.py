@@ -1,19 +1,14 @@
-"""Kueue in small: a Workload for each Job with a queue, quota by ClusterQueue and flavour, preemption by priority.
+"""Kueue in small: a Workload for each Job with a queue, which is suspended until its Workload is admitted.
 
-Written from Kueue's API and messages (0.18, with the reasons that say why a workload waits), not from a recording.
-Cohorts share nothing here, and admission checks, partial admission and topology are not covered.
+``kueue_scheduler.py`` admits and evicts Workloads.
 """
 
 import uuid
 
-from tests.cluster.containers import quantity, written
 from tests.cluster.control import Controller, Key
-from tests.cluster.node import requests, tolerates
 from tests.cluster.objects import (
-    CLUSTER_QUEUES,
     FLAVORS,
     JOBS,
-    LOCAL_QUEUES,
     PRIORITIES,
     WORKLOADS,
     Change,
@@ -25,7 +20,7 @@ from tests.cluster.objects import (
 )
 
 QUEUE, PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
-_BY = "batch/job-kueue-controller"
+BY = "batch/job-kueue-controller"
 
 
 class JobReconciler(Controller):
@@ -48,7 +43,7 @@ class JobReconciler(Controller):
             if not ended:
                 self._hold(job, None)
                 self._objects.create(WORKLOADS, key[0], self._workload(job, name))
-                record(self._objects, job, "CreatedWorkload", f"Created Workload: {key[0]}/{name}", _BY)
+                record(self._objects, job, "CreatedWorkload", f"Created Workload: {key[0]}/{name}", BY)
         elif ended:
             reason = "Succeeded" if ended == "Complete" else "Failed"
             say(self._objects, workload, ("Finished", "True", reason, job["status"]["conditions"][-1]["message"]))
@@ -58,12 +53,12 @@ class JobReconciler(Controller):
             if job["spec"]["suspend"]:
                 admission = workload["status"]["admission"]
                 self._objects.change(JOBS, job, lambda draft: self._start(draft, admission))
-                record(self._objects, job, "Started", f"Admitted by clusterQueue {admission['clusterQueue']}", _BY)
+                record(self._objects, job, "Started", f"Admitted by clusterQueue {admission['clusterQueue']}", BY)
         elif not job["spec"]["suspend"]:
             self._hold(job, workload)
-            record(self._objects, job, "Stopped", _message(workload, "Evicted") or "Not admitted by cluster queue", _BY)
+            record(self._objects, job, "Stopped", message(workload, "Evicted") or "Not admitted by cluster queue", BY)
         elif has(workload, "Evicted") and has(workload, "Admitted") and not job["status"].get("active"):
-            why = _message(workload, "Evicted")
+            why = message(workload, "Evicted")
             self._objects.change(WORKLOADS, workload, lambda draft: draft["status"].pop("admission"), "status")
             say(
                 self._objects,
@@ -124,125 +119,6 @@ class JobReconciler(Controller):
         return int(found["value"]) if found else 0
 
 
-class QueueScheduler(Controller):
-    """Reserves quota for the pending Workloads, the highest priority first, and evicts lower ones to make room."""
-
-    def key(self, change: Change) -> Key | None:
-        return ("queues",) if change.kind in (WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, FLAVORS) else None
-
-    def sync(self, key: Key) -> float | None:
-        everything = [one for one in self._objects.list(WORKLOADS) if not has(one, "Finished")]
-        pending = [one for one in everything if "admission" not in one["status"]]
-        for workload in sorted(pending, key=lambda one: -_priority(one)):
-            queue = self._objects.find(LOCAL_QUEUES, workload["metadata"]["namespace"], workload["spec"]["queueName"])
-            cluster_queue = queue and self._objects.find(CLUSTER_QUEUES, "", queue["spec"]["clusterQueue"])
-            if not queue or not cluster_queue:
-                missing = f"LocalQueue {workload['spec']['queueName']}"
-                what = f"ClusterQueue {queue['spec']['clusterQueue']}" if queue else missing
-                say(self._objects, workload, ("QuotaReserved", "False", "Misconfigured", f"{what} doesn't exist"))
-                continue
-            self._admit(workload, cluster_queue, [one for one in everything if "admission" in one["status"]])
-            everything = [one for one in self._objects.list(WORKLOADS) if not has(one, "Finished")]
-        return None
-
-    def _admit(self, workload: Object, queue: Object, admitted: list[Object]) -> None:
-        name, pods = queue["metadata"]["name"], workload["spec"]["podSets"][0]
-        wanted = {resource: one * pods["count"] for resource, one in requests(pods["template"]).items()}
-        flavors, reason, why = self._flavors(pods["template"], wanted, queue, admitted)
-        if reason:
-            victims = self._victims(workload, wanted, queue, admitted)
-            for victim in victims:
-                self._evict(victim, workload)
-            if victims:
-                reason = "WaitingForPreemptedWorkloads"
-                why += f". Pending the preemption of {len(victims)} workload(s)"
-            text = f"couldn't assign flavors to pod set main: {why}"
-            return say(self._objects, workload, ("QuotaReserved", "False", reason, text))
-        usage = {resource: _written(resource, amount) for resource, amount in wanted.items()}
-        assigned = {"name": "main", "flavors": flavors, "resourceUsage": usage, "count": pods["count"]}
-        admission = {"clusterQueue": name, "podSetAssignments": [assigned]}
-        self._objects.change(WORKLOADS, workload, lambda draft: draft["status"].update(admission=admission), "status")
-        before = [type_ for type_ in ("Evicted", "Preempted") if has(workload, type_)]
-        say(
-            self._objects,
-            workload,
-            ("QuotaReserved", "True", "QuotaReserved", f"Quota reserved in ClusterQueue {name}"),
-            ("Admitted", "True", "Admitted", "The workload is admitted"),
-            *((type_, "False", "QuotaReserved", f"Previously: {_message(workload, type_)}") for type_ in before),
-        )
-
-    def _flavors(
-        self, template: Object, wanted: dict[str, float], queue: Object, admitted: list[Object]
-    ) -> tuple[dict[str, str], str, str]:
-        """The first flavour of each group of resources that has room; otherwise a reason and what is short."""
-        chosen: dict[str, str] = {}
-        for group in queue["spec"]["resourceGroups"]:
-            here = {resource: amount for resource, amount in wanted.items() if resource in group["coveredResources"]}
-            refused: list[tuple[str, str]] = []
-            for flavor in group["flavors"]:
-                refusal = self._refusal(template, here, queue["metadata"]["name"], flavor, admitted)
-                if not refusal:
-                    chosen |= dict.fromkeys(here, flavor["name"])
-                    break
-                refused.append(refusal)
-            else:
-                return {}, max(reason for reason, _ in refused), ", ".join(why for _, why in refused)
-        missing = ", ".join(sorted(set(wanted) - set(chosen)))
-        return chosen, "NoMatchingFlavor" if missing else "", f"resource {missing} unavailable in ClusterQueue"
-
-    def _refusal(
-        self, template: Object, wanted: dict[str, float], queue: str, flavor: Object, admitted: list[Object]
-    ) -> tuple[str, str] | None:
-        labels = self._objects.get(FLAVORS, "", flavor["name"]).get("spec", {}).get("nodeLabels", {})
-        for taint in self._objects.get(FLAVORS, "", flavor["name"]).get("spec", {}).get("nodeTaints", []):
-            if not any(tolerates(one, taint) for one in template["spec"].get("tolerations", [])):
-                words = f"{{{taint['key']} {taint.get('value', '')} {taint['effect']} <nil>}}"
-                return "NoMatchingFlavor", f"untolerated taint {words} in flavor {flavor['name']}"
-        if any(labels.get(name, value) != value for name, value in template["spec"].get("nodeSelector", {}).items()):
-            return "NoMatchingFlavor", f"flavor {flavor['name']} doesn't match node affinity"
-        for resource, amount in wanted.items():
-            nominal = next(quantity(one["nominalQuota"]) for one in flavor["resources"] if one["name"] == resource)
-            used = _usage(admitted, queue, flavor["name"], resource)
-            where = f"quota for {resource} in flavor {flavor['name']}"
-            if amount > nominal:
-                beyond = f"{_written(resource, amount)} > {_written(resource, nominal)}"
-                return "ExceedsMaxQuota", f"insufficient {where}, request > maximum capacity ({beyond})"
-            if used + amount > nominal:
-                more = _written(resource, used + amount - nominal)
-                return "WaitingForQuota", f"insufficient unused {where}, {more} more needed"
-        return None
-
-    def _victims(
-        self, workload: Object, wanted: dict[str, float], queue: Object, admitted: list[Object]
-    ) -> list[Object]:
-        """Whom to evict: of lower priority and this queue, the lowest first, and none where even all do not suffice."""
-        name = queue["metadata"]["name"]
-        if queue["spec"].get("preemption", {}).get("withinClusterQueue", "Never") == "Never":
-            return []
-        lower = [one for one in admitted if _queue(one) == name and _priority(one) < _priority(workload)]
-        if any(has(one, "Evicted") for one in lower):
-            return []
-        victims: list[Object] = []
-        for candidate in sorted(lower, key=lambda one: (_priority(one), -int(one["metadata"]["resourceVersion"]))):
-            victims.append(candidate)
-            rest = [one for one in admitted if one not in victims]
-            if not self._flavors(workload["spec"]["podSets"][0]["template"], wanted, queue, rest)[1]:
-                return victims
-        return []
-
-    def _evict(self, victim: Object, workload: Object) -> None:
-        uid, job = workload["metadata"]["uid"], workload["metadata"]["labels"]["kueue.x-k8s.io/job-uid"]
-        who = f"a workload (UID: {uid}, JobUID: {job})"
-        why = f"Preempted to accommodate {who} due to prioritization in the ClusterQueue"
-        say(self._objects, victim, ("Evicted", "True", "Preempted", why), ("Preempted", "True", "InClusterQueue", why))
-        record(self._objects, victim, "EvictedDueToPreempted", why, _BY)
-
-
-def _written(resource: str, amount: float) -> str:
-    """As Kueue writes what it has counted: memory and storage by 1,024."""
-    return written(amount, binary=resource in ("memory", "ephemeral-storage"))
-
-
 def say(objects: Objects, workload: Object, *conditions: tuple[str, str, str, str]) -> None:
     def edit(draft: Object) -> None:
         for type_, value, reason, message in conditions:
@@ -251,19 +127,6 @@ def say(objects: Objects, workload: Object, *conditions: tuple[str, str, str, st
     objects.change(WORKLOADS, workload, edit, "status")
 
 
-def _usage(admitted: list[Object], queue: str, flavor: str, resource: str) -> float:
-    assigned = [one["status"]["admission"]["podSetAssignments"][0] for one in admitted if _queue(one) == queue]
-    return sum(quantity(one["resourceUsage"][resource]) for one in assigned if one["flavors"].get(resource) == flavor)
-
-
-def _queue(workload: Object) -> str:
-    return str(workload["status"]["admission"]["clusterQueue"])
-
-
-def _priority(workload: Object) -> int:
-    return int(workload["spec"].get("priority", 0))
-
-
-def _message(workload: Object, type_: str) -> str:
+def message(workload: Object, type_: str) -> str:
     found = [one["message"] for one in workload["status"].get("conditions", []) if one["type"] == type_]
     return found[0] if found else ""

@@ -40,6 +40,7 @@ EVENTS = Kind(
 NODES = Kind("v1", "Node", "nodes", namespaced=False)
 WORKLOADS, LOCAL_QUEUES = Kind(KUEUE, "Workload", "workloads"), Kind(KUEUE, "LocalQueue", "localqueues")
 CLUSTER_QUEUES = Kind(KUEUE, "ClusterQueue", "clusterqueues", namespaced=False)
+COHORTS = Kind(KUEUE, "Cohort", "cohorts", namespaced=False)
 FLAVORS = Kind(KUEUE, "ResourceFlavor", "resourceflavors", namespaced=False)
 PRIORITIES = Kind(KUEUE, "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False)
 NAMESPACES = Kind("v1", "Namespace", "namespaces", namespaced=False)
@@ -50,7 +51,7 @@ KINDS = {
     (kind.api, kind.plural): kind
     for kind in (
         *(JOBS, PODS, EVENTS, NODES, NAMESPACES, SERVICES, SERVICE_ACCOUNTS, SECRETS, POLICIES, QUOTAS),
-        *(WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, FLAVORS, PRIORITIES),
+        *(WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, COHORTS, FLAVORS, PRIORITIES),
     )
 }
 

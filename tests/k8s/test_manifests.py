@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 from ft_assets.cli.main import app
 from ft_assets.settings.tenants import load_tenants
 from ft_resources.errors import UserError
+from ft_resources.kubernetes.flavours import read_flavours
 from ft_resources.kubernetes.job_plan import plan_pod
-from ft_resources.kubernetes.kueue import read_flavours
 from ft_resources.kubernetes.platform import platform_objects
 from ft_resources.kubernetes.s3_policy import role_policy, session_policy
 from ft_resources.kubernetes.settings_file import read_settings
@@ -135,9 +135,9 @@ def test_a_flavour_whose_taint_no_job_tolerates_is_refused_before_work_waits_for
 def test_flavours_that_count_different_things_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "flavours.yaml"
     file.write_text(
-        'flavours:\n- {name: a, labels: {}, quota: {cpu: "1"}}\n- {name: b, labels: {}, quota: {memory: 1Gi}}\n'
+        'flavours:\n- {name: a, labels: {}, capacity: {cpu: "1"}}\n- {name: b, labels: {}, capacity: {memory: 1Gi}}\n'
     )
-    with pytest.raises(Exception, match="has a quota of"):
+    with pytest.raises(Exception, match="has a capacity of"):
         read_flavours(file)
 
 

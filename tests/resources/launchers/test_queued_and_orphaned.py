@@ -8,8 +8,11 @@ import yaml
 from ft_assets.api.orphans import settle, stand
 from ft_resources.attempts import Attempt
 from ft_resources.execution import Execution
-from ft_resources.kubernetes.kueue import platform_queues, read_flavours
+from ft_resources.kubernetes.flavours import read_flavours
+from ft_resources.kubernetes.kueue import platform_queues
 from ft_resources.kubernetes.orphans import Orphan
+from ft_resources.kubernetes.quota_plan import TierOfCluster
+from ft_resources.kubernetes.shares import Share
 from ft_resources.outcomes import Outcome
 from tests.cluster.fixtures import until
 from tests.k8s.chart import K8S
@@ -79,11 +82,12 @@ def test_a_gpu_of_any_type_is_admitted_on_the_documented_taints_and_flavours(on_
     flavours = read_flavours(base / "flavours.yaml")
     for each in flavours:
         taints = [taint.model_dump(exclude_none=True) for taint in each.taints]
-        nodes.add_node(each.name, gpus=int(each.quota["nvidia.com/gpu"]), labels=each.labels, taints=taints)
+        nodes.add_node(each.name, gpus=int(each.capacity["nvidia.com/gpu"]), labels=each.labels, taints=taints)
     documented = yaml.safe_load((base / "kubernetes.yaml").read_text())
     kinds = {name: documented[name] for name in ("gpu_types", "spot_nodes", "on_demand")}
     settings = on_cluster.settings(queue="ft-{tenant}", **kinds)
-    for made in platform_queues(settings, flavours, [tenant]):
+    tier = TierOfCluster(name="default", priority="batch", share=Share(), tenants=(tenant,))
+    for made in platform_queues(settings, flavours, [tier]):
         plural = made["kind"].lower() + ("es" if made["kind"].endswith("s") else "s")
         where = [plural] if "namespace" not in made["metadata"] else [made["metadata"]["namespace"], plural]
         create = (

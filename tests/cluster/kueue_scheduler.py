@@ -1,0 +1,183 @@
+"""The part of Kueue that reserves quota and evicts: conditions and messages around what ``kueue_cycle.py`` decides.
+
+Written from Kueue's API and messages (0.18, with the reasons that say why a workload waits), not from a recording.
+Fair sharing, admission checks, partial admission and topology are not covered.
+"""
+
+from itertools import product
+
+from tests.cluster.containers import quantity, written
+from tests.cluster.control import Controller, Key
+from tests.cluster.kueue import BY, message, say
+from tests.cluster.kueue_cycle import Ask, Held, Reason, heads, run_cycle
+from tests.cluster.kueue_quota import Node, QuotaTree, Usage
+from tests.cluster.node import requests, tolerates
+from tests.cluster.objects import (
+    CLUSTER_QUEUES,
+    COHORTS,
+    FLAVORS,
+    LOCAL_QUEUES,
+    WORKLOADS,
+    Change,
+    Object,
+    has,
+    record,
+)
+
+
+class QueueScheduler(Controller):
+    """Reserves quota for the pending Workloads in cycles, and evicts others to make room."""
+
+    def key(self, change: Change) -> Key | None:
+        return ("queues",) if change.kind in (WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, COHORTS, FLAVORS) else None
+
+    def sync(self, key: Key) -> float | None:
+        everything = {_key(one): one for one in self._objects.list(WORKLOADS) if not has(one, "Finished")}
+        tree = QuotaTree(self._objects.list(CLUSTER_QUEUES), self._objects.list(COHORTS))
+        held = {name: _held(one) for name, one in everything.items() if "admission" in one["status"]}
+        for each in held.values():
+            tree.use(each.queue, each.usage)
+        pending = [one for one in everything.values() if "admission" not in one["status"]]
+        asks = {ask.key: ask for age, one in enumerate(pending) if (ask := self._ask(one, tree, age)) is not None}
+        while asks:
+            chosen = heads(asks.values())
+            cycle = run_cycle(tree, held.values(), chosen)
+            for victim, (why, by) in cycle.evicted.items():
+                if not held[victim].evicted:
+                    self._evict(everything[victim], everything[by], why)
+                    held[victim].evicted = True
+            for ask in chosen:
+                workload = everything[ask.key]
+                if usage := cycle.admitted.get(ask.key):
+                    held[ask.key] = _held(self._admit(workload, ask.queue, usage))
+                else:
+                    reason, why = self._refusal(workload, tree.queues[ask.queue], cycle.preempting.get(ask.key, 0))
+                    say(self._objects, workload, ("QuotaReserved", "False", reason, why))
+                del asks[ask.key]
+        return None
+
+    def _ask(self, workload: Object, tree: QuotaTree, age: int) -> Ask | None:
+        """What a Workload asks of its ClusterQueue; None, which the Workload then says, where there is none."""
+        queue = self._objects.find(LOCAL_QUEUES, workload["metadata"]["namespace"], workload["spec"]["queueName"])
+        name = queue["spec"]["clusterQueue"] if queue else ""
+        if name not in tree.queues:
+            what = f"ClusterQueue {name}" if queue else f"LocalQueue {workload['spec']['queueName']}"
+            say(self._objects, workload, ("QuotaReserved", "False", "Misconfigured", f"{what} doesn't exist"))
+            return None
+        template, wanted = _wanted(workload)
+        groups = tree.queues[name].spec["resourceGroups"]
+        ways: list[list[dict[tuple[str, str], float]]] = []
+        for group in groups:
+            here = {one: amount for one, amount in wanted.items() if one in group["coveredResources"]}
+            flavors = [one["name"] for one in group["flavors"] if not self._kept_out(template, one["name"])]
+            ways.append([{(flavor, one): amount for one, amount in here.items()} for flavor in flavors])
+        covered = {one for group in groups for one in group["coveredResources"]}
+        possible = product(*ways) if covered >= wanted.keys() else []
+        usages = tuple({place: amount for part in way for place, amount in part.items()} for way in possible)
+        return Ask(key=_key(workload), queue=name, priority=_priority(workload), since=age, ways=usages)
+
+    def _kept_out(self, template: Object, flavor: str) -> str:
+        """Why its pods cannot have a flavour at all."""
+        spec = self._objects.get(FLAVORS, "", flavor).get("spec", {})
+        for taint in spec.get("nodeTaints", []):
+            if not any(tolerates(one, taint) for one in template["spec"].get("tolerations", [])):
+                words = f"{{{taint['key']} {taint.get('value', '')} {taint['effect']} <nil>}}"
+                return f"untolerated taint {words} in flavor {flavor}"
+        labels, asked = spec.get("nodeLabels", {}), template["spec"].get("nodeSelector", {})
+        fits = all(labels.get(name, value) == value for name, value in asked.items())
+        return "" if fits else f"flavor {flavor} doesn't match node affinity"
+
+    def _refusal(self, workload: Object, node: Node, giving_way: int) -> tuple[str, str]:
+        """Reason and message: of each flavour the first thing that is wrong with it."""
+        template, wanted = _wanted(workload)
+        refused: list[tuple[str, str]] = []
+        for group in node.spec["resourceGroups"]:
+            here = {one: amount for one, amount in wanted.items() if one in group["coveredResources"]}
+            wanted = {one: amount for one, amount in wanted.items() if one not in here}
+            for flavor in group["flavors"] if here else ():
+                if kept_out := self._kept_out(template, flavor["name"]):
+                    refused.append(("NoMatchingFlavor", kept_out))
+                    continue
+                lacks = (_lack(node, flavor["name"], one, amount) for one, amount in here.items())
+                refused.append(next((lack for lack in lacks if lack), ("WaitingForQuota", "")))
+        if wanted:
+            refused = [("NoMatchingFlavor", f"resource {', '.join(sorted(wanted))} unavailable in ClusterQueue")]
+        why = ", ".join(why for _, why in refused if why)
+        if giving_way:
+            more = f". Pending the preemption of {giving_way} workload(s)"
+            return "WaitingForPreemptedWorkloads", f"couldn't assign flavors to pod set main: {why}{more}"
+        return max(reason for reason, _ in refused), f"couldn't assign flavors to pod set main: {why}"
+
+    def _admit(self, workload: Object, queue: str, usage: Usage) -> Object:
+        flavors = {resource: flavor for flavor, resource in usage}
+        used = {resource: _written(resource, amount) for (_, resource), amount in usage.items()}
+        count = workload["spec"]["podSets"][0]["count"]
+        assigned = {"name": "main", "flavors": flavors, "resourceUsage": used, "count": count}
+        admission = {"clusterQueue": queue, "podSetAssignments": [assigned]}
+        self._objects.change(WORKLOADS, workload, lambda draft: draft["status"].update(admission=admission), "status")
+        before = [type_ for type_ in ("Evicted", "Preempted") if has(workload, type_)]
+        say(
+            self._objects,
+            workload,
+            ("QuotaReserved", "True", "QuotaReserved", f"Quota reserved in ClusterQueue {queue}"),
+            ("Admitted", "True", "Admitted", "The workload is admitted"),
+            *((type_, "False", "QuotaReserved", f"Previously: {message(workload, type_)}") for type_ in before),
+        )
+        return self._objects.get(WORKLOADS, workload["metadata"]["namespace"], workload["metadata"]["name"])
+
+    def _evict(self, victim: Object, workload: Object, reason: Reason) -> None:
+        uid, job = workload["metadata"]["uid"], workload["metadata"]["labels"]["kueue.x-k8s.io/job-uid"]
+        why = f"Preempted to accommodate a workload (UID: {uid}, JobUID: {job}) due to {_WHY[reason]}"
+        say(self._objects, victim, ("Evicted", "True", "Preempted", why), ("Preempted", "True", reason, why))
+        record(self._objects, victim, "EvictedDueToPreempted", why, BY)
+
+
+_WHY: dict[Reason, str] = {
+    "InClusterQueue": "prioritization in the ClusterQueue",
+    "InCohortReclamation": "reclamation within the cohort",
+    "InCohortReclaimWhileBorrowing": "reclamation within the cohort while borrowing",
+}
+
+
+def _key(workload: Object) -> str:
+    return f"{workload['metadata']['namespace']}/{workload['metadata']['name']}"
+
+
+def _wanted(workload: Object) -> tuple[Object, dict[str, float]]:
+    """The template of its pods, and what all of them need."""
+    pods = workload["spec"]["podSets"][0]
+    needs = {resource: one * pods["count"] for resource, one in requests(pods["template"]).items()}
+    return pods["template"], needs
+
+
+def _held(workload: Object) -> Held:
+    admission = workload["status"]["admission"]
+    assigned = admission["podSetAssignments"][0]
+    return Held(
+        key=_key(workload),
+        queue=admission["clusterQueue"],
+        priority=_priority(workload),
+        since=float(workload["metadata"]["resourceVersion"]),
+        usage={(assigned["flavors"][one], one): quantity(used) for one, used in assigned["resourceUsage"].items()},
+        evicted=has(workload, "Evicted"),
+    )
+
+
+def _lack(node: Node, flavor: str, resource: str, amount: float) -> tuple[str, str] | None:
+    where, place = f"quota for {resource} in flavor {flavor}", (flavor, resource)
+    if amount > node.most(place):
+        beyond = f"{_written(resource, amount)} > {_written(resource, node.most(place))}"
+        return "ExceedsMaxQuota", f"insufficient {where}, request > maximum capacity ({beyond})"
+    if amount > node.available(place):
+        more = _written(resource, amount - node.available(place))
+        return "WaitingForQuota", f"insufficient unused {where}, {more} more needed"
+    return None
+
+
+def _written(resource: str, amount: float) -> str:
+    """As Kueue writes what it has counted: memory and storage by 1,024."""
+    return written(amount, binary=resource in ("memory", "ephemeral-storage"))
+
+
+def _priority(workload: Object) -> int:
+    return int(workload["spec"].get("priority", 0))
