@@ -32,6 +32,7 @@ def reference_pages() -> dict[str, str]:
     from ft_assets.settings.recipe.recipe import Recipe
     from ft_assets.settings.servers import ServersFile
     from ft_assets.settings.tenants import TenantsFile
+    from ft_resources.kubernetes.flavours import FlavoursFile
     from ft_resources.kubernetes.settings import KubernetesSettings
 
     pages = {
@@ -52,6 +53,9 @@ def reference_pages() -> dict[str, str]:
         ),
         "kubernetes-settings": settings_page(
             "kubernetes.yaml", KubernetesSettings, "The cluster's launcher; `FT_KUBERNETES` names the file."
+        ),
+        "flavours": settings_page(
+            "flavours.yaml", FlavoursFile, "Kinds of nodes for Kueue; `ft cluster` is given the file with `--flavours`."
         ),
         "cli": command_page(app),
         "assets": asset_page(defs),

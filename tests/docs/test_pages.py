@@ -23,6 +23,7 @@ from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.servers import ServersFile
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.environment import SECRETS, VARIABLES
+from ft_resources.kubernetes.flavours import FlavoursFile
 from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.strict import parse_yaml
 
@@ -108,6 +109,7 @@ def test_every_piece_of_settings_on_a_page_is_valid() -> None:
         (ModelsFile, {}),
         (ServersFile, {}),
         (KubernetesSettings, NEEDED_OF_A_CLUSTER),
+        (FlavoursFile, {}),
     )
     count = 0
     for page, text in blocks("yaml"):
