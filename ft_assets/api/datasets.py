@@ -61,7 +61,8 @@ class ListedDataset:
     """A version, its state and its record.
 
     ``state`` is ``accepted``, ``held``, ``approved``, ``not curated``, ``curation failed``, ``cannot be curated``,
-    ``damaged`` or ``deleted``; ``why`` is a sentence for those of them that need one, else "".
+    ``damaged`` or ``deleted``; ``why`` is a sentence for those of them that need one, else "". A held one's is the
+    first reason.
     """
 
     key: DatasetKey
@@ -248,7 +249,8 @@ def _state_of(artifacts: Artifacts, key: DatasetKey) -> tuple[str, str]:
 def _review_state(artifacts: Artifacts, dataset_key: str) -> tuple[str, str]:
     """How a version stands with its reviewers; where it is not curated, whether that failed, and why."""
     try:
-        return review_of(artifacts, dataset_key).state, ""
+        review = review_of(artifacts, dataset_key)
+        return review.state, review.reasons[0] if review.state == "held" else ""
     except (MissingInput, HeldForReview):
         # Perhaps as a dataset that it mixes in is not there or is held.
         with suppress(MissingInput, HeldForReview):

@@ -101,6 +101,7 @@ def test_the_list_shows_how_each_version_of_a_dataset_stands(project: Project, f
     ft("dataset", "add", project.dataset(170, "more.jsonl"), "--name", "acme.colours")
     ft("dataset", "add", project.dataset(170, "more.jsonl"), "--name", "acme.other")
     assert states("acme.colours") == {DATASET: "held", "acme.colours.v2": "not curated"}
+    assert f"held: {LEAK}" in ft("dataset", "list", "acme.colours").stdout
     ft("dataset", "approve", DATASET, "--note", "fine")
     leave_dataset(Artifacts(project.store), "acme.colours.v2", [])
     assert states("acme.colours") == {DATASET: "approved", "acme.colours.v2": "accepted"}

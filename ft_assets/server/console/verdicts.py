@@ -74,8 +74,8 @@ def _judged(what: str, numbers: Numbers) -> Judged:
         return Judged(
             what=what,
             value=f"{numbers['base']:.3g} → {numbers['candidate']:.3g}",
-            limit=f"better by at least {_share(numbers['min_relative'])}",
-            interval=_interval(numbers, "better by {:.3g} to {:.3g}"),
+            limit=f"a gain of at least {_share(numbers['min_relative'])}",
+            interval=_interval(numbers, "gain of {:.3g} to {:.3g}"),
         )
     for value, limit, shown in _ONE_VALUE:
         if value in numbers and limit in numbers:
