@@ -47,7 +47,6 @@ def test_runs_of_the_command_line_name_the_code_location_of_every_installation()
     project = yaml.safe_load((ROOT / "workspace.yaml").read_text())
     assert yaml.safe_load(WORKSPACE) == project
     assert project["load_from"][0]["python_module"]["location_name"] == LOCATION
-    (deployment,) = yaml.safe_load((ROOT / "k8s/helm/values.yaml").read_text())["dagster-user-deployments"][
-        "deployments"
-    ]
+    values = yaml.safe_load((ROOT / "k8s/helm/ft-platform/values.yaml").read_text())
+    (deployment,) = values["dagster"]["dagster-user-deployments"]["deployments"]
     assert deployment["name"] == LOCATION

@@ -1,6 +1,6 @@
 """What Dagster's chart makes of our values: the part of its template for ``dagster.yaml`` that they use.
 
-After helm/dagster/templates/configmap-instance.yaml of the chart. Helm itself is no Python package; what is checked is
+After helm/dagster/templates/configmap-instance.yaml of the chart, which no package of Python has. What is checked is
 that every value has a place in the chart, and that the instance it leads to works.
 """
 
@@ -32,6 +32,8 @@ KEYS: dict[tuple[str, ...], set[str]] = {
         "telemetry", "rabbitmq", "redis", "flower", "postgresql", "computeLogManager", "runLauncher",
         "dagster-user-deployments", "dagsterWebserver", "dagsterDaemon", "additionalInstanceConfig", "pythonLogs",
         "ingress", "imagePullSecrets", "scheduler", "busybox", "migrate", "retention", "concurrency",
+        # For Helm, which asks it whether the chart is wanted at all.
+        "enabled",
     },
     ("global",): {"postgresqlSecretName", "dagsterHome", "serviceAccountName", "celeryConfigSecretName"},
     ("postgresql",): {
@@ -78,7 +80,8 @@ KEYS: dict[tuple[str, ...], set[str]] = {
 
 
 def values() -> dict[str, Any]:
-    loaded = yaml.safe_load((K8S / "helm" / "values.yaml").read_text())
+    """What our chart hands to Dagster's."""
+    loaded = yaml.safe_load((K8S / "helm" / "ft-platform" / "values.yaml").read_text())["dagster"]
     assert isinstance(loaded, dict)
     return loaded
 

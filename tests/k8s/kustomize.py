@@ -56,11 +56,12 @@ def rendered(folder: Path) -> list[Manifest]:
 
 
 def _generate(found: list[Manifest], said: dict[str, Any], folder: Path) -> None:
-    assert set(said) <= {"name", "namespace", "behavior", "envs", "files", "literals"}, said
+    assert set(said) <= {"name", "namespace", "behavior", "envs", "files", "literals", "options"}, said
+    assert set(said.get("options", {})) <= {"labels"}
     lines = [line for name in said.get("envs", []) for line in (folder / name).read_text().splitlines()]
     pairs = [line for line in lines if line and not line.startswith("#")] + said.get("literals", [])
     data = dict(pair.split("=", 1) for pair in pairs)
-    data |= {name: (folder / name).read_text() for name in said.get("files", [])}
+    data |= {Path(name).name: (folder / name).read_text() for name in said.get("files", [])}
     there = [each for each in found if each["kind"] == "ConfigMap" and each["metadata"]["name"] == said["name"]]
     if said.get("behavior", "create") == "merge":
         (before,) = there
@@ -69,7 +70,7 @@ def _generate(found: list[Manifest], said: dict[str, Any], folder: Path) -> None
         return
     assert said.get("behavior", "create") == "create"
     assert not there, said["name"]
-    metadata = {"name": said["name"], **({"namespace": said["namespace"]} if "namespace" in said else {})}
+    metadata = {key: said[key] for key in ("name", "namespace") if key in said} | said.get("options", {})
     found.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
 
