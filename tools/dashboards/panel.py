@@ -96,7 +96,7 @@ def _fields(panel: Panel) -> dict[str, Any]:
         return {"defaults": defaults, "overrides": []}
     defaults["custom"] = {
         "fillOpacity": 40 if panel.stacked else 0,
-        "stacking": {"mode": "normal" if panel.stacked else "none"},
+        "stacking": {"mode": "normal" if panel.stacked else "none", "group": "A"},
         "thresholdsStyle": {"mode": "off" if panel.limit is None else "dashed"},
     }
     red = {"id": "color", "value": {"mode": "fixed", "fixedColor": "red"}}
@@ -115,11 +115,12 @@ def _options(panel: Panel) -> dict[str, Any]:
             **newest,
             "orientation": "horizontal",
             "displayMode": "basic",
+            "sizing": "manual",
             "maxVizHeight": 40,
             "text": {"valueSize": 18},
         }
-    legend: dict[str, Any] = {"displayMode": "list", "placement": "bottom", "calcs": []}
+    legend: dict[str, Any] = {"displayMode": "list", "placement": "bottom", "calcs": [], "showLegend": True}
     if panel.width == COLUMNS:
-        legend = {"displayMode": "table", "placement": "right", "calcs": ["lastNotNull", "max"]}
+        legend |= {"displayMode": "table", "placement": "right", "calcs": ["lastNotNull", "max"]}
         legend |= {"sortBy": "Max", "sortDesc": True}
     return {"legend": legend, "tooltip": {"mode": "multi", "sort": "desc"}}
