@@ -47,11 +47,34 @@ NAMESPACES = Kind("v1", "Namespace", "namespaces", namespaced=False)
 SERVICES, SERVICE_ACCOUNTS = Kind("v1", "Service", "services"), Kind("v1", "ServiceAccount", "serviceaccounts")
 QUOTAS = Kind("v1", "ResourceQuota", "resourcequotas")
 SECRETS, POLICIES = Kind("v1", "Secret", "secrets"), Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
+CONFIG_MAPS, DEPLOYMENTS = Kind("v1", "ConfigMap", "configmaps"), Kind("apps/v1", "Deployment", "deployments")
+INGRESSES = Kind("networking.k8s.io/v1", "Ingress", "ingresses")
+BUDGETS = Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
+RBAC, ADMISSION = "rbac.authorization.k8s.io/v1", "admissionregistration.k8s.io/v1"
+MONITORING = "monitoring.coreos.com/v1"
+POD_MONITORS = Kind(MONITORING, "PodMonitor", "podmonitors")
+# Kept, and obeyed by nobody here: what is applied of these is typed, and found again.
+_KEPT = (
+    *(
+        CONFIG_MAPS,
+        DEPLOYMENTS,
+        INGRESSES,
+        BUDGETS,
+        POD_MONITORS,
+        Kind(MONITORING, "PrometheusRule", "prometheusrules"),
+    ),
+    *(Kind(RBAC, "Role", "roles"), Kind(RBAC, "RoleBinding", "rolebindings")),
+    Kind(RBAC, "ClusterRole", "clusterroles", namespaced=False),
+    Kind(RBAC, "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
+    Kind(ADMISSION, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", namespaced=False),
+    Kind(ADMISSION, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", namespaced=False),
+)
 KINDS = {
     (kind.api, kind.plural): kind
     for kind in (
         *(JOBS, PODS, EVENTS, NODES, NAMESPACES, SERVICES, SERVICE_ACCOUNTS, SECRETS, POLICIES, QUOTAS),
         *(WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, COHORTS, FLAVORS, PRIORITIES),
+        *_KEPT,
     )
 }
 
