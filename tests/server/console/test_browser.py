@@ -113,7 +113,7 @@ def test_a_bad_file_is_told_row_by_row_before_it_is_uploaded(world: World, brows
     browser.choose(bad)
     browser.sees("row 4", "#look")
     browser.sees("row 8", "#look")
-    assert "This file would be refused" in browser.text("#look")
+    assert "This file would be refused\n2 of its 160 rows cannot be used." in browser.text("#look")
     assert "No files yet" in browser.text()
 
 
