@@ -18,8 +18,8 @@ from ft_assets.control import identity
 from ft_assets.control.exports.judging import judge_export, require_as_good
 from ft_assets.graph.orchestrator import Dagster
 from ft_assets.settings.catalogue.exports import EXPORTS, formats_of
+from ft_assets.settings.catalogue.exports.compressed import LLM_COMPRESSOR
 from ft_assets.settings.catalogue.exports.gguf import LLAMA_CPP
-from ft_assets.settings.catalogue.exports.gptq import LLM_COMPRESSOR
 from ft_assets.workers.evals.gguf_weights import GGUF
 from ft_assets.workers.exports.llama_cpp import LlamaCpp
 from ft_resources import environment

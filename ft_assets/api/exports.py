@@ -23,11 +23,15 @@ from ft_resources.store import Store
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
-    """An export: the artifact, its own evaluation and the verdicts on it; of an ungated result, neither of these."""
+    """An export: the artifact, its own evaluation and the verdicts on it; of an ungated result, neither of these.
+
+    ``served_on``: the GPUs that an engine needs for it; empty where any machine does.
+    """
 
     artifact: Artifact
     report: Artifact | None
     verdicts: tuple[Verdict, ...]
+    served_on: str
 
 
 def export(
@@ -63,7 +67,7 @@ def export(
         verdicts = judge_export(artifacts, adapter, made, report)
         require_as_good(verdicts, str(made.address))
     copy_out(made, target)
-    return Exported(artifact=made, report=report, verdicts=tuple(verdicts))
+    return Exported(artifact=made, report=report, verdicts=tuple(verdicts), served_on=wanted.served_on)
 
 
 def _format(name: str) -> ExportFormat:

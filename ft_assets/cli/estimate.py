@@ -75,6 +75,8 @@ def rows_of(found: "Estimate") -> list[tuple[str, str, str]]:
         took = "unknown" if each.seconds is None else f"about {seconds(each.seconds)}"
         rows.append((f"export {each.format}", took, each.seconds_from))
         rows.append((f"{each.format} in the store", _gib(each.disk), each.disk_from))
+        if each.served_on:
+            rows.append((f"{each.format} is served", f"on {each.served_on}", "what vLLM 0.32 computes on"))
     return rows
 
 

@@ -19,7 +19,7 @@ def export(
         typer.Option(
             "--format",
             help="merged: one model in the base's dtype, as safetensors. gguf-q8_0, gguf-q5_k_m, gguf-q4_k_m: that in "
-            "fewer bits, for llama.cpp and Ollama. gptq-w8a8, gptq-w4a16: the same for vLLM.",
+            "fewer bits, for llama.cpp and Ollama. gptq-w8a8, gptq-w4a16, awq-w4a16, fp8-dynamic: the same for vLLM.",
         ),
     ] = "merged",
 ) -> None:
@@ -29,6 +29,8 @@ def export(
     exported = api.export(source, out, format=format, actor=actor())
     files = exported.artifact.manifest.files.values()
     print(exported.artifact.address)
+    if exported.served_on:
+        note(f"vLLM serves it on {exported.served_on}")
     if exported.report is None:
         note("ungated: the recipe has no gates, so nothing judged it")
     else:

@@ -173,12 +173,16 @@ def test_a_quantised_model_that_forgot_is_rejected_like_any_candidate(project: P
 
 
 @needs_llm_compressor
-def test_a_model_quantised_by_gptq_is_evaluated_as_it_is_and_gated_again(project: Project, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["gptq-w8a8", "fp8-dynamic"])
+def test_a_model_quantised_for_vllm_is_evaluated_as_it_is_and_gated_again(
+    project: Project, tmp_path: Path, name: str
+) -> None:
     result = tune(project, project.dataset(), "acme.things", project.recipe("tiny.v5"))
     assert result.outcome.status is SubmissionStatus.ACCEPTED, result.outcome.reason
     artifacts = Artifacts(project.store)
     adapter = artifacts.get(Address.parse(result.outcome.adapter))
-    made = export(str(adapter.address), tmp_path / "model", format="gptq-w8a8", store=project.store, actor="ann")
+    made = export(str(adapter.address), tmp_path / "model", format=name, store=project.store, actor="ann")
+    assert made.served_on.startswith("GPUs of compute capability")
     assert {each.gate: each.outcome for each in made.verdicts}["as_the_adapter"] == "pass"
     own = artifacts.get(Address.parse(adapter.manifest.inputs["eval_report"].address))
     assert made.report is not None

@@ -34,10 +34,12 @@ class ExportEstimate:
     Args:
         format: its name in ``exports``.
         disk: bytes that stay in the store, with those of what it is made of; None if unknown.
+        served_on: the GPUs that an engine needs for it; empty where any machine does.
         seconds: to make it, what it is made of included, and to evaluate it again; None if unknown.
     """
 
     format: str
+    served_on: str
     disk: Bounds | None
     disk_from: str
     seconds: float | None
@@ -63,7 +65,12 @@ def _estimate(wanted: ExportFormat, base: KnownBase, past: "_Past") -> ExportEst
     disk, disk_from = _disk(wanted, base)
     seconds, seconds_from = past.seconds_of(wanted)
     return ExportEstimate(
-        format=wanted.name, disk=disk, disk_from=disk_from, seconds=seconds, seconds_from=seconds_from
+        format=wanted.name,
+        served_on=wanted.served_on,
+        disk=disk,
+        disk_from=disk_from,
+        seconds=seconds,
+        seconds_from=seconds_from,
     )
 
 

@@ -18,6 +18,7 @@ class ExportFormat:
         code_version: of that worker; see ``settings.code_versions``.
         bits: of a weight; None where it is as in the base.
         only_matrices: whether ``bits`` are those of the layers' matrices only, and the others are as in the base.
+        served_on: the GPUs on which an engine computes with it, as told to people; empty where any machine does.
         made_of: the format that it is made of; None for one that is made of adapter and base.
         settings: what tells formats of one asset apart, as the worker's params.
     """
@@ -29,6 +30,7 @@ class ExportFormat:
     code_version: str
     bits: float | None = None
     only_matrices: bool = False
+    served_on: str = ""
     made_of: "ExportFormat | None" = None
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 

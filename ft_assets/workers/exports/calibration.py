@@ -31,6 +31,6 @@ def calibration_rows(context: WorkContext) -> list[list[int]]:
         raise BadData(
             "no row of the train split can be shown to the model",
             where=str(dataset.address),
-            remedy="Export it as merged or as GGUF, which need no calibration.",
+            remedy="Export it as merged, fp8-dynamic or GGUF, which need no calibration.",
         )
     return found

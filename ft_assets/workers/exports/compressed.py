@@ -5,8 +5,8 @@ import os
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
+from ft_assets.settings.catalogue.families import has_experts
 from ft_assets.workers.base_models.chain import unchanged_input
 from ft_assets.workers.evals.model import load_model
 from ft_assets.workers.exports.calibration import calibration_rows
@@ -26,24 +26,27 @@ _MERGED = "Export it as merged, or as GGUF."
 
 
 def make_compressed(context: WorkContext) -> WorkResult:
-    """Quantise the linear layers of the input ``exported`` as ``kind`` says, calibrated on rows of the train split.
+    """Quantise the linear layers of the input ``exported`` as ``kind`` says, by ``method``; all but rounding is
+    calibrated on rows of the train split.
 
     Writes the weights with their configuration, the tokenizer and template of training, licences, and a card. Facts:
     ``changed`` (what quantising changed; see ``gguf_equality.py``), ``calibrated_on`` (rows), ``format``, ``bytes``,
     and the merged model's ``architecture`` and ``parameters``. Raises Misconfigured without llm-compressor or the
     reader of its weights, and BadBase for a model that it does not quantise.
     """
-    python = _python()
+    python = _python(context.params["format"])
     adapter, exported = unchanged_input(context, "adapter"), unchanged_input(context, "exported")
     model, output, kind = context.folder("exported"), context.output, context.params["kind"]
+    method = context.params.get("method", "GPTQ")
+    calibrated = method != "rounding"
     _require_dense(model, str(exported.address))
     keep_offline()
-    rows = calibration_rows(context)
+    rows = calibration_rows(context) if calibrated else []
     written, made = context.scratch / "calibration.json", context.scratch / "made"
     written.write_text(json.dumps(rows))
     context.progress("quantising")
     try:
-        run_tool([python, str(_SCRIPT), str(model), str(written), str(made), kind])
+        run_tool([python, str(_SCRIPT), str(model), str(written), str(made), method, kind])
     except ToolFailed as error:
         raise BadBase(
             f"the model could not be quantised as {kind}; llm-compressor said:\n{error}",
@@ -60,7 +63,8 @@ def make_compressed(context: WorkContext) -> WorkResult:
     with absent(*UNUSED):
         loaded = load_model(output, base_folder=model, device="cpu").model
         lost = changed(loaded, load_model(model, device="cpu").model, HoldoutTexts.read(context, model).places)
-    card = quantized_card(adapter, exported, kind=f"GPTQ {kind}", tool=context.params["tool"])
+    named = f"{method} {kind}" if calibrated else kind
+    card = quantized_card(adapter, exported, kind=named, tool=context.params["tool"])
     (output / "README.md").write_text(card, encoding="utf-8")
     return WorkResult(
         folder=output,
@@ -75,12 +79,12 @@ def make_compressed(context: WorkContext) -> WorkResult:
     )
 
 
-def _python() -> str:
+def _python(wanted: str) -> str:
     """The Python that has llm-compressor. Raises Misconfigured where it, or this environment's reader, is missing."""
     named = os.environ.get(LLM_COMPRESSOR, "")
     if not named or not os.access(named, os.X_OK):
         raise Misconfigured(
-            f"there is no program {named}" if named else "this worker has no llm-compressor, which makes GPTQ",
+            f"there is no program {named}" if named else f"this worker has no llm-compressor, which makes {wanted}",
             where=f"environment variable {LLM_COMPRESSOR} of the worker",
             remedy="Install llmcompressor in an environment of its own, and name its Python "
             "(docs/how-to/gptq.md says how; on a cluster, in the worker's image).",
@@ -95,8 +99,7 @@ def _python() -> str:
 
 
 def _require_dense(model: Path, where: str) -> None:
-    """Raise BadBase for a mixture of experts, whose experts are no linear layers and would stay as they are."""
-    config: dict[str, Any] = json.loads((model / "config.json").read_bytes())
-    experts = [name for name in ("num_experts", "num_local_experts", "n_routed_experts") if config.get(name)]
-    if experts:
-        raise BadBase(f"a mixture of experts ({experts[0]}) is not quantised by GPTQ here", where=where, remedy=_MERGED)
+    """Raise BadBase for a mixture of experts. llm-compressor stores each expert apart, and Transformers, which an
+    evaluation loads it with, has all of a layer in one tensor."""
+    if has_experts(json.loads((model / "config.json").read_bytes())):
+        raise BadBase("a mixture of experts is not quantised by llm-compressor here", where=where, remedy=_MERGED)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from ft_assets.settings.catalogue.exports.compressed import LLM_COMPRESSOR
 from ft_assets.settings.catalogue.exports.gguf import LLAMA_CPP
-from ft_assets.settings.catalogue.exports.gptq import LLM_COMPRESSOR
 from ft_assets.workers.exports.compressed import make_compressed
 from ft_assets.workers.exports.gguf import make_gguf
 from ft_resources.worker_context import WorkContext, WorkResult

@@ -84,6 +84,7 @@ def test_disk_is_that_of_the_base_and_of_so_many_bits_a_weight(world: World) -> 
     wide = STORED - 2 * MATRICES
     assert expected["gptq-w8a8"] - STORED == pytest.approx(MATRICES + wide, rel=1e-3)
     assert expected["gptq-w4a16"] - STORED == pytest.approx(MATRICES * 4.125 / 8 + wide, rel=1e-3)
+    assert (expected["awq-w4a16"], expected["fp8-dynamic"]) == (expected["gptq-w4a16"], expected["gptq-w8a8"])
     assert expected.keys() == EXPORTS.keys()
 
 
@@ -126,7 +127,9 @@ def test_ft_estimate_shows_exports_after_all_else_with_what_each_number_stands_o
     found = estimate_training(pair_world.artifacts, TenantsFile(), DATASET, key)
     assert [each["format"] for each in json.loads(json.dumps(asdict(found)))["exports"]] == ["merged", "gptq-w8a8"]
     shown = {name: (value, source) for name, value, source in rows_of(found)}
-    assert list(shown)[-4:] == ["export merged", "merged in the store", "export gptq-w8a8", "gptq-w8a8 in the store"]
+    assert list(shown)[-5:-3] == ["export merged", "merged in the store"]
+    assert list(shown)[-3:] == ["export gptq-w8a8", "gptq-w8a8 in the store", "gptq-w8a8 is served"]
     assert shown["export merged"] == ("unknown", "acme has not exported merged on this base yet")
     assert shown["merged in the store"] == ("15.0 (15.0 to 15.0) GiB", "2 bytes a weight, as most bases are stored")
     assert shown["gptq-w8a8 in the store"][1].startswith("8 bits a weight of linear layers")
+    assert shown["gptq-w8a8 is served"][0] == "on GPUs of compute capability 7.5 and above"

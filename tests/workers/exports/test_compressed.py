@@ -1,4 +1,4 @@
-"""GPTQ by llm-compressor: calibrated on the train split, loaded as any engine loads it, and measured."""
+"""Formats by llm-compressor: calibrated on the train split, loaded as any engine loads them, and measured."""
 
 import json
 import os
@@ -6,10 +6,14 @@ import stat
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors import safe_open
 from transformers import AutoTokenizer
 
 from ft_assets.settings.catalogue.exports import EXPORTS
+from ft_assets.settings.catalogue.exports.compressed import LLM_COMPRESSOR as TOOL
 from ft_assets.workers.evals.holdout_rows import read_records
+from ft_assets.workers.evals.model import load_model
 from ft_assets.workers.exports import calibration, compressed
 from ft_assets.workers.exports.calibration import calibration_rows
 from ft_assets.workers.exports.quantized import quantize_model
@@ -24,16 +28,22 @@ pytestmark = pytest.mark.training
 needs_llm_compressor = pytest.mark.skipif(
     not os.environ.get(LLM_COMPRESSOR), reason=f"needs llm-compressor: set {LLM_COMPRESSOR}"
 )
-KINDS = [name for name in EXPORTS if name.startswith("gptq-")]
+CARDS = {
+    "gptq-w8a8": "GPTQ W8A8",
+    "gptq-w4a16": "GPTQ W4A16",
+    "awq-w4a16": "AWQ W4A16",
+    "fp8-dynamic": "FP8_DYNAMIC",
+}
+NOT_CALIBRATED = "fp8-dynamic"
 
 
 @needs_llm_compressor
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", CARDS)
 def test_a_model_is_quantised_with_its_tokenizer_and_its_bytes_are_the_same_each_time(world: World, name: str) -> None:
     made = Made.make(world, wide=True, dtype="bfloat16")
     request = quantized(made, name)
     result = quantize_model(world.context(request))
-    assert (result.facts["format"], result.facts["calibrated_on"]) == (name, 40)
+    assert (result.facts["format"], result.facts["calibrated_on"]) == (name, 0 if name == NOT_CALIBRATED else 40)
     assert 0 < result.facts["changed"]["kl"] < 0.05
     config = json.loads((result.folder / "config.json").read_bytes())
     assert config["quantization_config"]["quant_method"] == "compressed-tensors"
@@ -41,7 +51,7 @@ def test_a_model_is_quantised_with_its_tokenizer_and_its_bytes_are_the_same_each
     files = files_of(result.folder)
     assert {"tokenizer.json", "chat_template.jinja", "LICENSE", "README.md", "generation_config.json"} <= set(files)
     assert AutoTokenizer.from_pretrained(result.folder).chat_template == OWN_TEMPLATE
-    assert "quantised by llm-compressor as GPTQ" in files["README.md"].decode()
+    assert f"quantised by llm-compressor as {CARDS[name]}." in files["README.md"].decode()
     merged = world.artifacts.get(world.context(request).input("exported").address)
     assert len(files["model.safetensors"]) < merged.manifest.files["model.safetensors"].size
     assert files_of(quantize_model(world.context(request)).folder) == files
@@ -81,7 +91,7 @@ def test_without_llm_compressor_a_worker_says_what_is_missing_and_where(
 ) -> None:
     request = quantized(Made.make(world), "gptq-w4a16")
     monkeypatch.delenv(LLM_COMPRESSOR, raising=False)
-    with pytest.raises(Misconfigured, match="this worker has no llm-compressor, which makes GPTQ") as found:
+    with pytest.raises(Misconfigured, match="this worker has no llm-compressor, which makes gptq-w4a16") as found:
         quantize_model(world.context(request))
     assert "gptq.md" in found.value.remedy
     monkeypatch.setenv(LLM_COMPRESSOR, str(tmp_path / "python"))
@@ -107,15 +117,46 @@ def test_what_llm_compressor_says_of_a_model_reaches_the_person_and_no_key_reach
 ) -> None:
     request = quantized(Made.make(world), "gptq-w4a16")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    stand_in(tmp_path, monkeypatch, 'echo "no groups of 128 for $5; key: $AWS_SECRET_ACCESS_KEY." >&2; exit 1')
+    stand_in(tmp_path, monkeypatch, 'echo "no groups of 128 for $6; key: $AWS_SECRET_ACCESS_KEY." >&2; exit 1')
     with pytest.raises(BadBase, match=r"quantised as W4A16; llm-compressor said:\nno groups of 128 for W4A16; key: \."):
         quantize_model(world.context(request))
 
 
+@pytest.mark.parametrize("name", CARDS)
 def test_a_mixture_of_experts_is_refused_before_anything_is_quantised(
-    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
-    request = quantized(Made.make(world, experts=True, target_modules=["q_proj"]), "gptq-w8a8")
-    stand_in(tmp_path, monkeypatch, "exit 1")
-    with pytest.raises(BadBase, match=r"a mixture of experts \(num_local_experts\) is not quantised by GPTQ here"):
+    request = quantized(Made.make(world, experts=True, target_modules=["q_proj"]), name)
+    stand_in(tmp_path, monkeypatch, f"touch {tmp_path}/begun; exit 1")
+    with pytest.raises(BadBase, match="a mixture of experts is not quantised by llm-compressor here") as found:
         quantize_model(world.context(request))
+    assert "merged, or as GGUF" in found.value.remedy
+    assert not (tmp_path / "begun").exists()
+
+
+@needs_llm_compressor
+def test_what_enters_a_layer_is_rounded_to_8_bit_floats_for_each_token(world: World) -> None:
+    request = quantized(Made.make(world, wide=True, dtype="bfloat16"), "fp8-dynamic")
+    folder = quantize_model(world.context(request)).folder
+    model = load_model(folder, device="cpu").model
+    with torch.inference_mode():
+        # Stored weights are unpacked by the first of all passes.
+        model(torch.arange(8)[None])
+    layer = model.model.layers[0].mlp.down_proj
+    entering = torch.randn(1, 7, layer.in_features, generator=torch.Generator().manual_seed(0))
+    with safe_open(folder / "model.safetensors", "pt") as file:
+        weight, scale = (file.get_tensor(f"model.layers.0.mlp.down_proj.{name}") for name in ("weight", "weight_scale"))
+    assert (weight.dtype, scale.shape) == (torch.float8_e4m3fn, (layer.out_features, 1))
+    largest = entering.abs().amax(-1, keepdim=True) / torch.finfo(torch.float8_e4m3fn).max
+    rounded = (entering / largest).to(torch.float8_e4m3fn).float() * largest
+    with torch.inference_mode():
+        found, expected = layer(entering), rounded @ (weight.float() * scale.float()).T
+    assert torch.allclose(found, expected, atol=1e-5)
+    assert not torch.allclose(found, entering @ (weight.float() * scale.float()).T, atol=1e-3)
+
+
+def test_each_format_of_llm_compressor_is_here() -> None:
+    made = [each.name for each in EXPORTS.values() if each.settings.get("tool") == TOOL]
+    assert made == list(CARDS)
+    # What was made when GPTQ was the only method is found by these settings.
+    assert dict(EXPORTS["gptq-w8a8"].settings) == {"format": "gptq-w8a8", "tool": "llm-compressor", "kind": "W8A8"}

@@ -5,6 +5,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from ft_assets.settings.catalogue.export_format import ExportFormat
+from ft_assets.settings.catalogue.exports.awq_w4a16 import AWQ_W4A16
+from ft_assets.settings.catalogue.exports.fp8_dynamic import FP8_DYNAMIC
 from ft_assets.settings.catalogue.exports.gguf_q4_k_m import GGUF_Q4_K_M
 from ft_assets.settings.catalogue.exports.gguf_q5_k_m import GGUF_Q5_K_M
 from ft_assets.settings.catalogue.exports.gguf_q8_0 import GGUF_Q8_0
@@ -22,6 +24,8 @@ EXPORTS: Mapping[str, ExportFormat] = MappingProxyType(
             GGUF_Q4_K_M,
             GPTQ_W8A8,
             GPTQ_W4A16,
+            AWQ_W4A16,
+            FP8_DYNAMIC,
         )
     }
 )
