@@ -91,7 +91,7 @@ def measure(*options: str) -> list[Figure]:
         goal_figure("adapters_served", "names that answered on an engine that holds 8", names, asked["names"]),
         *parity.measure(),
         *(quantized.measure() if asked["quantized"] else ()),
-        *(each for each in canary.measure() if each.key in ("canary_false_rollback", "canary_missed_regression")),
+        *(each for each in canary.measure() if each.key in canary.KEYS),
     ]
 
 

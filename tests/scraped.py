@@ -13,6 +13,7 @@ from ft_assets.api import PlatformFigures
 from ft_assets.control.metering.report import MonthReport
 from ft_assets.server.metrics.platform import PlatformMetrics
 from ft_assets.server.metrics.requests import RequestFigures
+from ft_assets.server.metrics.shadows import ShadowFigures
 from ft_assets.workers.serving.figures import Figures
 from ft_assets.workers.serving.metrics import Metrics
 from ft_assets.workers.training.telemetry.prometheus import MetricsPage
@@ -47,9 +48,13 @@ def _lines(now: int) -> Iterator[str]:
     at = 0.0
     platform = PlatformMetrics(lambda: figures(at))
     requests.registry.register(platform)
+    shadows = ShadowFigures(requests.registry)
     for scrape in range(SCRAPES):
         at, engine.scrape = now - EVERY_S * (SCRAPES - 1 - scrape), scrape
         platform.look()
+        for result, number in (("answered", 20), ("failed", 1), ("busy", 2), ("dropped", 1)):
+            for _ in range(number):
+                shadows.add(result)
         for route in ("/v1/models", "/v1/chat/completions"):
             requests.add("POST", route, 200, drawn.uniform(0.001, 0.2))
         requests.add("GET", "/v1/files/{file_id}", 404, 0.002)
@@ -95,6 +100,7 @@ def figures(at: float, problems: tuple[str, ...] = ()) -> PlatformFigures:
         waiting_s={"acme": 90.0},
         alerted={"acme": 1},
         months=(month,),
+        judged={("acme", "won"): 9, ("acme", "lost"): 4, ("acme", "unreached"): 1},
         problems=problems,
     )
 

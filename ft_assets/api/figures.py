@@ -4,11 +4,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from ft_assets.api.defaults import store_or_default, tenants_or_default
 from ft_assets.api.metering import usage
 from ft_assets.control.metering.report import MonthReport
+from ft_assets.control.rollouts.judged_copies import results_on
 from ft_assets.control.submissions.status import State, status_of
 from ft_assets.records.submissions import open_submissions
 from ft_assets.settings.tenants import TenantsFile
@@ -28,6 +29,7 @@ class PlatformFigures:
         waiting_s: for how long the oldest queued submission of a tenant has waited, in seconds.
         alerted: how many running trainings have raised an alert, such as that they are slow, by tenant.
         months: what each tenant used this month.
+        judged: copied requests of rollouts that judges were asked about today (UTC), by tenant and result.
         problems: what could not be read.
     """
 
@@ -36,6 +38,7 @@ class PlatformFigures:
     waiting_s: Mapping[str, float]
     alerted: Mapping[str, int]
     months: tuple[MonthReport, ...]
+    judged: Mapping[tuple[str, str], int]
     problems: tuple[str, ...]
 
 
@@ -47,9 +50,19 @@ def platform_figures(*, store: Store | None = None, tenants: TenantsFile | None 
     return PlatformLook(store=store, tenants=tenants)()
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Counted:
+    """What takes a look at many records."""
+
+    months: tuple[MonthReport, ...]
+    judged: Mapping[tuple[str, str], int]
+    problems: tuple[str, ...]
+
+
 class PlatformLook:
     """Called, it gives ``platform_figures``. What tenants used is counted anew every ``MONTHS_KEPT_S`` only: it takes a
-    look at all their records, each server of the API looks every minute, and hours of GPUs add up slowly."""
+    look at all their records, each server of the API looks every minute, and hours of GPUs and a day's verdicts add up
+    slowly."""
 
     def __init__(
         self,
@@ -59,7 +72,7 @@ class PlatformLook:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store, self._tenants, self._clock = store, tenants, clock
-        self._months: tuple[float, tuple[MonthReport, ...], tuple[str, ...]] | None = None
+        self._counted: tuple[float, _Counted] | None = None
 
     def __call__(self) -> PlatformFigures:
         """Raises as ``platform_figures``."""
@@ -76,15 +89,21 @@ class PlatformLook:
             if status.state is State.QUEUED:
                 waited = now - datetime.fromisoformat(submission.created_at).timestamp()
                 waiting[submission.tenant] = max(waiting.get(submission.tenant, 0.0), waited)
-        months, unread = self._used(store, tenants)
+        counted = self._count(store, tenants)
         return PlatformFigures(
-            at=now, open=states, waiting_s=waiting, alerted=alerted, months=months, problems=(*problems, *unread)
+            at=now,
+            open=states,
+            waiting_s=waiting,
+            alerted=alerted,
+            months=counted.months,
+            judged=counted.judged,
+            problems=(*problems, *counted.problems),
         )
 
-    def _used(self, store: Store, tenants: TenantsFile) -> tuple[tuple[MonthReport, ...], tuple[str, ...]]:
-        """What each tenant used this month, and what could not be read of it."""
-        if self._months is None or self._clock() - self._months[0] >= MONTHS_KEPT_S:
+    def _count(self, store: Store, tenants: TenantsFile) -> _Counted:
+        if self._counted is None or self._clock() - self._counted[0] >= MONTHS_KEPT_S:
             problems: list[str] = []
             months = tuple(each.report for each in usage(store=store, tenants=tenants, problems=problems))
-            self._months = self._clock(), months, tuple(problems)
-        return self._months[1:]
+            judged = results_on(store, datetime.now(UTC).date().isoformat(), problems)
+            self._counted = self._clock(), _Counted(months=months, judged=judged, problems=tuple(problems))
+        return self._counted[1]

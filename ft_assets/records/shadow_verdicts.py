@@ -4,15 +4,16 @@
 """
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from ft_assets.records.minute_logs import MinuteLog, prune, read_days
+from ft_assets.records.minute_logs import MinuteLog, lines_in, prune, read_days
 from ft_resources.records import Record
 from ft_resources.store import Store
 
 FOLDER = "shadow_verdicts"
+Result = Literal["won", "tied", "lost", "none", "unreached"]
 _MOST_A_MINUTE, _MOST_BYTES = 20_000, 16 << 20
 
 
@@ -46,6 +47,13 @@ class ShadowVerdict(Record):
     def line(self) -> str:
         return self.candidate.partition("@")[0]
 
+    @property
+    def result(self) -> Result:
+        """What it says of the candidate."""
+        if self.win is None:
+            return "unreached" if self.again else "none"
+        return "won" if self.win > 0.5 else "lost" if self.win < 0.5 else "tied"
+
 
 class VerdictLog(MinuteLog):
     """Verdicts of one writer."""
@@ -66,6 +74,10 @@ def read_verdicts(store: Store, line: str, since: str, until: str) -> Iterator[S
         for verdict in sorted(found, key=lambda each: (each.at, each.request)):
             if since <= verdict.at < until:
                 yield verdict
+
+
+def lines_with_verdicts(store: Store, tenant: str) -> list[str]:
+    return lines_in(store, FOLDER, tenant)
 
 
 def prune_verdicts(store: Store, line: str, before: str) -> int:

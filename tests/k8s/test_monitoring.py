@@ -70,6 +70,10 @@ QUIET = [
     series('ft_month_jobs{tenant="acme",outcome="accepted"}', "0+2x1600"),
     series('ft_month_gpu_seconds{tenant="acme",kind="flagged"}', "0x1600"),
     series('vllm:num_requests_waiting{pod="one"}', "0x1600"),
+    series('ft_shadow_copies_total{result="answered"}', "0+60x1600"),
+    series('ft_shadow_copies_total{result="failed"}', "0+2x1600"),
+    series('ft_shadow_copies_total{result="dropped"}', "0+2x1600"),
+    series('ft_day_verdicts{tenant="acme",result="unreached"}', "2x1600"),
 ]
 """A day and more in which nothing is wrong, one value a minute."""
 WRONG: dict[str, list[dict[str, str]]] = {
@@ -83,6 +87,8 @@ WRONG: dict[str, list[dict[str, str]]] = {
     "FtTrainingAlerted": [series('ft_trainings_alerted{tenant="acme"}', "1x1600")],
     "FtManyFail": [series('ft_month_jobs{tenant="acme",outcome="accepted"}', "5x1600")],
     "FtFlaggedAttempts": [series('ft_month_gpu_seconds{tenant="acme",kind="flagged"}', "1800x1600")],
+    "FtShadowCopiesLost": [series('ft_shadow_copies_total{result="dropped"}', "0+20x1600")],
+    "FtJudgeUnreached": [series('ft_day_verdicts{tenant="acme",result="unreached"}', "0+0.2x1600")],
     "FtServerQueue": [series('vllm:num_requests_waiting{pod="one"}', "40x1600")],
 }
 
@@ -149,6 +155,22 @@ def failures(*outcomes: tuple[str, str]) -> list[dict[str, str]]:
 def test_failures_are_counted_once_and_also_where_nothing_succeeds(
     told: list[dict[str, str]], expected: set[str], rules: Path, tmp_path: Path
 ) -> None:
+    firing(rules, told, expected, minutes=3 * 60, folder=tmp_path)
+
+
+@needs_promtool
+@pytest.mark.parametrize(
+    ("copies", "expected"),
+    [
+        ([("answered", "0+10x1600"), ("failed", "0+10x1600")], {"FtShadowCopiesLost"}),
+        # One in an hour says little.
+        ([("answered", "0x1600"), ("failed", "0+0.02x1600"), ("dropped", "0x1600")], set()),
+    ],
+)
+def test_lost_copies_raise_an_alert_where_there_are_some(
+    copies: list[tuple[str, str]], expected: set[str], rules: Path, tmp_path: Path
+) -> None:
+    told = [series(f'ft_shadow_copies_total{{result="{result}"}}', values) for result, values in copies]
     firing(rules, told, expected, minutes=3 * 60, folder=tmp_path)
 
 

@@ -71,6 +71,7 @@ def test_what_stands_is_told_for_each_tenant() -> None:
     assert found["ft_month_jobs", "failed", "acme"] == 1
     assert found["ft_month_gpu_seconds", "flagged", "acme"] == 1800
     assert found["ft_month_cost", "USD", "acme"] == 30
+    assert found["ft_day_verdicts", "lost", "acme"] == 4
     assert found[("ft_platform_unreadable_records",)] == 1
 
 

@@ -87,6 +87,19 @@ BOARD = Board(
             limit=16,
         ),
         Panel(
+            title="Requests copied to candidates",
+            unit="reqps",
+            queries={"{{result}}": "sum by (result) (rate(ft_shadow_copies_total[5m]))"},
+            description="Of rollouts' shadow stages. failed: the candidate gave no answer. busy, dropped: no room.",
+            stacked=True,
+        ),
+        Panel(
+            title="Copies judged today",
+            unit="short",
+            queries={"{{result}}": "sum by (result) (max by (tenant, result) (ft_day_verdicts))"},
+            description="What judges said of candidates beside production, since midnight UTC. none: no verdict.",
+        ),
+        Panel(
             title="Prompt tokens per second",
             unit="short",
             queries={"{{pod}}": "sum by (pod) (rate(vllm:prompt_tokens_total[5m]))"},

@@ -3,7 +3,9 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from ft_assets.records.shadow_verdicts import ShadowVerdict
+from ft_assets.records.shadow_verdicts import ShadowVerdict, lines_with_verdicts, read_verdicts
+from ft_resources.errors import CorruptArtifact
+from ft_resources.store import Store
 from ft_resources.strict_model import StrictModel
 
 
@@ -35,14 +37,27 @@ class JudgedCopies(StrictModel):
 
 def count_verdicts(judge: str, verdicts: Sequence[ShadowVerdict]) -> JudgedCopies:
     """The count of ``verdicts``, which are in order of time."""
-    wins = [each.win for each in verdicts if each.win is not None]
+    results = Counter(each.result for each in verdicts)
     last = verdicts[-1] if verdicts else None
     return JudgedCopies(
         judge=judge,
-        wins=sum(win > 0.5 for win in wins),
-        ties=sum(win == 0.5 for win in wins),
-        losses=sum(win < 0.5 for win in wins),
-        problems=dict(sorted(Counter(each.problem for each in verdicts if each.problem and not each.again).items())),
+        wins=results["won"],
+        ties=results["tied"],
+        losses=results["lost"],
+        problems=dict(sorted(Counter(each.problem for each in verdicts if each.result == "none").items())),
         cost=sum(each.cost for each in verdicts),
         trouble=f"at {last.at[:16]}: {last.problem}" if last is not None and last.again else "",
     )
+
+
+def results_on(store: Store, day: str, problems: list[str]) -> Counter[tuple[str, str]]:
+    """How many verdicts there were on a day (ISO 8601), by tenant and result; what cannot be read is added to
+    ``problems``."""
+    found: Counter[tuple[str, str]] = Counter()
+    for tenant in store.tenants():
+        for line in lines_with_verdicts(store, tenant):
+            try:
+                found.update((tenant, each.result) for each in read_verdicts(store, line, day, f"{day}T24"))
+            except CorruptArtifact as error:
+                problems.append(str(error))
+    return found

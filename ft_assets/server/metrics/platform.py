@@ -74,7 +74,14 @@ def _metrics(found: PlatformFigures) -> Iterator[Metric]:
     alerted = GaugeMetricFamily("ft_trainings_alerted", "Running trainings with an alert.", labels=("tenant",))
     for tenant, count in found.alerted.items():
         alerted.add_metric((tenant,), count)
-    yield from (states, waiting, alerted)
+    judged = GaugeMetricFamily(
+        "ft_day_verdicts",
+        "Copied requests that judges of rollouts were asked about today (UTC), by result.",
+        labels=("tenant", "result"),
+    )
+    for (tenant, result), count in found.judged.items():
+        judged.add_metric((tenant, result), count)
+    yield from (states, waiting, alerted, judged)
     yield from _months(found)
 
 

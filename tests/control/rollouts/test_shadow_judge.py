@@ -114,6 +114,7 @@ def test_a_candidate_that_the_judge_likes_less_is_rolled_back_before_any_user_ha
     assert shown.judged.sentence == (
         "judge-1 at 127.0.0.1 judged copies: 0 won by the candidate, 0 tied, 25 lost; cost at most 0.50"
     )
+    assert api.platform_figures(store=rolled.store, tenants=file).judged == {("acme", "lost"): 25}
     record = rolled.conduct(soon(), file).record
     assert record.kind == "rolled_back"
     assert record.reason.startswith("shown to be worse than the incumbent: judge: 0.000 good of 25, incumbent 1.000")
@@ -317,6 +318,7 @@ def test_a_damaged_log_of_verdicts_holds_the_rollout_and_names_the_object(rolled
     rolled.store.create(bad, b"{}\n")
     (warning,) = rolled.ask(file).warnings
     assert bad in warning
+    assert any(bad in each for each in api.platform_figures(store=rolled.store, tenants=file).problems)
     assert judge.asked == []
     with pytest.raises(CorruptArtifact):
         rolled.conduct(soon(), file)

@@ -23,6 +23,19 @@ def test_of_many_rollouts_few_end_wrongly(share: float) -> None:
     assert worse.rolled_back >= 0.95
 
 
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_of_many_rollouts_with_copies_first_few_end_wrongly_as_a_whole(share: float) -> None:
+    """Copies and users' answers may both take a candidate back: together they err no more often than one alone may."""
+    same = simulate(share, share, times=400, horizon=3_000, shadow=2_000)
+    worse = simulate(share - 0.1, share, times=400, horizon=3_000, shadow=200)
+    assert 0.0 <= same.in_shadow <= same.rolled_back <= ERROR
+    assert same.completed >= 0.9
+    assert worse.completed <= ERROR
+    assert worse.rolled_back >= 0.95
+    # Two hundred pairs find some of them before any user had one.
+    assert worse.in_shadow >= 0.1
+
+
 def ended(generator: np.random.Generator, good: tuple[float, float], drift: float = 0.0) -> str:
     """How a rollout ends whose requests are drawn one by one; both adapters lose ``drift`` at the second weight."""
     seen = []
