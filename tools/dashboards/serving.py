@@ -96,8 +96,9 @@ BOARD = Board(
         Panel(
             title="Copies judged today",
             unit="short",
-            queries={"{{result}}": "sum by (result) (max by (tenant, result) (ft_day_verdicts))"},
+            queries={"{{result}}": "sort_desc(sum by (result) (max by (tenant, result) (ft_day_verdicts)))"},
             description="What judges said of candidates beside production, since midnight UTC. none: no verdict.",
+            kind="bargauge",
         ),
         Panel(
             title="Prompt tokens per second",
