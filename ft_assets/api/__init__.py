@@ -108,6 +108,9 @@ if TYPE_CHECKING:
     from ft_assets.api.gates import evaluation as evaluation
     from ft_assets.api.gates import show_gates as show_gates
     from ft_assets.api.gates import waive_gate as waive_gate
+    from ft_assets.api.gitops import FolderStep as FolderStep
+    from ft_assets.api.gitops import apply_folder as apply_folder
+    from ft_assets.api.gitops import plan_folder as plan_folder
     from ft_assets.api.job_estimates import estimate_job as estimate_job
     from ft_assets.api.job_states import JobState as JobState
     from ft_assets.api.job_states import glance_at_jobs as glance_at_jobs
@@ -323,6 +326,7 @@ _MODULES = {
     "finetunes": "Asked FineTuned fine_tune name_of_first_try submit",
     "first_looks": "BadRow FirstLook ShownRow look_at_head",
     "gates": "GateReport Verdict evaluation show_gates waive_gate",
+    "gitops": "FolderStep apply_folder plan_folder",
     "job_estimates": "estimate_job",
     "job_states": "JobState glance_at_jobs job_state look_ahead trained_tokens",
     "jobs": "Job JobWork cancel_job create_job give_up job_ids job_work load_settling "

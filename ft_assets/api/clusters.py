@@ -15,6 +15,7 @@ from ft_resources.kubernetes.flavours import read_flavours
 from ft_resources.kubernetes.kueue import as_v1beta1
 from ft_resources.kubernetes.platform import platform_objects
 from ft_resources.kubernetes.s3_policy import role_policy
+from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.kubernetes.settings_file import read_settings
 from ft_resources.kubernetes.tolerated import require_tolerated
 from ft_resources.store_layout import Layout
@@ -30,6 +31,7 @@ def cluster_manifests(
     account: str = "ft-control-plane",
     kueue: Literal["v1beta2", "v1beta1"] = "v1beta2",
     tenants: TenantsFile | None = None,
+    settings: KubernetesSettings | None = None,
 ) -> list[dict[str, Any]]:
     """Namespaces, accounts, network policies, rights and queues of a tenant, or of all of them and ``shared``.
 
@@ -38,11 +40,12 @@ def cluster_manifests(
         namespace: of the control plane; that of the settings in ``FT_KUBERNETES`` where not given.
         account: service account of the control plane.
         kueue: version of Kueue's API.
+        settings: those that ``FT_KUBERNETES`` names where not given.
 
     Raises UserError for a tenant that the tenants file does not name, for files that cannot be read, for a flavour
     whose taints no Job tolerates, and for tiers that promise more than there is.
     """
-    settings, tenants = read_settings(), tenants_or_default(tenants)
+    settings, tenants = settings or read_settings(), tenants_or_default(tenants)
     known = names_on_cluster(tenants)
     if tenant and tenant not in known:
         raise UserError(

@@ -19,6 +19,7 @@ from ft_assets.cli import (
     estimate,
     exports,
     gates,
+    gitops,
     kernels,
     ledger,
     lineage,
@@ -112,6 +113,8 @@ app.command("delete")(erasure.delete)
 app.command("restore")(erasure.restore)
 app.command("erase")(erasure.erase)
 app.command("collect")(erasure.collect)
+app.command("plan")(gitops.plan)
+app.command("apply")(gitops.apply)
 app.command("rebuild")(rebuild.rebuild)
 app.command("doctor")(doctor.doctor)
 app.command("kernels")(kernels.kernels)

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from ft_resources.errors import ClusterUnavailable, LauncherRefusal
+from ft_resources.kubernetes.names import MANAGED_BY
 from ft_resources.kubernetes.objects import Object
 
 _PASSING = frozenset({429, 500, 502, 503, 504})
@@ -100,6 +101,11 @@ class Api:
     def patch(self, path: str, body: Object) -> Object:
         """A merge patch (RFC 7386)."""
         return self._json(_Request("PATCH", path, body=body, content="application/merge-patch+json"))
+
+    def apply(self, path: str, body: Object, *, only_try: bool = False) -> Object:
+        """The object after a server-side apply, which takes over fields of others; ``only_try`` writes nothing."""
+        query = {"fieldManager": MANAGED_BY, "force": "true", **({"dryRun": "All"} if only_try else {})}
+        return self._json(_Request("PATCH", path, query, body, content="application/apply-patch+yaml"))
 
     def delete(self, path: str, **options: Any) -> None:
         """Request a deletion; a missing object counts as deleted."""

@@ -174,6 +174,16 @@ def patched(item: Any, patch: Any) -> Any:
     return {name: value for name, value in result.items() if value is not None}
 
 
+def without(before: Any, after: Any) -> Any:
+    """A merge patch that takes away what ``before`` has and ``after`` has not."""
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return {}
+    gone: dict[str, Any] = {name: None for name in before if name not in after}
+    return gone | {
+        name: without(value, after[name]) for name, value in before.items() if isinstance(after.get(name), dict)
+    }
+
+
 def selector(kind: Kind, labels: str, fields: str) -> Match:
     """What ``labelSelector`` and ``fieldSelector`` choose; 400 for a field that the kind cannot be chosen by."""
     tests: list[Match] = [_label(part) for part in labels.split(",") if part]

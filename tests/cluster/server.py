@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from tests.cluster import kueue_versions
-from tests.cluster.admission import admit, check_change, check_types, patched, selector
+from tests.cluster.admission import admit, check_change, check_types, patched, selector, without
 from tests.cluster.objects import KINDS, KUEUE, PODS, ApiError, Change, Kind, Match, Object, Objects, condition
 
 _PATH = re.compile(
@@ -49,6 +49,7 @@ class Server(ThreadingHTTPServer):
         self.tokens: dict[str, set[str] | None] = {}
         self.kueue: tuple[str, ...] = ()
         self.faults: list[Fault] = []
+        self.applied: dict[tuple[Kind, str, str], Object] = {}
         self.requests: deque[tuple[float, str]] = deque(maxlen=100_000)
         self.watches: dict[socket.socket, queue.SimpleQueue[bytes | None]] = {}
         self.connections: set[socket.socket] = set()
@@ -160,12 +161,28 @@ class Handler(BaseHTTPRequestHandler):
             done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
             details = {"name": name, "kind": kind.plural, "uid": gone["metadata"]["uid"]}
             return self._send(200, done | {"details": details})
+        if self.headers.get("Content-Type") == "application/apply-patch+yaml":
+            return self._apply(kind, namespace, body, query)
         with objects.lock:
             old = objects.get(kind, namespace, name)
             new = patched(old, body)
             if part == "":
                 check_change(kind, old, new)
             return self._send(200, objects.update(kind, new, part))
+
+    def _apply(self, kind: Kind, namespace: str, body: Object, query: dict[str, str]) -> None:
+        """A server-side apply by the only manager who ever applies: fields that it no longer has are taken away."""
+        objects, place = self.server.objects, (kind, namespace, body["metadata"]["name"])
+        with objects.lock:
+            check_types(kind, body)
+            old = objects.find(kind, namespace, body["metadata"]["name"])
+            taken = without(self.server.applied.get(place, {}), body)
+            new = patched(patched(old or {}, taken), body) if old else admit(objects, kind, namespace, body)
+            if query.get("dryRun") == "All":
+                return self._send(200, new)
+            self.server.applied[place] = body
+            done = objects.update(kind, new) if old else objects.create(kind, namespace, new)
+            self._send(200 if old else 201, done)
 
     def _authorize(self, kind: Kind, namespace: str | None) -> None:
         tokens = self.server.tokens

@@ -26,6 +26,8 @@ COMMANDS = [
     ("refund", "acme", "attempt", "--reason", "x"),
     ("cluster", "policy", "acme"),
     ("cluster", "manifests"),
+    ("plan", "."),
+    ("apply", "."),
     ("export", "acme.colours.tiny", "--out", "model"),
     ("suite", "add", ".", "--key", "own.v1"),
     ("suite", "install", "general"),
@@ -37,6 +39,7 @@ COMMANDS = [
 BESIDE = {
     *("add_classifier", "add_encoder", "add_name_model", "add_suite", "install_suites", "suites_left"),
     *("bucket_policy", "cluster_manifests", "cluster_plan", "doctor", "export", "open_access", "rebuild", "refund"),
+    *("apply_folder", "plan_folder"),
     *("check_servers", "follow_lines", "open_fleet", "watch_drift"),
     *("collect_deleted", "collect_leftovers", "collect_unreferenced", "erase_tenant"),
 }

@@ -1,0 +1,222 @@
+"""A folder that says what the platform should have: what differs from it, and how that is brought about.
+
+The folder has ``tenants.yaml`` and ``recipes/*.yaml``, and for a cluster ``kubernetes.yaml``, ``flavours.yaml``,
+``models.yaml`` and ``servers.yaml``. A recipe that is registered and not in the folder stays: its results need it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ft_assets.api.clusters import cluster_manifests
+from ft_assets.api.defaults import Orchestrator, actor_or_user, store_or_default, tenants_or_default
+from ft_assets.api.recipes import has_recipe
+from ft_assets.api.registration import register_recipe
+from ft_assets.control.lines.lines import address_at
+from ft_assets.control.recipes.stored import StoredRecipe
+from ft_assets.control.registry import register
+from ft_assets.records.submissions import open_submissions
+from ft_assets.settings.tenants import TenantsFile, load_tenants
+from ft_resources.dotted import leaves
+from ft_resources.errors import Misconfigured, NotPermitted
+from ft_resources.hub import Hub
+from ft_resources.kubernetes.api import Api, jobs
+from ft_resources.kubernetes.applying import Difference, carry_out, differences, strays
+from ft_resources.kubernetes.kueue_api import served_version
+from ft_resources.kubernetes.names import MANAGED, MANAGED_BY, TENANT
+from ft_resources.kubernetes.objects import Object, ended
+from ft_resources.kubernetes.settings_file import read_settings
+from ft_resources.store import Store
+from ft_resources.strict import parse_yaml
+
+_SETTINGS = ("kubernetes.yaml", "tenants.yaml", "models.yaml", "servers.yaml")
+_CONFIG_MAP = "ft-settings"
+_QUEUE = "ft-"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FolderStep:
+    """One thing that differs: ``what`` it is, such as ``Namespace ft-acme`` or ``recipe first.v1``, and in ``details``
+    which settings change, as ``path: before -> after``."""
+
+    verb: Literal["create", "change", "delete"]
+    what: str
+    details: tuple[str, ...] = ()
+
+
+def plan_folder(
+    folder: Path, *, store: Store | None = None, cluster: Api | None = None, actor: str = "", hub: Hub | None = None
+) -> list[FolderStep]:
+    """What ``apply_folder`` would do; nothing is written.
+
+    Args:
+        cluster: the one of the kubeconfig where not given; not asked for a folder without ``kubernetes.yaml``.
+        hub: where recipes' bases are looked up, as by a registration.
+
+    Raises UserError for files that cannot be read or would be refused; ClusterUnavailable, StoreUnavailable.
+    """
+    tenants = _tenants_of(folder)
+    store = store_or_default(store)
+    found = [_shown(each) for each in _on_cluster(folder, tenants, cluster or _cluster_of(folder))]
+    for file in _recipes(folder):
+        if key := _unregistered(file, store, tenants, actor, hub):
+            found.append(FolderStep(verb="create", what=f"recipe {key}"))
+    return found
+
+
+def apply_folder(
+    folder: Path,
+    *,
+    store: Store | None = None,
+    cluster: Api | None = None,
+    orchestrator: Orchestrator | None = None,
+    actor: str = "",
+    hub: Hub | None = None,
+    told: Callable[[FolderStep], None] = lambda step: None,
+) -> list[FolderStep]:
+    """Bring the platform to what the folder says; ``told`` hears of each step when it is done.
+
+    Again, it does nothing. What was interrupted is completed by asking once more. Raises NotPermitted before anything
+    is written if something would be deleted whose tenant has work in flight; else as ``plan_folder``.
+    """
+    tenants = _tenants_of(folder)
+    store = store_or_default(store, create=True)
+    cluster = cluster or _cluster_of(folder)
+    on_cluster = _on_cluster(folder, tenants, cluster)
+    recipes = [(file, key) for file in _recipes(folder) if (key := _unregistered(file, store, tenants, actor, hub))]
+    _require_idle([each.object for each in on_cluster if each.verb == "delete"], store, cluster)
+    done = []
+
+    def note(step: FolderStep) -> None:
+        done.append(step)
+        told(step)
+
+    for each in on_cluster:
+        assert cluster is not None
+        carry_out(cluster, each)
+        note(_shown(each))
+    for file, key in recipes:
+        register_recipe(file, store=store, tenants=tenants, actor=actor, orchestrator=orchestrator, hub=hub)
+        note(FolderStep(verb="create", what=f"recipe {key}"))
+    return done
+
+
+def _tenants_of(folder: Path) -> TenantsFile:
+    if not folder.is_dir():
+        raise Misconfigured("there is no such folder", where=str(folder), remedy="Name the folder of tenants.yaml.")
+    file = folder / "tenants.yaml"
+    return load_tenants(file) if file.exists() else tenants_or_default(None)
+
+
+def _cluster_of(folder: Path) -> Api | None:
+    return Api.connect() if (folder / "kubernetes.yaml").exists() else None
+
+
+def _on_cluster(folder: Path, tenants: TenantsFile, cluster: Api | None) -> list[Difference]:
+    """What differs on the cluster: the settings that pods mount, then tenants' objects, then what is too much."""
+    if cluster is None:
+        return []
+    settings = read_settings(str(folder / "kubernetes.yaml"))
+    flavours = folder / "flavours.yaml"
+    objects = cluster_manifests(
+        flavours=flavours if flavours.exists() else None,
+        kueue=served_version(cluster) or "v1beta2",  # type: ignore[arg-type]
+        tenants=tenants,
+        settings=settings,
+    )
+    wanted = [_marked(each) for each in objects]
+    files = {name: (folder / name).read_text(encoding="utf-8") for name in _SETTINGS if (folder / name).exists()}
+    metadata = {"name": _CONFIG_MAP, "namespace": settings.control_namespace}
+    mounted = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": files}
+    first = differences(cluster, [mounted])
+    if [each.verb for each in first] == ["create"]:
+        raise Misconfigured(
+            f"the platform is not installed on this cluster: there is no ConfigMap {_CONFIG_MAP}",
+            where=f"namespace {settings.control_namespace}",
+            remedy="Install the chart first (docs/how-to/cluster.md), or point KUBECONFIG to another cluster.",
+        )
+    return [*first, *differences(cluster, wanted), *strays(cluster, wanted)]
+
+
+def _marked(manifest: Object) -> Object:
+    """With the label by which it is found once the folder has it no more."""
+    labels = {**manifest["metadata"].get("labels", {}), "app.kubernetes.io/managed-by": MANAGED_BY}
+    return {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}
+
+
+def _recipes(folder: Path) -> Sequence[Path]:
+    return sorted((folder / "recipes").glob("*.yaml"))
+
+
+class _CheckedError(Exception):
+    """A recipe passed every check of a registration."""
+
+
+def _unregistered(file: Path, store: Store, tenants: TenantsFile, actor: str, hub: Hub | None) -> str:
+    """The key of the recipe in ``file`` if it would be registered; "" if it is. Checked as by a registration."""
+    keys = []
+
+    def stop(recipe: StoredRecipe) -> None:
+        keys.append(recipe.recipe.key)
+        raise _CheckedError
+
+    with suppress(_CheckedError):
+        register.register_recipe(
+            store, file, actor=actor_or_user(actor), tenants=tenants, hub=hub, at_stage=address_at, before=stop
+        )
+    (key,) = keys
+    return "" if has_recipe(key, store=store) else key
+
+
+def _require_idle(gone: Sequence[Object], store: Store, cluster: Api | None) -> None:
+    """Refuse to delete what work in flight needs: of its tenant, or of any, for what all tenants share."""
+    if not gone or cluster is None:
+        return
+    busy = {each.tenant for each in open_submissions(store)}
+    busy |= {
+        job["metadata"]["labels"].get(TENANT, "")
+        for job in cluster.items(jobs(), {"labelSelector": MANAGED})
+        if not ended(job)
+    }
+    for each in gone:
+        tenant = _tenant_of(each)
+        if held := sorted(busy & {tenant} if tenant else busy):
+            raise NotPermitted(
+                f"{_name(each)} would be deleted, and work of {', '.join(held)} is in flight",
+                where="nothing was changed",
+                remedy="Wait for it or cancel it (ft status --tenant, ft cancel), or leave it in the files until then.",
+            )
+
+
+def _tenant_of(manifest: Object) -> str:
+    """The tenant that an object is for; "" for one that tenants share."""
+    metadata = manifest["metadata"]
+    if manifest["kind"] == "ClusterQueue":
+        return str(metadata["name"]).removeprefix(_QUEUE)
+    return str((metadata.get("labels") or {}).get(TENANT, ""))
+
+
+def _shown(difference: Difference) -> FolderStep:
+    details = tuple(line for field in difference.fields for line in _lines(*field))
+    return FolderStep(verb=difference.verb, what=_name(difference.object), details=details)
+
+
+def _name(manifest: Object) -> str:
+    metadata = manifest["metadata"]
+    return " ".join([manifest["kind"], "/".join(filter(None, [metadata.get("namespace"), metadata["name"]]))])
+
+
+def _lines(path: str, before: object, after: object) -> Iterator[str]:
+    """What changes; of a settings file, each setting in it."""
+    name = path.removeprefix("data.")
+    if name not in _SETTINGS:
+        yield f"{path}: {before} -> {after}"
+        return
+    old, new = (dict(leaves(parse_yaml(str(text or ""), name) or {})) for text in (before, after))
+    changed = [each for each in sorted({*old, *new}) if old.get(each) != new.get(each)]
+    for each in changed:
+        yield f"{name}: {each}: {old.get(each, 'not set')} -> {new.get(each, 'not set')}"
+    if not changed:
+        yield f"{name}: its comments or its order"

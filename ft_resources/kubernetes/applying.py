@@ -1,0 +1,115 @@
+"""Objects as an administrator's files want them: how the cluster differs, and server-side apply, which ends that.
+
+The API server computes the differences itself, by an apply that it only tries: its defaults are then none, and a field
+that the files no longer have is one.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ft_resources.dotted import leaves
+from ft_resources.kubernetes.api import Api
+from ft_resources.kubernetes.names import MANAGED
+from ft_resources.kubernetes.objects import Object
+
+_NAMESPACED = {
+    "ServiceAccount": "serviceaccounts",
+    "ConfigMap": "configmaps",
+    "NetworkPolicy": "networkpolicies",
+    "RoleBinding": "rolebindings",
+    "LocalQueue": "localqueues",
+}
+_CLUSTER_WIDE = {
+    "Namespace": "namespaces",
+    "ResourceFlavor": "resourceflavors",
+    "WorkloadPriorityClass": "workloadpriorityclasses",
+    "Cohort": "cohorts",
+    "ClusterQueue": "clusterqueues",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """An object that is not as it is wanted; ``fields`` are dotted paths of what changes, before and after."""
+
+    verb: Literal["create", "change", "delete"]
+    object: Object
+    fields: tuple[tuple[str, Any, Any], ...] = ()
+
+
+def differences(api: Api, wanted: Sequence[Object]) -> list[Difference]:
+    """What to create and change, in the order of ``wanted``. Raises ApiRefusal for what the server would refuse, and
+    ClusterUnavailable."""
+    found = []
+    for each in wanted:
+        live = api.get(path_of(each))
+        if live is None:
+            found.append(Difference(verb="create", object=each))
+        elif fields := tuple(_fields(live, api.apply(path_of(each), each, only_try=True))):
+            found.append(Difference(verb="change", object=each, fields=fields))
+    return found
+
+
+def strays(api: Api, wanted: Sequence[Object]) -> list[Difference]:
+    """What to delete: objects of the same kinds with the platform's label that ``wanted`` has not. What is in a
+    namespace that goes is not told apart from it, and what belongs to another object goes with that."""
+    kept = {_place(each) for each in wanted}
+    collections = {_collection(each): each for each in wanted}
+    gone = []
+    for path, like in collections.items():
+        items = api.items(path, {"labelSelector": MANAGED})
+        # The items of a list do not say what they are.
+        gone += [{**each, "apiVersion": like["apiVersion"], "kind": like["kind"]} for each in items]
+    gone = [each for each in gone if _place(each) not in kept and not each["metadata"].get("ownerReferences")]
+    namespaces = {each["metadata"]["name"] for each in gone if each["kind"] == "Namespace"}
+    return [
+        Difference(verb="delete", object=each) for each in gone if each["metadata"].get("namespace") not in namespaces
+    ]
+
+
+def carry_out(api: Api, difference: Difference) -> None:
+    """Raises ApiRefusal and ClusterUnavailable."""
+    path = path_of(difference.object)
+    if difference.verb == "delete":
+        api.delete(path)
+    else:
+        api.apply(path, difference.object)
+
+
+def path_of(manifest: Object) -> str:
+    """Of an object of a kind that is applied here."""
+    namespace = manifest["metadata"].get("namespace", "")
+    inside = f"/namespaces/{namespace}" if manifest["kind"] in _NAMESPACED else ""
+    return f"{_root(manifest)}{inside}/{_plural(manifest)}/{manifest['metadata']['name']}"
+
+
+def _collection(manifest: Object) -> str:
+    return f"{_root(manifest)}/{_plural(manifest)}"
+
+
+def _root(manifest: Object) -> str:
+    version = manifest["apiVersion"]
+    return f"/apis/{version}" if "/" in version else f"/api/{version}"
+
+
+def _plural(manifest: Object) -> str:
+    return (_NAMESPACED | _CLUSTER_WIDE)[manifest["kind"]]
+
+
+def _place(manifest: Object) -> tuple[str, str, str]:
+    return manifest["kind"], manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"]
+
+
+def _fields(live: Object, wanted: Object) -> Iterator[tuple[str, Any, Any]]:
+    before, after = dict(leaves(_compared(live))), dict(leaves(_compared(wanted)))
+    for path in sorted({*before, *after}):
+        if before.get(path) != after.get(path):
+            yield path, before.get(path), after.get(path)
+
+
+def _compared(item: Object) -> Object:
+    """Without what the server keeps for itself."""
+    said = {key: value for key, value in item.items() if key not in ("apiVersion", "kind", "metadata", "status")}
+    metadata = {key: item["metadata"].get(key) or {} for key in ("labels", "annotations")}
+    return {**said, "metadata": metadata}

@@ -1,0 +1,185 @@
+"""A folder under version control: planned, applied, and then nothing differs; also on a test cluster."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ft_assets import api
+from ft_resources.kubernetes.api import Api
+from tests.cli.conftest import Ft
+from tests.cluster.cluster import Cluster
+from tests.cluster.fixtures import Access
+from tests.cluster.objects import CLUSTER_QUEUES, CONFIG_MAPS, JOBS, NAMESPACES, POLICIES
+from tests.e2e.project import Project
+from tests.k8s.chart import K8S
+
+pytestmark = pytest.mark.dagster
+BASE = K8S / "kustomize" / "base"
+TENANTS = {"tiers": {"free": {"quota": {"hard_gpu_hours": 2}}}, "tenants": {"acme": {"tier": "free"}, "globex": {}}}
+
+
+@pytest.fixture
+def folder(project: Project) -> Path:
+    """Recipes of the project, and two tenants."""
+    folder = project.folder / "platform"
+    (folder / "recipes").mkdir(parents=True)
+    write(folder, TENANTS)
+    for key in ("tiny.v1", "other.v1"):
+        file = project.recipe(key, base=f"folder:{project.folder / 'base'}")
+        file.rename(folder / "recipes" / file.name)
+    return folder
+
+
+@pytest.fixture
+def installed(cluster: Access, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """A cluster with the chart's namespace and settings, for which the folder has files too."""
+    made = cluster.machines
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+    for name in ("kubernetes.yaml", "flavours.yaml"):
+        shutil.copy(BASE / name, folder)
+    made.objects.create(NAMESPACES, "", {"metadata": {"name": "ft-system"}})
+    settings = {"metadata": {"name": "ft-settings"}, "data": {"tenants.yaml": yaml.safe_dump(TENANTS), "x.yaml": "{}"}}
+    made.objects.create(CONFIG_MAPS, "ft-system", settings)
+    return made
+
+
+def write(folder: Path, tenants: object) -> None:
+    (folder / "tenants.yaml").write_text(yaml.safe_dump(tenants))
+
+
+def test_recipes_are_planned_then_registered_and_then_nothing_differs(ft: Ft, folder: Path, project: Project) -> None:
+    planned = ft("plan", folder)
+    assert (planned.exit_code, planned.stdout) == (0, "+ recipe other.v1\n+ recipe tiny.v1\n"), planned.output
+    assert api.list_recipes(store=project.store) == []
+    assert ft("apply", folder).stdout == planned.stdout
+    assert [each.recipe.key for each in api.list_recipes(store=project.store)] == ["other.v1", "tiny.v1"]
+    for command in ("plan", "apply"):
+        again = ft(command, folder)
+        assert (again.exit_code, again.stdout) == (0, "")
+        assert "nothing differ" in again.stderr
+
+
+def test_a_recipe_that_changed_under_its_key_is_refused_before_anything_is_done(
+    ft: Ft, folder: Path, project: Project
+) -> None:
+    assert ft("apply", folder).exit_code == 0
+    file = folder / "recipes" / "tiny.v1.yaml"
+    file.write_text(file.read_text().replace("max_steps: 8", "max_steps: 9"))
+    project.recipe("new.v1", base=f"folder:{project.folder / 'base'}").rename(folder / "recipes" / "a-new.yaml")
+    for command in ("plan", "apply"):
+        refused = ft(command, folder)
+        assert refused.exit_code == 2
+        assert "tiny.v1" in refused.stderr
+    assert not api.has_recipe("new.v1", store=project.store)
+
+
+def test_a_cluster_is_brought_to_the_folder_and_then_nothing_differs(ft: Ft, folder: Path, installed: Cluster) -> None:
+    planned = ft("plan", folder).stdout.splitlines()
+    assert planned[0] == "~ ConfigMap ft-system/ft-settings"
+    assert {"+ Namespace ft-acme", "+ ClusterQueue ft-acme", "+ RoleBinding ft-acme/ft-launcher"} < set(planned)
+    assert installed.objects.list(CLUSTER_QUEUES) == []
+    assert ft("apply", folder).stdout.splitlines() == planned
+    assert ft("plan", folder).stdout == "", ft("plan", folder).stdout
+    settings = installed.objects.get(CONFIG_MAPS, "ft-system", "ft-settings")["data"]
+    assert settings["tenants.yaml"] == (folder / "tenants.yaml").read_text()
+    assert settings["x.yaml"] == "{}"
+
+
+def test_a_plan_says_which_quota_changes(ft: Ft, folder: Path, installed: Cluster) -> None:
+    assert ft("apply", folder).exit_code == 0
+    tiers = {"free": {"quota": {"hard_gpu_hours": 5, "concurrent": 1}}}
+    write(folder, TENANTS | {"tiers": tiers})
+    assert ft("plan", folder).stdout.splitlines()[:3] == [
+        "~ ConfigMap ft-system/ft-settings",
+        "    tenants.yaml: tiers.free.quota.concurrent: not set -> 1",
+        "    tenants.yaml: tiers.free.quota.hard_gpu_hours: 2 -> 5",
+    ]
+
+
+def test_what_somebody_changed_by_hand_is_found_and_set_right(ft: Ft, folder: Path, installed: Cluster) -> None:
+    assert ft("apply", folder).exit_code == 0
+    policy = installed.objects.get(POLICIES, "ft-acme", "ft-store")
+
+    def open_wide(draft: dict[str, object]) -> None:
+        draft["spec"] = {"podSelector": {}, "policyTypes": ["Egress"], "egress": [{}]}
+
+    installed.objects.change(POLICIES, policy, open_wide)
+    (line, detail) = ft("plan", folder).stdout.splitlines()
+    assert line == "~ NetworkPolicy ft-acme/ft-store"
+    assert detail.startswith("    spec.egress: [{}] -> [{'to'")
+    assert ft("apply", folder).exit_code == 0
+    assert ft("plan", folder).stdout == ""
+    assert installed.objects.get(POLICIES, "ft-acme", "ft-store")["spec"] == policy["spec"]
+
+
+def test_a_policy_that_the_settings_no_longer_ask_for_goes(ft: Ft, folder: Path, installed: Cluster) -> None:
+    settings = folder / "kubernetes.yaml"
+    before = settings.read_text()
+    settings.write_text(before + "monitoring_namespace: monitoring\n")
+    assert ft("apply", folder).exit_code == 0
+    assert installed.objects.find(POLICIES, "ft-acme", "ft-metrics")
+    settings.write_text(before)
+    assert "- NetworkPolicy ft-acme/ft-metrics" in ft("apply", folder).stdout
+    assert installed.objects.find(POLICIES, "ft-acme", "ft-metrics") is None
+
+
+def test_a_tenant_that_left_keeps_its_namespace_while_it_has_work_and_nothing_else_is_done(
+    ft: Ft, folder: Path, installed: Cluster, cluster: Access
+) -> None:
+    assert ft("apply", folder).exit_code == 0
+    write(folder, {"tenants": {"globex": {}}})
+    labels = {"app.kubernetes.io/managed-by": "ft-platform", "ft.platform/tenant": "acme"}
+    container = {"name": "t", "image": "x", "command": ["sleep", "600"]}
+    pod = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    spec = {"completionMode": "Indexed", "completions": 1, "suspend": True, "template": pod}
+    job = {"metadata": {"name": "training", "labels": labels}, "spec": spec}
+    cluster.batch.create_namespaced_job("ft-acme", job)
+    assert {"- Namespace ft-acme", "- ClusterQueue ft-acme"} < set(ft("plan", folder).stdout.splitlines())
+    refused = ft("apply", folder)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "work of acme is in flight" in " ".join(refused.stderr.split())
+    assert "acme" in installed.objects.get(CONFIG_MAPS, "ft-system", "ft-settings")["data"]["tenants.yaml"]
+
+    installed.objects.delete(JOBS, "ft-acme", "training", {"propagationPolicy": "Background"})
+    done = ft("apply", folder)
+    assert {"- Namespace ft-acme", "- ClusterQueue ft-acme"} < set(done.stdout.splitlines()), done.output
+    assert installed.objects.find(CLUSTER_QUEUES, "", "ft-globex")
+    assert not [each for each in ft("plan", folder).stdout.splitlines() if "globex" in each]
+
+
+def test_an_open_submission_keeps_its_tenants_objects_too(
+    ft: Ft, folder: Path, installed: Cluster, pair: tuple[str, str]
+) -> None:
+    assert ft("apply", folder).exit_code == 0
+    assert ft("submit", *pair).exit_code == 0
+    write(folder, {"tenants": {"globex": {}}})
+    refused = ft("apply", folder)
+    assert refused.exit_code == 2
+    assert "work of acme is in flight" in " ".join(refused.stderr.split())
+
+
+def test_a_cluster_without_the_platform_is_told_as_such(ft: Ft, folder: Path, installed: Cluster) -> None:
+    installed.objects.delete(CONFIG_MAPS, "ft-system", "ft-settings")
+    refused = ft("plan", folder)
+    assert refused.exit_code == 2
+    assert "the platform is not installed on this cluster" in " ".join(refused.stderr.split())
+
+
+def test_an_apply_that_was_interrupted_is_completed_by_another(
+    folder: Path, installed: Cluster, project: Project, cluster: Access
+) -> None:
+    done: list[api.FolderStep] = []
+
+    def stop(step: api.FolderStep) -> None:
+        done.append(step)
+        if len(done) == 5:
+            raise KeyboardInterrupt
+
+    connected = Api(client=cluster.client())
+    whole = api.plan_folder(folder, store=project.store, cluster=connected)
+    with pytest.raises(KeyboardInterrupt):
+        api.apply_folder(folder, store=project.store, cluster=connected, told=stop)
+    rest = api.plan_folder(folder, store=project.store, cluster=connected)
+    assert [each.what for each in rest] == [each.what for each in whole[5:]]
