@@ -22,7 +22,7 @@ from pathlib import Path
 from ft_assets.settings.catalogue.exports import EXPORTS
 from ft_assets.settings.layout import node_rank
 from ft_resources.artifacts import Address
-from ft_resources.errors import BadData, Diverged, OutOfMemory, StoreUnavailable, UserError
+from ft_resources.errors import BadData, Diverged, NodeFault, OutOfMemory, StoreUnavailable, UserError
 from ft_resources.outcomes import EXIT_CODES, Outcome
 from ft_resources.process_trees import kill_children
 from ft_resources.store import Store
@@ -88,7 +88,7 @@ def run_spec(spec: WorkSpec, log: Path) -> Outcome:
 
 def follow_spec(spec: WorkSpec) -> Outcome:
     """Do a further node's part of the work of ``spec``. Only the first node's worker reports for the attempt; this one
-    reports nothing. Raises nothing."""
+    reports nothing but a fault of a machine. Raises nothing."""
     store = spec.open_store()
     with tempfile.TemporaryDirectory(prefix=f"ft-{spec.asset}-", dir=os.environ.get("FT_SCRATCH")) as scratch:
         context = WorkContext(spec, store, Path(scratch))
@@ -98,7 +98,12 @@ def follow_spec(spec: WorkSpec) -> Outcome:
         except BaseException as problem:
             if not isinstance(problem, Preempted):
                 traceback.print_exc()
-            return _classify(problem, store, spec, stopped=context.stop_requested)
+            outcome = _classify(problem, store, spec, stopped=context.stop_requested)
+            if isinstance(problem, NodeFault):
+                # The first node's worker may have nobody left who could tell it.
+                with suppress(StoreUnavailable):
+                    store.create_json(f"{spec.attempt_path}/outcome.json", _ending(outcome, _explain(problem)))
+            return outcome
     return Outcome.DONE
 
 
@@ -143,7 +148,7 @@ def _classify(problem: BaseException, store: Store, spec: WorkSpec, *, stopped: 
         return Outcome.OUT_OF_MEMORY
     if isinstance(problem, BadData):
         return Outcome.BAD_DATA
-    if isinstance(problem, UserError) and not isinstance(problem, StoreUnavailable):
+    if isinstance(problem, UserError) and not isinstance(problem, StoreUnavailable | NodeFault):
         return Outcome.USER_ERROR
     return Outcome.PLATFORM_ERROR
 

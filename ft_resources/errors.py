@@ -121,6 +121,14 @@ class NoStore(StoreUnavailable):
         )
 
 
+class NodeFault(UserError):
+    """A machine failed the work, which another may do as well: the attempt is tried again."""
+
+
+class Hung(NodeFault):
+    """Ranks of a training waited for one that had stopped."""
+
+
 class ClusterUnavailable(UserError):
     """The cluster's API did not answer within the retry limit, or denied access."""
 

@@ -1,6 +1,7 @@
 """How many processes a training has, and how they hold the model."""
 
 import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -69,6 +70,11 @@ def layout_of(runtime: Mapping[str, Any]) -> Layout:
 def node_rank() -> int:
     """This node's rank, from 0, as set for torchrun or by an indexed Kubernetes Job."""
     return int(os.environ.get("NODE_RANK") or os.environ.get("JOB_COMPLETION_INDEX") or 0)
+
+
+def node_name() -> str:
+    """The machine's name in the cluster, which the pod is told as ``FT_NODE``; elsewhere its host name."""
+    return os.environ.get("FT_NODE") or socket.gethostname()
 
 
 def local_rank() -> int:

@@ -4,24 +4,26 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 
-from ft_assets.settings.layout import local_rank
+from ft_assets.settings.layout import local_rank, node_name
 from ft_assets.workers.packs.isolation.context import ContextGroup
+from ft_assets.workers.training.distributed.hangs import PATIENCE_S, record_collectives
 
-_PATIENCE = timedelta(minutes=30)
-"""How long a rank waits for others. Reading a large model or save may take minutes. A rank that dies ends the others on
-its node at once, and its connections end those on other nodes."""
+_PATIENCE = timedelta(seconds=PATIENCE_S, minutes=5)
+"""When a collective fails by itself: after ``HangWatch`` would have ended the rank with a reason. A rank that dies ends
+the others on its node at once, and its connections end those on other nodes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ranks:
     """``rank`` of ``world`` processes, the ``local``-th of its node.
 
+    ``nodes`` names each rank's machine; ``store`` is the key-value store by which they found each other.
     With ``context``, neighbouring ranks read the same windows, and each has a slice of their tokens.
     One alone settles everything by itself, without torch.distributed.
     What is settled together is asked for by every rank, as often and in the same order by each, or all wait for ever.
@@ -31,6 +33,8 @@ class Ranks:
     world: int = 1
     local: int = 0
     context: ContextGroup | None = None
+    nodes: Sequence[str] = ()
+    store: dist.Store | None = field(default=None, repr=False, compare=False)
 
     @property
     def first(self) -> bool:
@@ -98,10 +102,20 @@ def join(device: str, context_parallel: int = 1) -> Ranks:
     """
     if device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    record_collectives()
+    store, rank, world = next(dist.rendezvous("env://"))
     # Collectives on CPU tensors use gloo, whatever device trains.
-    dist.init_process_group("cpu:gloo,cuda:nccl" if device == "cuda" else "gloo", timeout=_PATIENCE)
+    dist.init_process_group(
+        "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo",
+        store=store,
+        rank=rank,
+        world_size=world,
+        timeout=_PATIENCE,
+    )
+    store.set(f"ft-node/{rank}", node_name())
+    nodes = tuple(store.get(f"ft-node/{other}").decode() for other in range(world))
     context = None
     if context_parallel > 1:
         handle, _ = dist.new_subgroups(context_parallel)
-        context = ContextGroup(size=context_parallel, place=dist.get_rank() % context_parallel, handle=handle)
-    return Ranks(rank=dist.get_rank(), world=dist.get_world_size(), local=local_rank(), context=context)
+        context = ContextGroup(size=context_parallel, place=rank % context_parallel, handle=handle)
+    return Ranks(rank=rank, world=world, local=local_rank(), context=context, nodes=nodes, store=store)

@@ -18,6 +18,7 @@ from ft_assets.workers.packs.format import TRAIN, VALIDATION, CachedFiles, Pack
 from ft_assets.workers.packs.sampler import Step
 from ft_assets.workers.training.attempt_plan import Plan, make_plan
 from ft_assets.workers.training.distributed.launch import run_ranks
+from ft_assets.workers.training.distributed.rank_files import RankContext
 from ft_assets.workers.training.earlier import CONTINUED_FROM, WARM_START_INPUT
 from ft_assets.workers.training.early_stopping import STOPPED_EARLY, stopping_step
 from ft_assets.workers.training.journal import NOT_FINITE, Journal
@@ -70,11 +71,13 @@ def _require_version(context: WorkContext) -> None:
         )
 
 
-def train_as_rank(context: WorkContext) -> WorkResult:
+def train_as_rank(context: RankContext) -> WorkResult:
     """The part in ``train`` of one process that torchrun started; rank 0's leaves the files and the facts."""
     from ft_assets.workers.training.ranks import join
 
-    return _train(context, join(context.runtime["device"], layout_of(context.runtime).context_parallel))
+    ranks = join(context.runtime["device"], layout_of(context.runtime).context_parallel)
+    with context.watching_for_hangs(ranks):
+        return _train(context, ranks)
 
 
 def _train(context: WorkContext, ranks: "Ranks | None" = None) -> WorkResult:

@@ -27,6 +27,7 @@ from ft_assets.workers.training.model import with_adapters
 from ft_assets.workers.training.muon import MuonAndAdamW
 from ft_assets.workers.training.reader import StepBatches, StepReader
 from ft_assets.workers.training.rounding import Bits, RoundedAdamW, round_in_8_bits
+from ft_assets.workers.training.telemetry.own_time import OwnTime
 from ft_assets.workers.training.variants.fused_lora import join_adapters
 from ft_assets.workers.training.variants.lora_plus import split_rates
 from ft_assets.workers.training.variants.warm_start import start_from
@@ -40,7 +41,7 @@ class PackedTrainer(Trainer):
     bfloat16, and its updates are rounded at random; else it is held in float32. ``poll`` is called before each part of
     a step. ``sharding`` says how several ranks hold the model.
     After each step ``last`` has what it read, ``last_figures`` its loss, gradient norm (before clipping), learning
-    rate and the objective's figures.
+    rate and the objective's figures, ``own_time`` how long this rank worked by itself.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class PackedTrainer(Trainer):
             model=model, args=args, train_dataset=range(len(reader.pack)), data_collator=dict, callbacks=callbacks
         )
         self.remove_callback(PrinterCallback)
+        self.own_time = OwnTime(self.args.device)
         if args.activation_checkpointing:
             # Autocast would keep a copy of every weight to the end of a forward pass, which nothing else needs then.
             self.accelerator.autocast_handler = AutocastKwargs(cache_enabled=False)
@@ -94,22 +96,30 @@ class PackedTrainer(Trainer):
         read: StepBatches = inputs["read"]
         ranks = self.reader.ranks
         ranks.draw_afresh(self.args.seed, read.step.number)
+        self.own_time.begin(read.waited_s)
+        if self.objective.sums or self.sharding.gathers or ranks.context is not None:
+            self.own_time.exchange()
         parts = torch.zeros(1 + len(self.objective.figures), device=self.args.device)
         with self.compute_loss_context_manager():
             pairs = zip(read.batches, read.references, strict=True)
             total = surveyed(self.objective, model, pairs, read.whole, ranks, self.args.device)
         for place, (batch, reference) in enumerate(zip(read.batches, read.references, strict=True), start=1):
-            with self.sharding.micro_batch(model, last=place == len(read.batches)), self.compute_loss_context_manager():
+            last = place == len(read.batches)
+            with self.sharding.micro_batch(model, last=last), self.compute_loss_context_manager():
                 if batch.learned:
                     self._poll()
                     part = self.objective.part(model, batch.to(self.args.device), total, reference)
                     # Gradients of ranks are averaged, and the step's is their sum.
                     loss = part.loss * ranks.world if ranks.world > 1 else part.loss
+                    if last:
+                        self.own_time.exchange()
                     self.sharding.backward(self.accelerator, model, loss)
                     parts += torch.stack([part.loss.detach(), *(part.figures[name] for name in self.objective.figures)])
                 elif not ranks.alone:
                     # Nothing to learn is nothing to compute, were there no other ranks that wait for this one's part.
                     nothing = token_losses(model, batch.to(self.args.device)).sum()
+                    if last:
+                        self.own_time.exchange()
                     self.sharding.backward(self.accelerator, model, nothing)
         self.sharding.complete_gradients(model, ranks)
         self.last, self._parts = read, parts

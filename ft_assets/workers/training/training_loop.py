@@ -124,7 +124,7 @@ class TrainingLoop(TrainerCallback):
         self._stops.step_ended()
         step, figures = trainer.last.step, trainer.last_figures
         rates = self.meter.stepped(trainer.last.tokens, trainer.last.waited_s)
-        rates |= self.telemetry.figures(trainer.last, self.meter.seconds)
+        rates |= self.telemetry.figures(trainer.last, self.meter.seconds, trainer.own_time.seconds)
         journal.seconds += self.meter.seconds
         journal.position = step.end
         journal.ledger.append(ledger_line(self.pack, step))

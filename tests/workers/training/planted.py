@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,50 @@ def nan_in_step_4() -> None:
 
     sft.summed_loss = spoilt
     PackedTrainer._get_grad_norm = watched  # type: ignore[method-assign]
+
+
+def slow_second_rank() -> None:
+    """The second rank takes longer over each micro-batch, and alerts do not wait for long."""
+    from ft_assets.workers.training.methods import sft
+    from ft_assets.workers.training.telemetry import alerts
+
+    summed_loss = sft.summed_loss
+    alerts.STREAK_S = 0.0
+
+    def slowly(model: Any, batch: Any) -> torch.Tensor:
+        if os.environ["RANK"] == "1":
+            time.sleep(0.1)
+        return summed_loss(model, batch)
+
+    sft.summed_loss = slowly
+
+
+def second_rank_stops() -> None:
+    """Before its fourth step; the others do not wait for long."""
+    from ft_assets.workers.training.distributed import hangs
+    from ft_assets.workers.training.trainer import PackedTrainer
+
+    hangs._IN_STEPS_S, hangs._LOOK_S = 2.0, 0.1
+    training_step, calls = PackedTrainer.training_step, 0
+
+    def stopping(self: PackedTrainer, *args: Any) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        if calls == 4 and os.environ["RANK"] == "1":
+            time.sleep(3600)
+        return training_step(self, *args)
+
+    PackedTrainer.training_step = stopping  # type: ignore[method-assign]
+
+
+def second_rank_dies_inside() -> None:
+    """As ``second_rank_stops``, without a thread that could say so."""
+    from ft_assets.workers.training.distributed import hangs
+
+    second_rank_stops()
+    hangs._ANSWER_S = 2.0
+    if os.environ["RANK"] == "1":
+        hangs.HangWatch._watch = lambda self: None  # type: ignore[method-assign]
 
 
 def weights_must_agree() -> None:

@@ -33,6 +33,7 @@ class Zero(Sharding):
 
     def __init__(self, stage: int, device: str, *, half: bool) -> None:
         self._stage, self._device, self._half = stage, device, half
+        self.gathers = stage == 3
 
     @contextmanager
     def loading(self) -> Iterator[dict[str, Any]]:

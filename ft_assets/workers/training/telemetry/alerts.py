@@ -1,10 +1,10 @@
-"""Alerts about a running training: far too slow, waiting for data, or without a finite validation loss.
+"""Alerts about a running training: far too slow, waiting for data or one rank, or without a finite validation loss.
 
 Pure: rows of step metrics in, alerts out. A training loss of NaN is not an alert: it ends the training (``Diverged``).
 """
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,12 +13,15 @@ from ft_assets.workers.training.journal import NOT_FINITE
 STREAK, STREAK_S = 10, 15.0
 """A condition must last for this many steps in a row, and this many seconds."""
 _SLOW, _WAITING = 0.5, 0.2
+_BEHIND, _LONGER = 0.1, 1.25
+"""A straggler keeps the others waiting for this share of each step, and takes so many times as long as they do."""
 _FIRST = 10
 """Steps, after the first (warm-up), that measure how fast this run can be."""
 _SLOW_REMEDY = (
     "Look for other work on this machine or GPU and for one that runs hot; if it was never faster, try a larger "
     "training.micro_batch_size and training.recompute off."
 )
+_STRAGGLER_REMEDY = "Look for other work on that node, for a GPU of it that runs hot, and at its disk."
 _NOT_FINITE_REMEDY = (
     "No gate passes if it ends so. Lower training.learning_rate, or train in bf16 or fp32 if it is fp16."
 )
@@ -29,7 +32,7 @@ _STARVED_REMEDY = "Give the worker a faster disk for its scratch folder (FT_SCRA
 class Alert:
     """``step`` is the one at which it was noticed."""
 
-    kind: Literal["slow", "starved", "validation"]
+    kind: Literal["slow", "starved", "straggler", "validation"]
     step: int
     what: str
     remedy: str
@@ -42,9 +45,12 @@ class Alarms:
     """Checks rows in order; each kind of alert is raised once."""
 
     def __init__(self, expected: float | None = None) -> None:
-        """``expected`` is the estimate's speed in tokens/s; None if it has none."""
+        """``expected`` is the estimate's speed in tokens/s; None if it has none. ``nodes`` names each rank's machine,
+        and is empty until stragglers are to be told."""
+        self.nodes: Sequence[str] = ()
         self._expected, self._rates = expected or 0.0, list[float]()
         self._slow, self._starved = Streak(), Streak()
+        self._slowest, self._behind = -1, Streak()
         self.alerts: list[Alert] = []
 
     def look(self, row: Mapping[str, Any]) -> list[Alert]:
@@ -70,9 +76,24 @@ class Alarms:
         if self._starved.goes_on(waiting > _WAITING, seconds):
             what = f"{waiting:.0%} of a step goes into waiting for data"
             found.append(Alert(kind="starved", step=step, what=what, remedy=_STARVED_REMEDY))
+        if self.nodes and "slowest_rank" in row:
+            found += self._straggler(row, seconds)
         if len(self._rates) <= _FIRST:
             self._rates.append(rate)
         return found
+
+    def _straggler(self, row: Mapping[str, Any], seconds: float) -> list[Alert]:
+        rank, own_s, others_s = row["slowest_rank"], row["slowest_rank_s"], row["other_ranks_s"]
+        if rank != self._slowest:
+            self._slowest, self._behind = rank, Streak()
+        slow = own_s - others_s > _BEHIND * seconds and own_s > _LONGER * others_s
+        if not self._behind.goes_on(slow, seconds):
+            return []
+        what = (
+            f"all ranks wait for rank {rank} on node {self.nodes[rank]}: of each step of {seconds:.2g} s it works "
+            f"{own_s:.2g} s by itself, the others {others_s:.2g} s"
+        )
+        return [Alert(kind="straggler", step=row["step"], what=what, remedy=_STRAGGLER_REMEDY)]
 
     def _usual(self) -> tuple[float, str]:
         """The expected speed: the estimate's or that of the run's own first steps, whichever is higher."""

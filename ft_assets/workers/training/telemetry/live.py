@@ -1,7 +1,8 @@
 """Live telemetry of a run: per-step figures, alerts, and the Prometheus page."""
 
+import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ class Telemetry:
     def __init__(self, context: WorkContext, pack: Pack, journal: Journal) -> None:
         self._context, self._pack, self._journal = context, pack, journal
         self._device = Cpu()
+        self._ranks: Ranks | None = None
         # There once training has begun, on the rank that reports.
         self._yardstick: Yardstick | None = None
         self._alarms = Alarms()
@@ -36,6 +38,7 @@ class Telemetry:
 
     def begin(self, device: "torch.device", ranks: "Ranks") -> None:
         """Training starts, or resumes after the journal's rows, whose alerts were already raised."""
+        self._ranks = ranks
         if device.type == "cuda":
             self._device = Gpu(device.index or 0, ranks)
         if not ranks.first:
@@ -47,11 +50,19 @@ class Telemetry:
         for row in self._journal.rows:
             self._alarms.look(row)
         self._journal.alerts = [asdict(alert) for alert in self._alarms.alerts]
+        # Earlier attempts' rows are of other machines.
+        self._alarms.nodes = ranks.nodes
         self._page = open_page(self._context.spec)
 
-    def figures(self, read: "StepBatches", seconds: float) -> dict[str, Any]:
-        """Metric columns for a step, from what it read and how long it took. Every rank must ask for them."""
+    def figures(self, read: "StepBatches", seconds: float, own_s: float) -> dict[str, Any]:
+        """Metric columns for a step, from what it read, how long it took, and how long this rank worked by itself.
+        Every rank must ask for them."""
         own = self._device.figures()
+        if self._ranks is not None and not self._ranks.alone:
+            times = [each for (each,) in self._ranks.gathered([own_s])]
+            own |= slowest(times)
+            if self._page is not None:
+                self._page.show_ranks(times, self._ranks.nodes)
         return {} if self._yardstick is None else {"mfu": self._yardstick.mfu(_work_of(read), seconds), **own}
 
     def show(self, row: Mapping[str, Any]) -> None:
@@ -81,6 +92,13 @@ class Telemetry:
         tokens = max(1, pack.index.tokens * batch // len(pack))
         learned, length = pack.index.learned_tokens / pack.index.tokens, pack.index.tokens / pack.index.documents
         return Work(tokens=tokens, steps=1, learned=learned, document_length=length)
+
+
+def slowest(times: Sequence[float]) -> dict[str, Any]:
+    """Metric columns for the seconds of each rank: which one was slowest, its time, and the median of the others'."""
+    rank = max(range(len(times)), key=times.__getitem__)
+    others = statistics.median(each for other, each in enumerate(times) if other != rank)
+    return {"slowest_rank": rank, "slowest_rank_s": round(times[rank], 4), "other_ranks_s": round(others, 4)}
 
 
 def _work_of(read: "StepBatches") -> Work:

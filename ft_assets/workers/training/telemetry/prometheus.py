@@ -6,7 +6,8 @@ warnings and never end a training.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from ft_resources.work import WorkSpec
@@ -34,6 +35,18 @@ class MetricsPage:
         for name, value in figures.items():
             if isinstance(value, int | float):
                 self._gauge(name).set(value)
+
+    def show_ranks(self, seconds: Sequence[float], nodes: Sequence[str]) -> None:
+        """How long each rank works by itself in a step, labelled with the rank and its node."""
+        for rank, (each, node) in enumerate(zip(seconds, nodes, strict=True)):
+            self._rank_seconds.labels(*self._values, str(rank), node).set(each)
+
+    @cached_property
+    def _rank_seconds(self) -> Any:
+        from prometheus_client import Gauge
+
+        words = "seconds that a rank works by itself in the newest step, before ranks exchange something"
+        return Gauge("ft_training_rank_seconds", words, (*_LABELS, "rank", "node"), registry=self._registry)
 
     def _gauge(self, column: str) -> Any:
         if column not in self._gauges:

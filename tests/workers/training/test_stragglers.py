@@ -1,0 +1,118 @@
+"""Ranks that keep the others waiting are named: slow ones while the training runs, stopped ones as its end."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+from ft_assets.settings.layout import Layout
+from ft_assets.workers.training.distributed import hangs, launch
+from ft_assets.workers.training.distributed.hangs import Place, verdict
+from ft_assets.workers.training.train import train
+from ft_resources.errors import Hung
+from tests.workers.training.rank_forks import starting
+from tests.workers.training.test_ranks import rows, two_ranks
+
+pytestmark = [pytest.mark.training, pytest.mark.usefixtures("no_pictures")]
+
+SETTINGS: dict[str, Any] = {"dropout": 0.0, "epochs": 3, "global_batch_size": 4, "micro_batch_size": 2}
+NODES = ("gpu-1", "gpu-1", "gpu-2", "gpu-2")
+Started = Callable[[str, Layout, Path], list[str]]
+
+
+@pytest.fixture
+def plant(forks: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Ranks are forked with this function of ``planted.py`` called in each."""
+
+    def planted(name: str) -> None:
+        monkeypatch.setattr(launch, "_command", starting(forks, f"tests.workers.training.planted:{name}"))
+
+    return planted
+
+
+def test_a_slow_rank_is_named_with_its_node_and_every_step_tells_the_times(
+    tmp_path: Path, plant: Callable[[str], None]
+) -> None:
+    plant("slow_second_rank")
+    bench = two_ranks(tmp_path, **SETTINGS)
+    result = train(bench.context())
+    (alert,) = [alert for alert in result.facts["alerts"] if alert["kind"] == "straggler"]
+    assert "all ranks wait for rank 1 on node" in alert["what"]
+    slowest, its_s, others_s = (rows(result, key) for key in ("slowest_rank", "slowest_rank_s", "other_ranks_s"))
+    assert len(slowest) == len(its_s) == len(others_s) == len(rows(result, "loss"))
+    assert median(slowest) == 1
+    assert median(its_s) > 0.1 > median(others_s)
+
+
+@pytest.mark.parametrize(
+    ("stops", "said"), [("second_rank_stops", "has entered only"), ("second_rank_dies_inside", "does not answer")]
+)
+def test_a_rank_that_stops_ends_the_attempt_and_is_named_with_the_collective_that_the_others_wait_in(
+    tmp_path: Path, plant: Callable[[str], None], stops: str, said: str
+) -> None:
+    plant(stops)
+    bench = two_ranks(tmp_path, **SETTINGS)
+    with pytest.raises(Hung, match=rf"rank 1 on [\w.-]+ {said}.*in gloo:\w+, their number \d+, after step 3") as caught:
+        train(bench.context())
+    assert caught.value.where == "hang"
+    kept = f"{bench.spec().attempt_path}/hang"
+    first = json.loads(bench.store.get(f"{kept}/rank-0000.json"))
+    assert first["verdict"] == str(caught.value)
+    assert (first["step"], first["waits_in"][:5]) == (3, "gloo:")
+    assert any(not each["retired"] for each in first["recorder"]["entries"])
+    assert any("training_step" in line for line in first["stacks"])
+    assert bench.store.exists(f"{kept}/rank-0001.json") is (stops == "second_rank_stops")
+
+
+def place(rank: int, entered: int, waits_in: str = "nccl:all_reduce") -> Place:
+    return Place(rank=rank, node=NODES[rank], step=17, entered=entered, waits_in=waits_in, waited_s=600.0)
+
+
+def test_the_rank_that_has_entered_fewer_collectives_than_others_is_the_one_they_wait_for() -> None:
+    problem = verdict({rank: place(rank, 40 - (rank == 2)) for rank in range(4)}, NODES)
+    assert problem.what == (
+        "rank 2 on gpu-2 has entered only 39; "
+        "the others wait for 600 s in nccl:all_reduce, their number 40, after step 17"
+    )
+
+
+def test_a_rank_that_does_not_answer_is_named_before_those_that_it_holds_up() -> None:
+    problem = verdict({0: place(0, 40), 1: place(1, 40), 2: place(2, 39)}, NODES)
+    assert problem.what.startswith("rank 3 on gpu-2 does not answer any more")
+
+
+def test_where_all_have_entered_as_many_nobody_is_blamed_but_the_network() -> None:
+    problem = verdict({rank: place(rank, 40) for rank in range(4)}, NODES)
+    assert problem.what.startswith("the ranks wait for each other for 600 s in nccl:all_reduce")
+    assert "network" in problem.remedy
+
+
+class Store:
+    """What ``HangWatch`` uses of a store, for one rank that never calls."""
+
+    def clone(self) -> "Store":
+        return self
+
+    def check(self, keys: list[str]) -> bool:
+        return False
+
+
+def test_others_are_waited_for_as_long_as_steps_take_and_half_an_hour_where_there_are_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch = hangs.HangWatch(Store(), 0, NODES, keep=lambda *_: None, end=lambda _: None)  # type: ignore[arg-type]
+    now = 0.0
+    monkeypatch.setattr(hangs.time, "monotonic", lambda: now)
+    limits = []
+    for now in (0.0, 5.0, 95.0):
+        watch.step(int(now))
+        limits.append(watch.limit_s)
+    now = 1000.0
+    watch.step(1000)
+    limits.append(watch.limit_s)
+    watch.pause()
+    watch.close()
+    assert [*limits, watch.limit_s] == [1800, 600, 900, 1800, 1800]
