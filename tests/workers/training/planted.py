@@ -48,11 +48,11 @@ def slow_second_rank() -> None:
     from ft_assets.workers.training.telemetry import alerts
 
     summed_loss = sft.summed_loss
-    alerts.STREAK_S = 0.0
+    alerts.STREAK, alerts.STREAK_S = 3, 0.0
 
     def slowly(model: Any, batch: Any) -> torch.Tensor:
         if os.environ["RANK"] == "1":
-            time.sleep(0.1)
+            time.sleep(0.3)
         return summed_loss(model, batch)
 
     sft.summed_loss = slowly

@@ -44,7 +44,7 @@ def test_a_slow_rank_is_named_with_its_node_and_every_step_tells_the_times(
     slowest, its_s, others_s = (rows(result, key) for key in ("slowest_rank", "slowest_rank_s", "other_ranks_s"))
     assert len(slowest) == len(its_s) == len(others_s) == len(rows(result, "loss"))
     assert median(slowest) == 1
-    assert median(its_s) > 0.1 > median(others_s)
+    assert median(its_s) > 0.3 > median(others_s)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ _DUMPS = ("_dump_nccl_trace_json", "_dump_fr_trace_json")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """Where a rank is: it has entered ``entered`` collectives, and waits in ``waits_in`` (empty: in none) for so long."""
+    """Where a rank is: it has entered ``entered`` collectives, and has waited in ``waits_in`` (empty: none) so long."""
 
     rank: int
     node: str

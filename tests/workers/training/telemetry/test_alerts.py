@@ -39,6 +39,40 @@ def test_a_run_that_falls_to_under_half_of_its_first_steps_says_so_once_and_at_o
     assert alerts_of(rows((40, 1000.0), (60, 501.0))) == []
 
 
+def waited_for(rank: int, own_s: float, others_s: float, count: int = 20) -> list[dict[str, Any]]:
+    """Steps of 2 s in which ``rank`` works by itself for so long, and the median of the others for so long."""
+    times = {"slowest_rank": rank, "slowest_rank_s": own_s, "other_ranks_s": others_s}
+    return [{**row, **times} for row in rows((count, 1000.0))]
+
+
+def stragglers(told: list[dict[str, Any]]) -> list[Alert]:
+    alarms = Alarms()
+    alarms.nodes = ("gpu-1", "gpu-2")
+    return [alert for row in told for alert in alarms.look(row)]
+
+
+def test_a_rank_that_all_others_wait_for_is_told_with_its_node_and_how_much_slower_it_is() -> None:
+    (alert,) = stragglers(waited_for(1, 1.5, 0.9))
+    assert (alert.kind, alert.step) == ("straggler", STREAK)
+    assert alert.what == (
+        "all ranks wait for rank 1 on node gpu-2: of each step of 2 s it works 1.5 s by itself, the others 0.9 s"
+    )
+
+
+def test_what_costs_a_step_little_or_is_hardly_slower_makes_no_straggler() -> None:
+    assert stragglers(waited_for(1, 0.15, 0.01)) == []
+    assert stragglers(waited_for(1, 1.5, 1.25)) == []
+
+
+def test_ranks_that_take_turns_at_being_slowest_are_no_stragglers() -> None:
+    turns = [waited_for(turn % 2, 1.5, 0.9, count=STREAK - 1) for turn in range(4)]
+    assert stragglers([row for turn in turns for row in turn]) == []
+
+
+def test_rows_of_earlier_attempts_blame_no_machine_of_this_one() -> None:
+    assert alerts_of(waited_for(1, 1.5, 0.9)) == []
+
+
 def test_the_first_step_which_warms_up_says_nothing_of_what_is_usual() -> None:
     assert alerts_of(rows((1, 100_000.0), (60, 1000.0))) == []
 
