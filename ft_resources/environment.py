@@ -43,6 +43,7 @@ VARIABLES = frozenset(
         "FT_PACK_PROCESSES",
         "FT_PACK_ENGINE",
         "FT_METRICS_PORT",
+        "FT_NODE",
         "FT_RUN_CODE",
         "FT_NOTIFY_HOSTS",
         "FT_SMTP_HOST",

@@ -68,7 +68,8 @@ class DagsterObserver(Observer):
     def retrying(self, ending: Ending, delay_s: float) -> None:
         policy = POLICIES[ending.outcome]
         how = " with half the micro-batch" if policy.halves else ""
-        self._log.warning(f"the worker {policy.message}; next attempt{how} in {delay_s:.1f} s")
+        why = f" ({ending.error['what']})" if ending.error else ""
+        self._log.warning(f"the worker {policy.message}{why}; next attempt{how} in {delay_s:.1f} s")
 
 
 def describe_progress(progress: dict[str, Any]) -> str:

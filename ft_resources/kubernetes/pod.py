@@ -107,6 +107,8 @@ def _environment(plan: PodPlan) -> list[dict[str, Any]]:
     written: list[dict[str, Any]] = [
         {"name": name, "value": value} for name, value in {**plan.settings.environment, **own}.items()
     ]
+    # Alerts and errors name it.
+    written.append({"name": "FT_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}})
     if plan.nodes > 1:
         index = f"metadata.labels['{names.JOB_INDEX}']"
         written.append({"name": "NODE_RANK", "valueFrom": {"fieldRef": {"fieldPath": index}}})

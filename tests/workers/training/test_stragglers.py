@@ -1,6 +1,7 @@
 """Ranks that keep the others waiting are named: slow ones while the training runs, stopped ones as its end."""
 
 import json
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -8,11 +9,16 @@ from typing import Any
 
 import pytest
 
-from ft_assets.settings.layout import Layout
+from ft_assets import worker
+from ft_assets.settings.layout import Layout, node_name
 from ft_assets.workers.training.distributed import hangs, launch
 from ft_assets.workers.training.distributed.hangs import Place, verdict
 from ft_assets.workers.training.train import train
+from ft_resources.attempts import Attempt
 from ft_resources.errors import Hung
+from ft_resources.outcomes import Outcome
+from ft_resources.worker_context import WorkContext, WorkResult
+from tests.workers.training.conftest import make_bench
 from tests.workers.training.rank_forks import starting
 from tests.workers.training.test_ranks import rows, two_ranks
 
@@ -65,6 +71,33 @@ def test_a_rank_that_stops_ends_the_attempt_and_is_named_with_the_collective_tha
     assert any(not each["retired"] for each in first["recorder"]["entries"])
     assert any("training_step" in line for line in first["stacks"])
     assert bench.store.exists(f"{kept}/rank-0001.json") is (stops == "second_rank_stops")
+
+
+def test_a_further_node_records_the_fault_as_the_first_may_have_nobody_left_to_tell_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = make_bench(tmp_path)
+
+    def hangs(context: WorkContext) -> WorkResult:
+        raise Hung("rank 0 on gpu-1 does not answer any more", where="hang", remedy="It is tried again.")
+
+    monkeypatch.setattr(worker, "_load", lambda asset: hangs)
+    # Signals stay the test runner's.
+    monkeypatch.setattr(WorkContext, "install_signal_handler", lambda self: None)
+    spec = bench.spec()
+    assert worker.follow_spec(spec) is Outcome.PLATFORM_ERROR
+    ending = Attempt(bench.store, spec.address, spec.attempt).ending()
+    assert ending is not None
+    assert ending.outcome is Outcome.PLATFORM_ERROR
+    assert ending.error is not None
+    assert (ending.error["type"], ending.error["what"]) == ("Hung", "rank 0 on gpu-1 does not answer any more")
+
+
+def test_a_machine_is_called_as_the_cluster_calls_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FT_NODE", raising=False)
+    assert node_name() == socket.gethostname()
+    monkeypatch.setenv("FT_NODE", "gpu-7")
+    assert node_name() == "gpu-7"
 
 
 def place(rank: int, entered: int, waits_in: str = "nccl:all_reduce") -> Place:
