@@ -5,6 +5,7 @@ in the store, so any orchestrator that can read the store replaces one that died
 """
 
 import json
+import re
 import sys
 import time
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from ft_resources.work import WorkSpec, attempt_path
 OPEN_ATTEMPTS = "open_attempts"
 # What a launcher records of an attempt's pod: the cluster deletes its own objects soon.
 PLACE = "place.json"
+# What a training's worker measured of several nodes before it trained.
+PREFLIGHT = "preflight.json"
+_NODE, _MOST_SICK = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"), 8
 _WAIT = "wait.json"
 # A placement that was not recorded within this time never will be.
 _PLACE_WAIT_S = 3600.0
@@ -175,6 +179,16 @@ class Attempt:
     def wait(self) -> dict[str, Any] | None:
         """``until`` and ``said`` of the last ``record_wait``; None if its launcher never had to wait."""
         return self.store.find_json(f"{self.path}/{_WAIT}")
+
+    def sick_nodes(self) -> list[str]:
+        """Machines that its worker found not well before it trained (``preflight.json``)."""
+        try:
+            raw = self.store.find_json(f"{self.path}/{PREFLIGHT}")
+        except CorruptArtifact:
+            return []
+        sick = raw.get("sick") if isinstance(raw, dict) else None
+        # Workers are not trusted; this is the pattern of a node's name in a cluster.
+        return [name for name in sick if _NODE.fullmatch(name)][:_MOST_SICK] if isinstance(sick, dict) else []
 
     def request_stop(self, actor: str) -> None:
         """Record that the work was cancelled by a person, so that its end is not counted as a preemption."""

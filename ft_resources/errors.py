@@ -129,6 +129,10 @@ class Hung(NodeFault):
     """Ranks of a training waited for one that had stopped."""
 
 
+class SickNode(NodeFault):
+    """A machine's GPU is not well."""
+
+
 class ClusterUnavailable(UserError):
     """The cluster's API did not answer within the retry limit, or denied access."""
 

@@ -1,14 +1,14 @@
 """Resolve a work spec and the cluster's settings into everything that a Job needs. Pure: no cluster is asked."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ft_resources.errors import UserError
 from ft_resources.kubernetes.names import job_name
 from ft_resources.kubernetes.s3_policy import session_policy
-from ft_resources.kubernetes.settings import GpuType, KubernetesSettings, RunCode, Toleration, pinned
+from ft_resources.kubernetes.settings import GpuType, KubernetesSettings, Network, RunCode, Toleration, pinned
 from ft_resources.outcomes import grace_s
-from ft_resources.work import WorkSpec
+from ft_resources.work import Resources, WorkSpec
 
 MASTER_PORT = 29500
 _SAVE_BYTES_PER_S = 50e6
@@ -33,9 +33,12 @@ class PodPlan:
     module: str
     nodes: int
     gpu_resource: str
+    network: Network | None
+    shared_memory_gib: float
     cpus: float
     memory_gib: float
     node_selector: Mapping[str, str]
+    avoid: tuple[str, ...]
     tolerations: tuple[Toleration, ...]
     spot: bool
     queue: str | None
@@ -55,6 +58,7 @@ def plan_pod(
     settings: KubernetesSettings,
     *,
     spot_losses: int = 0,
+    avoid: Iterable[str] = (),
     save_s: float = 0.0,
     module: str = "ft_assets.worker",
 ) -> PodPlan:
@@ -62,6 +66,7 @@ def plan_pod(
 
     Args:
         spot_losses: number of earlier attempts that lost a spot node.
+        avoid: names of nodes that earlier attempts found not well.
         save_s: seconds of the slowest save in earlier attempts; 0 if there was none.
         module: the worker's module.
 
@@ -69,7 +74,8 @@ def plan_pod(
     """
     wanted, tenant = spec.resources, spec.address.tenant
     spot = (settings.spot if wanted.spot is None else wanted.spot) and spot_losses < settings.spot_losses
-    gpu = _gpu_type(settings, wanted.gpu_type) if wanted.gpus else GpuType()
+    nodes = int(spec.runtime.get("nodes", 1))
+    gpu = _gpu_type(settings, wanted.gpu_type, nodes) if wanted.gpus else GpuType()
     places = [settings.spot_nodes if spot else settings.on_demand, gpu]
     return PodPlan(
         spec=spec,
@@ -78,10 +84,13 @@ def plan_pod(
         namespace=settings.namespace_of(tenant),
         image=_image(settings, spec.asset, wanted.image),
         module=module,
-        nodes=int(spec.runtime.get("nodes", 1)),
+        nodes=nodes,
         gpu_resource=gpu.resource,
+        network=gpu.network if nodes > 1 else None,
+        shared_memory_gib=_shared_memory_gib(settings, gpu, wanted),
         cpus=settings.cpus_per_gpu * wanted.gpus if wanted.gpus else settings.cpus,
         memory_gib=settings.memory_gib_of(wanted),
+        avoid=tuple(dict.fromkeys(avoid)),
         node_selector={label: value for place in places for label, value in place.node_selector.items()},
         tolerations=tuple(toleration for place in places for toleration in place.tolerations),
         spot=spot,
@@ -107,9 +116,31 @@ def _grace(spec: WorkSpec, settings: KubernetesSettings, save_s: float) -> int:
     return int(min(max(grace_s(expected), settings.min_grace_s), settings.max_grace_s) + _LAST_WORDS_S)
 
 
-def _gpu_type(settings: KubernetesSettings, name: str | None) -> GpuType:
+def _shared_memory_gib(settings: KubernetesSettings, gpu: GpuType, wanted: Resources) -> float:
+    """Size of /dev/shm, which is part of a pod's memory."""
+    size, memory = gpu.shared_memory_gib, settings.memory_gib_of(wanted)
+    if size is None:
+        return settings.shared_memory_gib
+    if size >= memory:
+        raise UserError(
+            f"the worker has {memory:g} GiB of memory, and its /dev/shm would have {size:g} GiB of it",
+            where="hardware.memory_gib",
+            remedy="Request more memory in a new recipe version, or ask the platform's administrators to lower "
+            "shared_memory_gib of the GPU type.",
+        )
+    return size
+
+
+def _gpu_type(settings: KubernetesSettings, name: str | None, nodes: int) -> GpuType:
     """The cluster's GPUs of the recipe's type; any type if the recipe names none."""
     if name is None:
+        networks = sorted(each for each, gpu in settings.gpu_types.items() if gpu.network)
+        if nodes > 1 and networks:
+            raise UserError(
+                f"{nodes} nodes without a GPU type would exchange gradients without the network of {networks[0]}",
+                where="hardware.gpu_type",
+                remedy=f"Name a type in a new recipe version, such as {networks[0]}.",
+            )
         return _any_gpu(settings)
     if name not in settings.gpu_types:
         known = ", ".join(sorted(settings.gpu_types)) or "none by name"

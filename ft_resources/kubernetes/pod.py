@@ -1,5 +1,6 @@
 """The pod of a worker: an unprivileged process with a read-only root, local disk, and no access to the API server."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from ft_resources.kubernetes import names
@@ -32,6 +33,7 @@ def pod_spec(plan: PodPlan) -> dict[str, Any]:
         **({"subdomain": plan.name} if plan.nodes > 1 else {}),
         **({"nodeSelector": dict(plan.node_selector)} if plan.node_selector else {}),
         **({"runtimeClassName": plan.run_code.runtime_class} if plan.run_code and plan.run_code.runtime_class else {}),
+        **({"affinity": _elsewhere(plan.avoid)} if plan.avoid else {}),
         "tolerations": _tolerations(plan),
         "initContainers": [_container(plan, FETCH, ["ft_assets.fetch"])],
         "containers": [_worker(plan)],
@@ -63,7 +65,7 @@ def _worker(plan: PodPlan) -> dict[str, Any]:
 
 def _container(plan: PodPlan, name: str, modules: list[str], gpus: int = 0) -> dict[str, Any]:
     memory = f"{round(plan.memory_gib * _GIB)}Mi"
-    devices = {plan.gpu_resource: str(gpus)} if gpus else {}
+    devices = {plan.gpu_resource: str(gpus), **_network(plan)} if gpus else {}
     return {
         "name": name,
         "image": plan.image,
@@ -86,6 +88,14 @@ def _container(plan: PodPlan, name: str, modules: list[str], gpus: int = 0) -> d
     }
 
 
+def _network(plan: PodPlan) -> dict[str, str]:
+    """Resources by which the pods of several nodes exchange gradients."""
+    if plan.network is None:
+        return {}
+    pages = {"hugepages-2Mi": f"{plan.network.hugepages_mib}Mi"} if plan.network.hugepages_mib else {}
+    return {**{name: str(count) for name, count in plan.network.resources.items()}, **pages}
+
+
 def _environment(plan: PodPlan) -> list[dict[str, Any]]:
     own = {
         "HOME": f"{SCRATCH}/home",
@@ -98,6 +108,8 @@ def _environment(plan: PodPlan) -> list[dict[str, Any]]:
     if plan.nodes > 1:
         own["MASTER_ADDR"] = f"{plan.name}-0.{plan.name}.{plan.namespace}.svc"
         own["MASTER_PORT"] = str(MASTER_PORT)
+    if plan.network:
+        own |= plan.network.environment
     if plan.settings.identity:
         own["AWS_ROLE_ARN"] = plan.settings.identity.role_arn.replace("{tenant}", plan.spec.address.tenant)
         own["AWS_WEB_IDENTITY_TOKEN_FILE"] = f"{IDENTITY}/token"
@@ -113,6 +125,13 @@ def _environment(plan: PodPlan) -> list[dict[str, Any]]:
         index = f"metadata.labels['{names.JOB_INDEX}']"
         written.append({"name": "NODE_RANK", "valueFrom": {"fieldRef": {"fieldPath": index}}})
     return written
+
+
+def _elsewhere(nodes: Sequence[str]) -> dict[str, Any]:
+    """On none of ``nodes``. A field of a node is compared with one value at a time."""
+    none = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]
+    terms = {"nodeSelectorTerms": [{"matchFields": none}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
 def _tolerations(plan: PodPlan) -> list[dict[str, Any]]:
@@ -156,7 +175,7 @@ def _volumes(plan: PodPlan) -> list[dict[str, Any]]:
         {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
         {
             "name": "shared-memory",
-            "emptyDir": {"medium": "Memory", "sizeLimit": _size(plan.settings.shared_memory_gib)},
+            "emptyDir": {"medium": "Memory", "sizeLimit": _size(plan.shared_memory_gib)},
         },
         {"name": "cache", **_cache(plan)},
     ]

@@ -15,6 +15,8 @@ from ft_resources.work import Priority, Resources
 
 DAY_S = 24 * 3600.0
 _DIGEST = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}")
+_EXTENDED = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+_TRANSPORT = re.compile(r"(NCCL|FI|UCX|RDMAV|OFI|MLX5|IBV)_[A-Z0-9_]+")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _TENANT = "{tenant}"
 _PROFILE = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$"
@@ -45,6 +47,18 @@ def _known_kind(kind: str) -> str:
     return kind
 
 
+def _extended(name: str) -> str:
+    if not _EXTENDED.fullmatch(name):
+        raise ValueError(f"{name!r} should be an extended resource, such as rdma/hca_shared_devices_a")
+    return name
+
+
+def _of_transport(name: str) -> str:
+    if not _TRANSPORT.fullmatch(name):
+        raise ValueError(f"{name!r} is no variable of NCCL or its transports; `environment` of the settings has others")
+    return name
+
+
 def _per_tenant(pattern: str) -> str:
     if _TENANT not in pattern:
         raise ValueError("should contain {tenant}, to keep tenants apart")
@@ -63,6 +77,8 @@ def _name_pattern(pattern: str) -> str:
 
 Image = Annotated[str, AfterValidator(_pinned_image)]
 Kind = Annotated[str, AfterValidator(_known_kind)]
+ExtendedResource = Annotated[str, AfterValidator(_extended)]
+NetworkVariable = Annotated[str, AfterValidator(_of_transport)]
 NamePattern = Annotated[str, AfterValidator(_name_pattern)]
 Seconds = Annotated[float, Field(gt=0.0)]
 
@@ -85,10 +101,42 @@ class Place(StrictModel):
     tolerations: Tolerations = Field((), description="Taints of the nodes.")
 
 
+class Network(StrictModel):
+    """What the pods of a training on several nodes get to exchange gradients by RDMA. One on a single node gets none of
+    it."""
+
+    resources: dict[ExtendedResource, Annotated[int, Field(ge=1)]] = Field(
+        description="Devices of each pod by the name that their plug-in gives them, such as "
+        "{rdma/hca_shared_devices_a: 1} or {vpc.amazonaws.com/efa: 32}."
+    )
+    hugepages_mib: int = Field(
+        0, ge=0, multiple_of=2, description="Memory of each pod in pages of 2 MiB, in MiB: EFA takes 5120."
+    )
+    environment: dict[NetworkVariable, str] = Field(
+        default_factory=dict,
+        description="Variables of NCCL and its transports (NCCL_…, FI_…, UCX_…), such as {NCCL_IB_HCA: mlx5}.",
+    )
+
+
 class GpuType(Place):
     """A kind of GPU that the cluster has."""
 
     resource: str = Field("nvidia.com/gpu", min_length=1, description="Name of the extended resource.")
+    network: Network | None = Field(
+        None, description="How its nodes exchange gradients; null: over the pods' own network."
+    )
+    shared_memory_gib: float | None = Field(
+        None,
+        gt=0.0,
+        description="/dev/shm of its workers, in GiB, through which a node's GPUs may exchange; null: "
+        "shared_memory_gib of the settings.",
+    )
+
+    @model_validator(mode="after")
+    def _devices_of_the_network(self) -> "GpuType":
+        if self.network and self.resource in self.network.resources:
+            raise ValueError(f"network.resources has {self.resource}, which is the GPUs' own")
+        return self
 
 
 class Cache(StrictModel):

@@ -73,6 +73,7 @@ class KubernetesLauncher:
             spec,
             self._settings,
             spot_losses=sum(map(lost_spot, earlier)),
+            avoid=[node for each in earlier for node in each.sick_nodes()],
             save_s=max((float(each.progress().get("save_s", 0.0)) for each in earlier), default=0.0),
             module=self._module,
         )

@@ -46,6 +46,10 @@ def job_of(spec: Any, **changes: Any) -> Job:
     [
         ({}, {}),
         ({"gpus": 8, "runtime": {"nodes": 2}}, {"identity": IDENTITY, "queue": "ft-{tenant}"}),
+        (
+            {"gpus": 8, "gpu_type": "H100", "runtime": {"nodes": 2}},
+            {"gpu_types": {"H100": {"network": {"resources": {"rdma/hca": 8}, "hugepages_mib": 5120}}}},
+        ),
         ({}, {"secret": "store"}),
         ({}, {"cache": {"kind": "ephemeral"}}),
         ({}, {"cache": {"kind": "host-path"}}),

@@ -73,10 +73,15 @@ def _require_version(context: WorkContext) -> None:
 
 def train_as_rank(context: RankContext) -> WorkResult:
     """The part in ``train`` of one process that torchrun started; rank 0's leaves the files and the facts."""
+    from ft_assets.workers.training.distributed.preflight import preflight
     from ft_assets.workers.training.ranks import join
 
-    ranks = join(context.runtime["device"], layout_of(context.runtime).context_parallel)
+    layout, device = layout_of(context.runtime), context.runtime["device"]
+    ranks = join(device, layout.context_parallel)
     with context.watching_for_hangs(ranks):
+        if layout.nodes > 1:
+            context.progress("looking at GPUs and network")
+            preflight(ranks, device, context.keep)
         return _train(context, ranks)
 
 

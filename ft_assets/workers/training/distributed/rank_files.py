@@ -43,13 +43,14 @@ class RankContext(WorkContext):
         from ft_assets.workers.training.distributed.hangs import HangWatch
 
         assert ranks.store is not None
-        self._hangs = HangWatch(ranks.store, self._rank, ranks.nodes, keep=self._keep, end=self._end_hung)
+        self._hangs = HangWatch(ranks.store, self._rank, ranks.nodes, keep=self.keep, end=self._end_hung)
         try:
             yield
         finally:
             self._hangs.close()
 
-    def _keep(self, name: str, data: bytes) -> None:
+    def keep(self, name: str, data: bytes) -> None:
+        """Store a file with the attempt that explains how it went; what cannot be stored is left out."""
         with suppress(StoreUnavailable):
             self.store.put(f"{self.spec.attempt_path}/{name}", data)
 

@@ -1,0 +1,122 @@
+"""Before several nodes train: is each GPU well, and how fast do all of them exchange?
+
+A rank looks at its own GPU: what NVML tells of its memory, links and clocks, and how fast it multiplies. Then all ranks
+exchange a buffer as they will exchange gradients. The first rank leaves the figures with the attempt as
+``preflight.json``. A node that is not well ends the attempt with ``SickNode``; the next one avoids it.
+"""
+
+# ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
+
+import json
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+
+import torch
+import torch.distributed as dist
+
+from ft_assets.workers.training.distributed.gpu_health import faults_of
+from ft_assets.workers.training.ranks import Ranks
+from ft_resources.errors import SickNode
+
+_SLOW = 0.75
+"""A GPU that multiplies at less than this share of the median of all is not well."""
+_MATRIX, _PRODUCTS = 4096, 30
+_BUFFER, _EXCHANGES = {"cuda": 256 << 20, "cpu": 4 << 20}, 5
+"""Bytes that are exchanged at once, and how often."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Health:
+    """Of one rank's GPU: what is wrong with it, as sentences, and how fast it multiplies; 0 on a CPU."""
+
+    rank: int
+    node: str
+    faults: tuple[str, ...] = ()
+    tflops: float = 0.0
+
+
+def preflight(ranks: Ranks, device: str, keep: Callable[[str, bytes], None]) -> None:
+    """Raise SickNode on every rank, with the same words, if a GPU of any of them is not well."""
+    assert ranks.store is not None
+    own = Health(rank=ranks.rank, node=ranks.nodes[ranks.rank])
+    if device == "cuda":
+        # Faults after the products: heat shows under load.
+        own = replace(own, tflops=round(multiply(), 1), faults=own_faults())
+    ranks.store.set(f"ft-health/{ranks.rank}", json.dumps(asdict(own)))
+    told = [json.loads(ranks.store.get(f"ft-health/{rank}")) for rank in range(ranks.world)]
+    found = [Health(**{**each, "faults": tuple(each["faults"])}) for each in told]
+    gb_s = exchange(ranks, device)
+    sick = judge(found)
+    if ranks.first:
+        record = {"all_reduce_gb_s": gb_s, "ranks": told, "sick": sick}
+        keep("preflight.json", json.dumps(record, indent=1).encode())
+        print(f"ranks exchange {gb_s:.1f} GB/s (bus bandwidth of all_reduce)", flush=True)
+    if sick:
+        raise SickNode(
+            "; ".join(f"node {node} is not well: {why}" for node, why in sick.items()),
+            where="preflight",
+            remedy="The work is tried again elsewhere. Drain the node and look at its GPU: nvidia-smi -q, dcgmi diag.",
+        )
+
+
+def judge(found: Sequence[Health]) -> dict[str, str]:
+    """Nodes that are not well, and why."""
+    sick: dict[str, list[str]] = {}
+    usual = statistics.median(each.tflops for each in found)
+    for each in found:
+        why = [*each.faults]
+        if each.tflops < _SLOW * usual:
+            why.append(f"it multiplies at {each.tflops:.0f} TFLOP/s, others at {usual:.0f}")
+        if why:
+            sick.setdefault(each.node, []).append(f"the GPU of rank {each.rank}: {', '.join(why)}")
+    return {node: "; ".join(why) for node, why in sick.items()}
+
+
+def multiply() -> float:
+    """TFLOP/s of this rank's GPU in products of 16-bit matrices."""
+    matrix = torch.randn(_MATRIX, _MATRIX, device="cuda", dtype=torch.float16)
+    began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    for count in (3, _PRODUCTS):
+        # The first few load kernels and raise clocks.
+        began.record()
+        for _ in range(count):
+            matrix @ matrix
+        ended.record()
+    torch.cuda.synchronize()
+    return float(2 * _MATRIX**3 * _PRODUCTS / (began.elapsed_time(ended) / 1000) / 1e12)
+
+
+def exchange(ranks: Ranks, device: str) -> float:
+    """Bus bandwidth of all_reduce over all ranks in GB/s, as nccl-tests define it: 2 (n - 1) / n of the bytes a second
+    (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md). The slowest rank's."""
+    buffer = torch.zeros(_BUFFER[device] // 4, device=device)
+    # Connects the ranks.
+    dist.all_reduce(buffer)
+    _finish(device)
+    began = time.perf_counter()
+    for _ in range(_EXCHANGES):
+        dist.all_reduce(buffer)
+    _finish(device)
+    seconds = max(each for (each,) in ranks.gathered([time.perf_counter() - began]))
+    return float(2 * (ranks.world - 1) / ranks.world * _BUFFER[device] * _EXCHANGES / seconds / 1e9)
+
+
+def _finish(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def own_faults() -> tuple[str, ...]:
+    """Of the one GPU that this rank sees."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        name = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
+        return tuple(faults_of(pynvml, pynvml.nvmlDeviceGetHandleByUUID(name.encode())))
+    except pynvml.NVMLError as problem:
+        # A GPU that is divided (MIG) has another name; training does not depend on what NVML tells.
+        print(f"warning: the GPU's health is not known: {problem}", flush=True)
+        return ()

@@ -1,0 +1,98 @@
+"""What the pods of a training get to exchange gradients, and the nodes that they avoid."""
+
+from typing import Any
+
+import kubernetes_validate
+import pytest
+from pydantic import ValidationError
+
+from ft_resources.errors import UserError
+from ft_resources.kubernetes.job_plan import plan_pod
+from ft_resources.kubernetes.manifests import to_k8s
+from tests.resources.kubernetes.specs import settings_of, spec_of
+
+EFA = {
+    "resources": {"vpc.amazonaws.com/efa": 32},
+    "hugepages_mib": 5120,
+    "environment": {"FI_PROVIDER": "efa", "NCCL_DEBUG": "WARN"},
+}
+TYPES = {"H100": {"network": EFA, "shared_memory_gib": 64.0}, "L4": {}}
+
+
+def pod_of(nodes: int, gpus: int = 8, gpu_type: str | None = "H100", **asked: Any) -> dict[str, Any]:
+    spec = spec_of(runtime={"nodes": nodes}, gpus=gpus, gpu_type=gpu_type, **asked)
+    job, *_ = to_k8s(plan_pod(spec, settings_of(gpu_types=TYPES)))
+    kubernetes_validate.validate(job, "1.36", strict=True)
+    pod: dict[str, Any] = job["spec"]["template"]["spec"]
+    return pod
+
+
+def env_of(container: dict[str, Any]) -> dict[str, Any]:
+    return {each["name"]: each.get("value") for each in container["env"]}
+
+
+def test_pods_of_several_nodes_get_the_network_of_their_gpu_type() -> None:
+    pod = pod_of(nodes=2)
+    (worker,), (fetch,) = pod["containers"], pod["initContainers"]
+    for kind in ("requests", "limits"):
+        asked = worker["resources"][kind]
+        assert (asked["vpc.amazonaws.com/efa"], asked["hugepages-2Mi"]) == ("32", "5120Mi")
+        assert "vpc.amazonaws.com/efa" not in fetch["resources"][kind]
+    assert env_of(worker) | EFA["environment"] == env_of(worker)
+
+
+def test_one_node_or_another_type_gets_none_of_it() -> None:
+    for pod in (pod_of(nodes=1), pod_of(nodes=2, gpu_type="L4"), pod_of(nodes=1, gpu_type=None)):
+        (worker,) = pod["containers"]
+        assert worker["resources"]["limits"].keys() == {"memory", "nvidia.com/gpu"}
+        assert not env_of(worker).keys() & EFA["environment"].keys()
+
+
+def test_a_type_may_have_more_shared_memory_and_never_more_than_the_pods_memory() -> None:
+    def shared(pod: dict[str, Any]) -> str:
+        (found,) = [each["emptyDir"]["sizeLimit"] for each in pod["volumes"] if each["name"] == "shared-memory"]
+        return str(found)
+
+    assert (shared(pod_of(nodes=1)), shared(pod_of(nodes=1, gpu_type="L4"))) == ("65536Mi", "8192Mi")
+    with pytest.raises(UserError, match="64 GiB of memory, and its /dev/shm would have 64 GiB"):
+        pod_of(nodes=1, memory_gib=64.0)
+
+
+def test_several_nodes_of_any_type_are_refused_where_a_type_has_a_network_that_they_would_not_get() -> None:
+    with pytest.raises(UserError, match="without the network of H100") as caught:
+        pod_of(nodes=2, gpu_type=None)
+    assert caught.value.where == "hardware.gpu_type"
+
+
+@pytest.mark.parametrize(
+    ("network", "words"),
+    [
+        ({"resources": {"nvidia.com/gpu": 1}}, "the GPUs' own"),
+        ({"resources": {"efa": 1}}, "extended resource"),
+        ({"resources": {"rdma/hca": 0}}, "greater than or equal to 1"),
+        ({"resources": {"rdma/hca": 1}, "hugepages_mib": 3}, "multiple of 2"),
+        ({"resources": {"rdma/hca": 1}, "environment": {"MASTER_ADDR": "x"}}, "no variable of NCCL"),
+        ({"resources": {"rdma/hca": 1}, "ipc_lock": True}, "Extra inputs"),
+    ],
+)
+def test_networks_that_mean_nothing_are_errors_of_the_settings(network: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        settings_of(gpu_types={"H100": {"network": network}})
+
+
+def test_no_pod_has_a_capability_whatever_its_network() -> None:
+    """Pod security ``restricted`` would refuse it, and it means nothing to a process that is not root."""
+    (worker,) = pod_of(nodes=2)["containers"]
+    assert worker["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_pods_avoid_nodes_that_were_found_not_well() -> None:
+    plan = plan_pod(spec_of(), settings_of(), avoid=["gpu-3", "gpu-1", "gpu-3"])
+    (job,) = to_k8s(plan)
+    kubernetes_validate.validate(job, "1.36", strict=True)
+    required = job["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    (term,) = required["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term["matchFields"] == [
+        {"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in ("gpu-3", "gpu-1")
+    ]
+    assert "affinity" not in to_k8s(plan_pod(spec_of(), settings_of()))[0]["spec"]["template"]["spec"]
