@@ -3,11 +3,15 @@
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import save_file
+
+if TYPE_CHECKING:
+    from ft_assets.workers.training.ranks import Ranks
 
 REFUSED = "refused.safetensors"
 GRAPHS = "graphs"
@@ -84,6 +88,20 @@ def second_rank_dies_inside() -> None:
     hangs._ANSWER_S = 2.0
     if os.environ["RANK"] == "1":
         hangs.HangWatch._watch = lambda self: None  # type: ignore[method-assign]
+
+
+def second_node_is_sick() -> None:
+    """Each rank's node has a name, and the second's GPU an error."""
+    from ft_assets.workers.training.distributed import preflight
+
+    os.environ["FT_NODE"] = f"gpu-{os.environ['RANK']}"
+    examine = preflight.examine
+
+    def ill(ranks: "Ranks", device: str) -> preflight.Health:
+        own = examine(ranks, device)
+        return replace(own, faults=("it has no spare memory rows left",)) if ranks.rank == 1 else own
+
+    preflight.examine = ill
 
 
 def weights_must_agree() -> None:

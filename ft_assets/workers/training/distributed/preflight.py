@@ -29,7 +29,7 @@ _BUFFER, _EXCHANGES = {"cuda": 256 << 20, "cpu": 4 << 20}, 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Health:
-    """Of one rank's GPU: what is wrong with it, as sentences, and how fast it multiplies; 0 on a CPU."""
+    """Of the GPU of one rank: what is wrong with it, as sentences, and how fast it multiplies; 0 on a CPU."""
 
     rank: int
     node: str
@@ -40,10 +40,7 @@ class Health:
 def preflight(ranks: Ranks, device: str, keep: Callable[[str, bytes], None]) -> None:
     """Raise SickNode on every rank, with the same words, if a GPU of any of them is not well."""
     assert ranks.store is not None
-    own = Health(rank=ranks.rank, node=ranks.nodes[ranks.rank])
-    if device == "cuda":
-        # Faults after the products: heat shows under load.
-        own = replace(own, tflops=round(multiply(), 1), faults=own_faults())
+    own = examine(ranks, device)
     ranks.store.set(f"ft-health/{ranks.rank}", json.dumps(asdict(own)))
     told = [json.loads(ranks.store.get(f"ft-health/{rank}")) for rank in range(ranks.world)]
     found = [Health(**{**each, "faults": tuple(each["faults"])}) for each in told]
@@ -59,6 +56,15 @@ def preflight(ranks: Ranks, device: str, keep: Callable[[str, bytes], None]) -> 
             where="preflight",
             remedy="The work is tried again elsewhere. Drain the node and look at its GPU: nvidia-smi -q, dcgmi diag.",
         )
+
+
+def examine(ranks: Ranks, device: str) -> Health:
+    """How this rank's GPU is."""
+    own = Health(rank=ranks.rank, node=ranks.nodes[ranks.rank])
+    if device == "cpu":
+        return own
+    # Faults after the products: heat shows under load.
+    return replace(own, tflops=round(multiply(), 1), faults=own_faults())
 
 
 def judge(found: Sequence[Health]) -> dict[str, str]:
