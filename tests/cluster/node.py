@@ -54,7 +54,8 @@ class Scheduler(Controller):
         for taint in node["spec"].get("taints", []):
             if not any(tolerates(one, taint) for one in spec.get("tolerations", [])):
                 return "node(s) had untolerated taint(s)"
-        if any(labels.get(name) != value for name, value in spec.get("nodeSelector", {}).items()):
+        selected = all(labels.get(name) == value for name, value in spec.get("nodeSelector", {}).items())
+        if not selected or node["metadata"]["name"] in avoided(spec):
             return "node(s) didn't match Pod's node affinity/selector"
         here = self._objects.list(PODS, "", lambda one: one["spec"].get("nodeName") == node["metadata"]["name"])
         taken = [requests(one) for one in here if one["status"]["phase"] in ("Pending", "Running")]
@@ -73,6 +74,16 @@ def requests(pod: Object) -> dict[str, float]:
         for name, amount in (asked.get("limits", {}) | asked.get("requests", {})).items():
             total[name] = total.get(name, 0) + quantity(amount)
     return total
+
+
+def avoided(spec: Object) -> set[str]:
+    """Names of the nodes that a pod's affinity excludes; no other affinity is known here."""
+    required = (
+        spec.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
+    )
+    fields = [field for term in required.get("nodeSelectorTerms", []) for field in term["matchFields"]]
+    assert all((field["key"], field["operator"]) == ("metadata.name", "NotIn") for field in fields)
+    return {name for field in fields for name in field["values"]}
 
 
 def tolerates(toleration: Object, taint: Object) -> bool:

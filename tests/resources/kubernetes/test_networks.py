@@ -11,10 +11,11 @@ from ft_resources.kubernetes.job_plan import plan_pod
 from ft_resources.kubernetes.manifests import to_k8s
 from tests.resources.kubernetes.specs import settings_of, spec_of
 
+VARIABLES = {"FI_PROVIDER": "efa", "NCCL_DEBUG": "WARN"}
 EFA = {
     "resources": {"vpc.amazonaws.com/efa": 32},
     "hugepages_mib": 5120,
-    "environment": {"FI_PROVIDER": "efa", "NCCL_DEBUG": "WARN"},
+    "environment": VARIABLES,
 }
 TYPES = {"H100": {"network": EFA, "shared_memory_gib": 64.0}, "L4": {}}
 
@@ -38,14 +39,14 @@ def test_pods_of_several_nodes_get_the_network_of_their_gpu_type() -> None:
         asked = worker["resources"][kind]
         assert (asked["vpc.amazonaws.com/efa"], asked["hugepages-2Mi"]) == ("32", "5120Mi")
         assert "vpc.amazonaws.com/efa" not in fetch["resources"][kind]
-    assert env_of(worker) | EFA["environment"] == env_of(worker)
+    assert env_of(worker) | VARIABLES == env_of(worker)
 
 
 def test_one_node_or_another_type_gets_none_of_it() -> None:
     for pod in (pod_of(nodes=1), pod_of(nodes=2, gpu_type="L4"), pod_of(nodes=1, gpu_type=None)):
         (worker,) = pod["containers"]
         assert worker["resources"]["limits"].keys() == {"memory", "nvidia.com/gpu"}
-        assert not env_of(worker).keys() & EFA["environment"].keys()
+        assert not env_of(worker).keys() & VARIABLES.keys()
 
 
 def test_a_type_may_have_more_shared_memory_and_never_more_than_the_pods_memory() -> None:

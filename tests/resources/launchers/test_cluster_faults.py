@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from ft_resources.attempts import Attempt, attempts_at
+from ft_resources.attempts import PREFLIGHT, Attempt, attempts_at
 from ft_resources.errors import UserError, WorkFailed
 from ft_resources.execution import Execution
 from ft_resources.kubernetes.api import jobs
@@ -93,6 +93,18 @@ def test_spot_nodes_that_are_taken_away_lead_to_on_demand(on_cluster: OnCluster)
     assert ended_as(first, Cause.SPOT_RECLAIMED)["capacity"] == "spot"
     assert ended_as(second, Cause.WORKER)["capacity"] == "on-demand"
     assert got[0].artifact.facts == {"attempt": 2}
+
+
+def test_a_node_that_was_found_not_well_is_avoided_by_the_attempts_after_it(on_cluster: OnCluster) -> None:
+    on_cluster.access.machines.add_node("steady")
+    request = work(on_cluster, seconds=0.5)
+    first = Attempt(on_cluster.store, request.address, 1)
+    first.claim("a")
+    on_cluster.store.put_json(f"{first.path}/{PREFLIGHT}", {"sick": {"n1": "it has no spare memory rows left"}})
+    first.record_ending(Outcome.PLATFORM_ERROR)
+    on_cluster.place().execution().run(request, actor="a")
+    second = Attempt(on_cluster.store, request.address, 2)
+    assert [pod["node"] for pod in ended_as(second, Cause.WORKER)["evidence"]["pods"]] == ["steady"]
 
 
 def test_a_lost_node_is_seen_though_its_pod_still_reads_running(on_cluster: OnCluster) -> None:

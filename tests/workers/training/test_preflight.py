@@ -1,6 +1,7 @@
 """Before several nodes train, their GPUs and their network are looked at, and a node that is not well is named."""
 
 import json
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from ft_assets.workers.training.distributed import launch
 from ft_assets.workers.training.distributed.gpu_health import faults_of
-from ft_assets.workers.training.distributed.preflight import Health, judge
+from ft_assets.workers.training.distributed.preflight import Health, judge, rdma_faults
 from ft_assets.workers.training.train import train
 from ft_resources.attempts import Attempt
 from ft_resources.errors import SickNode
@@ -25,7 +26,7 @@ class NoAnswer(Exception):
 
 
 class Nvml:
-    """What pynvml says of a GPU that is well, but for ``changes``: answers by name, ``None`` for what it does not have."""
+    """What pynvml says of a GPU that is well, but for ``changes``: answers by name, None for what it does not have."""
 
     NVMLError = NoAnswer
     NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC, NVML_NVLINK_MAX_LINKS = 1, 0, 18
@@ -92,6 +93,16 @@ def test_a_node_is_named_whose_gpu_multiplies_more_slowly_than_the_others_do() -
 def test_a_node_is_named_for_each_gpu_of_it_that_is_not_well() -> None:
     found = [Health(rank=rank, node="gpu-0", faults=("it burns", "it smells")) for rank in range(2)]
     assert judge(found) == {"gpu-0": "the GPU of rank 0: it burns, it smells; the GPU of rank 1: it burns, it smells"}
+
+
+@pytest.mark.parametrize(("limit", "told"), [(8 << 20, True), (resource.RLIM_INFINITY, False), (4 << 30, False)])
+def test_a_limit_on_locked_memory_by_which_nccl_would_silently_take_tcp_is_a_fault_where_there_is_rdma(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, told: bool
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (limit, limit))
+    assert list(rdma_faults(tmp_path / "none")) == []
+    words = ["a process there may lock only 8 MiB of memory, too little for RDMA"]
+    assert list(rdma_faults(tmp_path)) == (words if told else [])
 
 
 def two_nodes(folder: Path) -> Bench:

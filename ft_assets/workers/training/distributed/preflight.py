@@ -8,10 +8,12 @@ exchange a buffer as they will exchange gradients. The first rank leaves the fig
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
 import json
+import resource
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -23,6 +25,8 @@ from ft_resources.errors import SickNode
 _SLOW = 0.75
 """A GPU that multiplies at less than this share of the median of all is not well."""
 _MATRIX, _PRODUCTS = 4096, 30
+_LOCKED = 1 << 30
+"""Least memory in bytes that a process must be allowed to lock."""
 _BUFFER, _EXCHANGES = {"cuda": 256 << 20, "cpu": 4 << 20}, 5
 """Bytes that are exchanged at once, and how often."""
 
@@ -60,11 +64,11 @@ def preflight(ranks: Ranks, device: str, keep: Callable[[str, bytes], None]) -> 
 
 def examine(ranks: Ranks, device: str) -> Health:
     """How this rank's GPU is."""
-    own = Health(rank=ranks.rank, node=ranks.nodes[ranks.rank])
+    own = Health(rank=ranks.rank, node=ranks.nodes[ranks.rank], faults=tuple(rdma_faults()))
     if device == "cpu":
         return own
     # Faults after the products: heat shows under load.
-    return replace(own, tflops=round(multiply(), 1), faults=own_faults())
+    return replace(own, tflops=round(multiply(), 1), faults=(*own.faults, *own_faults()))
 
 
 def judge(found: Sequence[Health]) -> dict[str, str]:
@@ -112,6 +116,13 @@ def exchange(ranks: Ranks, device: str) -> float:
 def _finish(device: str) -> None:
     if device == "cuda":
         torch.cuda.synchronize()
+
+
+def rdma_faults(devices: Path = Path("/dev/infiniband")) -> Iterator[str]:
+    """NCCL registers its buffers with a network device; where the process may not lock them, it silently takes TCP."""
+    locked, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    if devices.exists() and locked != resource.RLIM_INFINITY and locked < _LOCKED:
+        yield f"a process there may lock only {locked >> 20} MiB of memory, too little for RDMA"
 
 
 def own_faults() -> tuple[str, ...]:
