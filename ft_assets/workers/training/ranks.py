@@ -12,8 +12,9 @@ import torch.distributed as dist
 
 from ft_assets.settings.layout import local_rank, node_name
 from ft_assets.workers.packs.isolation.context import ContextGroup
-from ft_assets.workers.training.distributed.hangs import PATIENCE_S, record_collectives
 
+PATIENCE_S = 1800.0
+"""How long a rank waits for others. Reading a large model or save may take minutes."""
 _PATIENCE = timedelta(seconds=PATIENCE_S, minutes=5)
 """When a collective fails by itself: after ``HangWatch`` would have ended the rank with a reason. A rank that dies ends
 the others on its node at once, and its connections end those on other nodes."""
@@ -102,7 +103,8 @@ def join(device: str, context_parallel: int = 1) -> Ranks:
     """
     if device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    record_collectives()
+    # The flight recorder, on which ``distributed/hangs.py`` stands, keeps so many collectives.
+    os.environ.setdefault("TORCH_FR_BUFFER_SIZE", "500")
     store, rank, world = next(dist.rendezvous("env://"))
     # Collectives on CPU tensors use gloo, whatever device trains.
     dist.init_process_group(

@@ -10,7 +10,6 @@ which names the rank that the others wait for.
 
 import faulthandler
 import json
-import os
 import tempfile
 import threading
 import time
@@ -23,18 +22,15 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from ft_assets.workers.training.ranks import PATIENCE_S
 from ft_resources.errors import Hung
 
-PATIENCE_S = 1800.0
-"""How long a rank waits for others. Reading a large model or save may take minutes."""
 _IN_STEPS_S, _STEPS = 600.0, 10
 """Between two steps: at least so long, and so many times the longest step; at most ``PATIENCE_S``."""
 _LOOK_S = 1.0
 _ANSWER_S = 10.0
 """Time that the others have to say where they are, and again to leave their records."""
 _CALLED = "ft-hang/called"
-_RECORDED = "500"
-"""Collectives that the flight recorder keeps."""
 _DUMPS = ("_dump_nccl_trace_json", "_dump_fr_trace_json")
 
 
@@ -48,11 +44,6 @@ class Place:
     entered: int
     waits_in: str
     waited_s: float
-
-
-def record_collectives() -> None:
-    """Turn the flight recorder on; before the first process group is made."""
-    os.environ.setdefault("TORCH_FR_BUFFER_SIZE", _RECORDED)
 
 
 class HangWatch:
