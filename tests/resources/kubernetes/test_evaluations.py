@@ -36,7 +36,11 @@ def template(spec: WorkSpec, **settings: Any) -> Manifest:
 
 
 def keys(container: Manifest) -> dict[str, Manifest]:
-    return {each["name"]: each["valueFrom"]["secretKeyRef"] for each in container["env"] if "valueFrom" in each}
+    return {
+        each["name"]: each["valueFrom"]["secretKeyRef"]
+        for each in container["env"]
+        if "secretKeyRef" in each.get("valueFrom", {})
+    }
 
 
 def policies(reach: JudgeReach | None, **settings: Any) -> dict[str, Manifest]:
