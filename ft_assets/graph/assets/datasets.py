@@ -1,6 +1,5 @@
 """The assets ``raw_dataset`` and ``dataset``: one partition for each dataset version."""
 
-import base64
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ from ft_assets.graph.report_links import report_link
 from ft_assets.graph.told import told
 from ft_assets.settings import tags
 from ft_assets.settings.code_versions import CODE_VERSIONS
-from ft_assets.workers.datasets.reporting.pictures import length_histogram_png
+from ft_assets.workers.datasets.reporting.pictures import length_picture
 from ft_assets.workers.datasets.reporting.reasons import reason_words
 from ft_resources.artifacts import Artifact
 from ft_resources.dagster_resources import LauncherResource, StoreResource
@@ -110,8 +109,6 @@ def dataset(
 def _metadata(artifact: Artifact) -> dict[str, dg.MetadataValue]:
     """Counts, the length histogram and the report's location; never a row's text."""
     facts, rows = artifact.facts, artifact.facts["rows"]
-    histogram = facts["length_histogram"]
-    picture = base64.b64encode(length_histogram_png(histogram["edges"], histogram["counts"])).decode()
     dropped = "\n".join(f"| {reason_words(reason)} | {count:,} |" for reason, count in sorted(facts["dropped"].items()))
     return {
         "held": dg.MetadataValue.md("\n".join(f"- {text}" for text in facts["held"]) or "no"),
@@ -122,5 +119,5 @@ def _metadata(artifact: Artifact) -> dict[str, dg.MetadataValue]:
         "form": dg.MetadataValue.text(facts["form"]),
         "rows_uploaded": dg.MetadataValue.int(facts["rows_read"]),
         "left_out": dg.MetadataValue.md(f"| why | rows |\n|---|---:|\n{dropped}" if dropped else "nothing"),
-        "lengths": dg.MetadataValue.md(f"![examples by length](data:image/png;base64,{picture})"),
+        "lengths": dg.MetadataValue.md(length_picture("examples by length", facts["length_histogram"], "characters")),
     }

@@ -12,7 +12,8 @@ from ft_assets.graph.told import told
 from ft_assets.settings import tags
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.tenants import load_tenants
-from ft_assets.workers.packs.report import SAMPLES_PAGE, length_picture, pack_warnings
+from ft_assets.workers.datasets.reporting.pictures import length_picture
+from ft_assets.workers.packs.report import SAMPLES_PAGE, pack_warnings
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 
 
@@ -51,7 +52,7 @@ def token_pack(
             "spelled_control_tokens": facts.get("spelled", 0),
             "validation_examples": facts["validation"]["examples"],
             "validation_tokens": facts["validation"]["tokens"],
-            "lengths": dg.MetadataValue.md(length_picture(facts["length_histogram"], facts["max_length"])),
+            "lengths": dg.MetadataValue.md(length_picture("lengths", facts["length_histogram"], "tokens")),
             **estimate_metadata(estimate_training(store.artifacts, load_tenants(), dataset_key, recipe_key)),
             **common_metadata(artifact),
         },

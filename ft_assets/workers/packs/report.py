@@ -1,7 +1,5 @@
-"""Views for people: the pack's page with decoded samples, and the lengths of examples as a picture."""
+"""The pack's page for people, with decoded samples."""
 
-import base64
-import io
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,20 +37,3 @@ def pack_warnings(facts: Mapping[str, Any]) -> list[str]:
                 "texts: the template writes its own control tokens."
             )
     return warnings
-
-
-def length_picture(histogram: dict[str, list[int]], max_length: int) -> str:
-    """The histogram ``{edges, counts}`` of tokens per example as Markdown with an inline PNG."""
-    # Imported here because the code location loads this module, and matplotlib is slow to load.
-    from matplotlib.figure import Figure
-
-    # Fixed margins: computing them costs more than all the rest, and cached assets draw this again.
-    figure = Figure(figsize=(6, 2.5))
-    axes = figure.add_axes((0.12, 0.22, 0.85, 0.72))
-    axes.stairs(histogram["counts"], histogram["edges"], fill=True)
-    axes.axvline(max_length, color="tab:red", linewidth=1, label=f"window: {max_length}")
-    axes.set(xlabel="tokens", ylabel="training examples")
-    axes.legend()
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=90)
-    return f"![lengths](data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()})"

@@ -83,7 +83,7 @@ def test_dataset_is_made_by_a_worker_and_shows_numbers_but_no_text(add: Add, wri
     assert shown["dagster/row_count"].value == 200
     assert sum(shown[f"rows_{split}"].value for split in ("train", "validation", "holdout")) == 200
     assert "| the same text as an earlier row | 1 |" in str(shown["left_out"].value)
-    assert "data:image/png;base64," in str(shown["lengths"].value)
+    assert "data:image/svg+xml;base64," in str(shown["lengths"].value)
     _, address, name = re.fullmatch("(http://127.0.0.1:3001)/(.*)/report/(.*)", str(shown["report"].value)).groups()
     assert report_file(address, name, store=store).data.startswith(b"<!doctype html>")
     assert not any("It is the number" in str(value.value) for value in shown.values())

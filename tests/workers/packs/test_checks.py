@@ -69,7 +69,7 @@ def test_the_asset_shows_numbers_and_no_row_text(
     metadata = _materializations(_run(monkeypatch, workbench, pack))[0].metadata
     assert metadata["examples"].value == 20
     assert 0 < metadata["fill"].value <= 1
-    assert str(metadata["lengths"].value).startswith("![lengths](data:image/png;base64,")
+    assert str(metadata["lengths"].value).startswith("![lengths](data:image/svg+xml;base64,")
     assert str(metadata["samples"].value).endswith("report/samples.html")
     assert not any("private" in str(value.value) for value in metadata.values())
 

@@ -1,11 +1,14 @@
 """The report as data: what it counts, what it refuses, and that JSON keeps it whole."""
 
+import base64
+from xml.etree import ElementTree
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ft_assets.workers.datasets.reporting.pictures import length_histogram_png
+from ft_assets.workers.datasets.reporting.pictures import length_picture
 from ft_assets.workers.datasets.reporting.reasons import reason_words
 from ft_assets.workers.datasets.reporting.report import DatasetReport, Finding, LengthHistogram, Note, Place
 from tests.workers.datasets.reporting.made import finding, place, report, step
@@ -67,5 +70,28 @@ def test_a_reason_without_words_is_spelled_out() -> None:
     assert reason_words("too_deep") == "too deep"
 
 
-def test_the_histogram_picture_is_a_png() -> None:
-    assert length_histogram_png([1, 2, 4], [3, 5]).startswith(b"\x89PNG")
+def drawn(edges: list[int], counts: list[int]) -> tuple[list[float], list[str]]:
+    """Heights of the picture's bars, and its texts."""
+    start, _, data = (
+        length_picture("lengths", {"edges": edges, "counts": counts}, "characters")
+        .removesuffix(")")
+        .partition("base64,")
+    )
+    assert start == "![lengths](data:image/svg+xml;"
+    root = ElementTree.fromstring(base64.b64decode(data))
+    bars = root.iter("{http://www.w3.org/2000/svg}rect")
+    return [float(bar.attrib["height"]) for bar in bars], list(root.itertext())
+
+
+def test_the_bars_of_the_histogram_picture_are_as_high_as_their_counts() -> None:
+    heights, texts = drawn([1, 2, 4, 1024], [3, 6, 0])
+    assert heights[0] * 2 == heights[1] > 0
+    assert heights[2] == 0
+    assert texts == ["1–1", "3", "2–3", "6", "4–1,023", "0", "characters"]
+
+
+def test_many_bars_have_no_more_labels_than_have_room_and_none_is_no_error() -> None:
+    heights, texts = drawn(list(range(65)), [1] * 64)
+    assert len(heights) == 64
+    assert len(texts) <= 2 * 9 + 1
+    assert drawn([], []) == ([], ["characters"])
