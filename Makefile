@@ -69,6 +69,7 @@ lock: $(VENV)/bin/uv  ## pin the image's packages by digest, after a change of c
 	echo torch | $(LOCK) - -o $(LOCKS)/cuda.txt
 	$(LOCK) pyproject.toml --extra train --extra float8 -o $(LOCKS)/platform.txt \
 	  $$(grep -oE '^(torch|triton|(cuda|nvidia)-[a-z0-9-]+)==' $(LOCKS)/cuda.txt | sed 's/^/--no-emit-package /; s/==//')
+	$(LOCK) --group pyproject.toml:control -o $(LOCKS)/control.txt
 	echo setuptools | $(LOCK) --no-deps - -o $(LOCKS)/build.txt
 	printf '%s\n' ninja nvidia-cuda-cccl nvidia-cuda-nvcc psutil | $(LOCK) - -o $(LOCKS)/flash-attn-build.txt
 	echo flash-attn | $(LOCK) --no-deps - -o $(LOCKS)/flash-attn.txt

@@ -21,6 +21,7 @@ NAMES = (
     "canary",
     "quantized",
     "serving",
+    "images",
 )
 _WITH_OPTIONS = ("gpu", "cluster", "house", "scale", "server", "serving")
 

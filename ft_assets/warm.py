@@ -1,7 +1,7 @@
 """One-time preparation of an installation, so that no run waits for it: ``python -m ft_assets.warm PART``.
 
 numba compiles the kernels of curation and packing, and Python the modules that the graph and its workers import; both
-cache the result. The two parts run in parallel.
+cache the result. These two parts run in parallel. ``control`` is for the image without workers.
 """
 
 import sys
@@ -10,12 +10,13 @@ from importlib import import_module
 
 from ft_assets.worker import WORK
 from ft_assets.workers.libraries import UNUSED, absent, keep_offline
-from ft_assets.workers.packs.packing import pack
 
 
 def kernels() -> None:
     """Kernels of curation, of similarity search and of packing."""
     import numpy as np
+
+    from ft_assets.workers.packs.packing import pack
 
     import_module("ft_assets.workers.datasets.engine.warm")
     for module in ("minhash", "near"):
@@ -42,7 +43,28 @@ def libraries() -> None:
             import_module(module)
 
 
-PARTS: dict[str, Callable[[], None]] = {"kernels": kernels, "libraries": libraries}
+def control() -> None:
+    """Modules that the processes of a cluster's control plane import."""
+    for module in (
+        "dagster._cli",
+        "dagster._daemon.cli",
+        "dagster_aws.s3",
+        "dagster_k8s",
+        "dagster_postgres",
+        "dagster_webserver.cli",
+        "ft_assets.definitions",
+        "ft_assets.control.registry.precheck",
+        "ft_assets.server.app",
+        "kubernetes.client",
+        "kubernetes.config",
+        "mlflow.tracking",
+        "psycopg2",
+        "uvicorn",
+    ):
+        import_module(module)
+
+
+PARTS: dict[str, Callable[[], None]] = {"kernels": kernels, "libraries": libraries, "control": control}
 
 if __name__ == "__main__":
     PARTS[sys.argv[1]]()

@@ -68,6 +68,8 @@ VARIABLES = frozenset(
         "FT_CLUSTER_TEST",
         "FT_CLUSTER_IMAGE",
         "FT_CLUSTER_WORKER_IMAGE",
+        "FT_IMAGE_BASE",
+        "FT_IMAGE_ARGS",
     }
 )
 """Every variable of ours. What each means: docs/reference/environment.md."""

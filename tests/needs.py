@@ -20,6 +20,7 @@ NEEDS = {
     "statistics": "many draws or a large input, to show what holds on average or in every place",
     "cluster": "the cluster of tests/cluster, with pods as processes",
     "s3": "an S3 server",
+    "images": "buildah, and FT_IMAGE_BASE, a base by its digest or debootstrap; skipped without it",
     "vllm": "FT_VLLM_PYTHON, a Python that has vLLM; skipped without it",
     "browser": "chromium, chromedriver and selenium",
     "realdata": "FT_REAL_DATA, a folder of real public data; skipped without it",

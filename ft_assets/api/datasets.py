@@ -29,6 +29,7 @@ from ft_assets.settings.keys import DatasetKey
 from ft_assets.settings.tenants import TenantsFile
 from ft_assets.workers.datasets.looks import NearRow, VersionDiff
 from ft_assets.workers.datasets.reporting.reasons import reason_words
+from ft_assets.workers.libraries import COMPILES
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.errors import CorruptArtifact, Deleted, HeldForReview, MissingInput, UserError
@@ -152,9 +153,15 @@ def near_rows(
     """The ``top`` rows of a curated version that are at least ``threshold`` similar to ``text``, the nearest first.
 
     Texts are compared as curation compares them: all of a row, folded, by its set of character 5-grams. Raises
-    UserError for an unknown key, a threshold outside 0.2 to 1 and a text without letters or digits; MissingInput for a
-    version that is not curated.
+    UserError for an unknown key, a threshold outside 0.2 to 1, a text without letters or digits, and where the packages
+    of curation are not installed; MissingInput for a version that is not curated.
     """
+    if not COMPILES:
+        raise UserError(
+            "the rows near a text cannot be looked for here: the packages of curation are not installed",
+            where="near",
+            remedy="Ask where they are, beside the store: an installation of your own, or the image of workers.",
+        )
     artifacts = Artifacts(store_or_default(store))
     with TemporaryDirectory(prefix="ft-near-") as scratch:
         files = _sides(artifacts, key, Path(scratch))

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 from ft_resources.errors import UserError
@@ -13,6 +14,8 @@ from ft_resources.errors import UserError
 # Transformers, PEFT and Accelerate import these wherever they are installed, which takes seconds; a run in one
 # process without quantisation uses none of them.
 UNUSED = ("deepspeed", "bitsandbytes", "torchao")
+COMPILES = find_spec("numba") is not None
+"""Whether there is a compiler for kernels. The control plane's image has none, and does its little work without."""
 _ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 """The name, and its older one."""
 

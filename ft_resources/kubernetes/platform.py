@@ -106,7 +106,8 @@ def _bound(settings: KubernetesSettings, tenant: str, role: str, account: str, n
 
 def _admission(settings: KubernetesSettings, tenant: str, labels: dict[str, str]) -> Manifest:
     """What the policy in ``k8s/kustomize/base/admission-policy.yaml`` lets the tenant's Jobs have."""
-    images = [settings.image.partition("@")[0], *settings.image_repositories]
+    own = (image.partition("@")[0] for image in (settings.image, *settings.images.values()))
+    images = dict.fromkeys([*own, *settings.image_repositories])
     secrets = [settings.judges.secret, *([settings.secret] if settings.secret else [])]
     return {
         "apiVersion": "v1",

@@ -55,6 +55,7 @@ def job_of(spec: Any, **changes: Any) -> Job:
         ({}, {"cache": {"kind": "host-path"}}),
         ({}, {"service_account": "w-{tenant}", "monitoring_namespace": "monitoring"}),
         ({"image": OTHER}, {"image_repositories": ["registry.example/other"]}),
+        ({"asset": "dataset"}, {"images": {"dataset": OTHER}}),
         (JUDGES, {"run_code": {"seccomp_profile": "profiles/ft-sandbox.json"}, "environment": {"AWS_REGION": "x"}}),
     ],
 )

@@ -84,7 +84,7 @@ def test_a_door_is_non_root_with_a_read_only_root_and_limits(name: str) -> None:
     assert container["securityContext"] == chart["security_context"]
     assert pod["securityContext"] == chart["run_k8s_config"]["pod_spec_config"]["securityContext"]
     assert container["resources"]["limits"]["memory"]
-    assert container["image"].startswith("registry.example/ft@sha256:")
+    assert container["image"].startswith("registry.example/ft-control@sha256:")
     writable = [each["mountPath"] for each in container["volumeMounts"] if not each.get("readOnly")]
     assert writable == ["/tmp"]
     assert all(volume["emptyDir"]["sizeLimit"] for volume in pod["volumes"] if "emptyDir" in volume)

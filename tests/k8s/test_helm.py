@@ -32,7 +32,7 @@ LLAMA = {
 ROLE = "eks.amazonaws.com/role-arn"
 # What k8s/kustomize/overlays/example changes, as values.
 EXAMPLE = {
-    "image": {"repository": "registry.my-company.example/ft@sha256", "tag": "1" * 64},
+    "image": {"repository": "registry.my-company.example/ft-control@sha256", "tag": "1" * 64},
     "accounts": {name: {ROLE: f"arn:aws:iam::210987654321:role/my-{name}"} for name in ("ft-control-plane", "ft-api")},
     "environment": {"FT_STORE": "s3://my-ft-bucket/root", "AWS_REGION": "us-east-1"},
     "api": {"ingressNetwork": "10.244.0.0/16"},
@@ -134,7 +134,7 @@ def test_the_guides_own_lines_make_files_that_the_chart_takes(chart: Path, tmp_p
     (function,) = re.findall(r"^platform\(\) \{\n.*?^\}\n", release, re.DOTALL | re.MULTILINE)
     mine = {"REGISTRY": "r.example/ml", "BUCKET": "ours", "REGION": "eu-west-9", "ACCOUNT": "210987654321"}
     mine |= {"DB_HOST": "db.example", "HOST": "tune.example", "INGRESS_NETWORK": "10.7.0.0/16"}
-    mine |= {"DIGEST": f"sha256:{'c' * 64}", "MINE": str(tmp_path / "mine")}
+    mine |= {"DIGEST": f"sha256:{'c' * 64}", "CONTROL": f"sha256:{'d' * 64}", "MINE": str(tmp_path / "mine")}
     stand_in = 'helm() { shift 4; "$HELM" template dagster "$CHART" "$@"; }\n'
     code = f"set -eu\n{files}\n{stand_in}{function}platform --skip-tests"
     done = subprocess.run(
@@ -143,7 +143,7 @@ def test_the_guides_own_lines_make_files_that_the_chart_takes(chart: Path, tmp_p
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     text = done.stdout
-    for gone in ("registry.example/ft@", "0" * 64, "example.internal", "ft-example", "eu-central-1", "123456789012"):
+    for gone in ("registry.example/ft", "0" * 64, "example.internal", "ft-example", "eu-central-1", "123456789012"):
         assert gone not in text, gone
     assert "ft.example.com" not in text
     for value in mine.values():

@@ -71,6 +71,16 @@ def test_the_image_gets_what_the_project_asks_for_and_nothing_else() -> None:
     assert {name for name in image - found if not CUDA.fullmatch(name)} == set()
 
 
+def test_the_control_planes_packages_are_some_of_all_and_lead_to_all_that_is_locked_for_them() -> None:
+    group = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["control"]
+    asked = {canonicalize_name(Requirement(each).name) for each in PROJECT["dependencies"]}
+    asked |= {canonicalize_name(Requirement(each).name) for each in PROJECT["optional-dependencies"]["train"]}
+    assert set(group) - asked == {"mlflow-skinny"}
+    lock = locked(LOCKS, "control.txt")
+    assert set(needed(group, frozenset(), set())) == set(lock)
+    assert lock.items() <= locked(LOCKS, "platform.txt").items()
+
+
 def test_the_bill_of_materials_names_every_pin_with_its_digests() -> None:
     text = sbom(LOCKS)
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None

@@ -15,10 +15,10 @@ from ft_assets.control import identity
 from ft_assets.settings.catalogue.forms import ROW_FORMS, FormName
 from ft_assets.settings.dataset.forms import FormSettings
 from ft_assets.settings.dataset.policy import DatasetPolicy, policy_of
-from ft_assets.workers.datasets.curate import spools_of
 from ft_assets.workers.datasets.forms.content_keys import content_keys, prompt_keys
 from ft_assets.workers.datasets.forms.parse import parse_lines
 from ft_assets.workers.datasets.intake.chunking import chunks
+from ft_assets.workers.datasets.intake.spools import spools_of
 from ft_assets.workers.datasets.split import HOLDOUT, sides_of, units_of
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import HeldForReview, MissingInput

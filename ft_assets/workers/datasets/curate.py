@@ -12,7 +12,7 @@ from ft_assets.workers.datasets.engine.cache import ChunkCache
 from ft_assets.workers.datasets.engine.chunks_on_ray import run_chunks_on_ray
 from ft_assets.workers.datasets.engine.local import CURATION, engine_of, process_count, start_early
 from ft_assets.workers.datasets.held_out import FILE, HeldOut
-from ft_assets.workers.datasets.intake.spool import Role, Spool, spool
+from ft_assets.workers.datasets.intake.spools import spools_of
 from ft_assets.workers.datasets.pipeline import Inputs, Means, curate_upload, needs_processes
 from ft_assets.workers.datasets.reporting.page import render_page
 from ft_assets.workers.datasets.screening.encoding import Encoder
@@ -28,7 +28,6 @@ from ft_resources.environment import whole_number
 from ft_resources.errors import BadData
 from ft_resources.worker_context import WorkContext, WorkResult
 
-ROLES: tuple[Role, ...] = ("upload", "validation", "holdout")
 _MEMORY_MB = 2048
 # Models that look at every text manage a hundred of 500 characters a second on a core.
 _SECONDS, _SECONDS_PER_GIB = 3600, 86_400
@@ -120,18 +119,6 @@ def _held_out(context: WorkContext) -> HeldOut:
     """What earlier versions held out; a dataset's first version has no such input."""
     given = context.input("held_out") if "held_out" in context.spec.inputs else None
     return HeldOut.open(given.path(FILE, context.scratch) if given else None)
-
-
-def spools_of(raw: Artifact, policy: DatasetPolicy, scratch: Path) -> list[Spool]:
-    """The files of ``raw`` as JSON lines, verified, sorted by name in each role."""
-    found = []
-    for role in ROLES:
-        for name in sorted(each for each in raw.manifest.files if each.startswith(f"{role}/")):
-            path = raw.path(name, scratch)
-            sha256 = raw.manifest.files[name].sha256
-            given = raw.facts.get("names", {}).get(name, name.removeprefix(f"{role}/"))
-            found.append(spool(path, given, scratch / "spools", role=role, text=policy.text, sha256=sha256))
-    return found
 
 
 def _index(suites: dict[str, Artifact], scratch: Path) -> Path:

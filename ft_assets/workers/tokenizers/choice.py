@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from ft_assets.workers.libraries import COMPILES
 from ft_assets.workers.tokenizers.byte_level import ByteLevel, NotByteLevel, byte_level
 from ft_assets.workers.tokenizers.compiled import PATTERNS, CompiledEncoder
 from ft_assets.workers.tokenizers.encoder import Encoder
@@ -34,6 +35,8 @@ def choose_encoder(tokenizer: ChatTokenizer, texts: Iterable[str]) -> EncoderCho
     """A fast engine if the tokenizer's file allows one and its ids equal Hugging Face's for every token of the
     vocabulary and for a sample of ``texts``: thousands spread over them, and each with a character not seen before.
     """
+    if not COMPILES:
+        return EncoderChoice(engine="tokenizers", why="tokenizers: there is no compiler here")
     exact = HuggingFaceEncoder(tokenizer.tokenizer)
     try:
         engine, fast, kind = _fastest(tokenizer, lambda: exact)

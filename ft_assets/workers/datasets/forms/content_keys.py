@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from ft_assets.workers.datasets.buffers import text_buffers
 from ft_assets.workers.datasets.columns import TURN, TURN_COLUMNS
+from ft_assets.workers.datasets.forms import plain_keys
+from ft_assets.workers.libraries import COMPILES
 
 _SINGLE = ("text", "tools")
 
@@ -82,6 +84,8 @@ def content_keys(examples: pa.RecordBatch) -> pa.FixedSizeBinaryArray:
     That is every field of its turns, its text and its tools, each preceded by its length. Spaces, tabs and line feeds
     around contents and text do not count. Row number, group, kind and page are not included.
     """
+    if not COMPILES:
+        return pa.array(plain_keys.digests(examples), pa.binary(32))
     from ft_assets.workers.datasets.forms.keys_kernel import ADDED, hashed_bytes
 
     columns = _Columns.of(examples)
@@ -98,6 +102,8 @@ def prompt_keys(examples: pa.RecordBatch) -> pa.UInt64Array:
     not. If users say less than 64 bytes, all turns up to the last user turn count; for plain text, the whole text.
     Spaces, tabs and line feeds around a content do not count.
     """
+    if not COMPILES:
+        return pa.array(plain_keys.prompt_hashes(examples), pa.uint64())
     from ft_assets.workers.datasets.forms.keys_kernel import prompt_hashes
 
     columns = _Columns.of(examples)

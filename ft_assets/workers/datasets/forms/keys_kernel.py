@@ -4,6 +4,8 @@ import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
+from ft_assets.workers.datasets.forms.plain_keys import PROMPT_BYTES
+
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -11,7 +13,6 @@ Longs = NDArray[np.int64]
 FIELDS = 5
 CONTENT, TOOL_CALLS = 1, 2
 TEXT, TOOLS = 15, 16
-PROMPT_BYTES = 64
 # Three turn counts and two text lengths, of 4 bytes each.
 ADDED = 5 * 4
 _START = np.uint64(0xCBF29CE484222325)

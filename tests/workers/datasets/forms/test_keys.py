@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ft_assets.settings.dataset.forms import FormSettings
 from ft_assets.workers.datasets.columns import EXAMPLES, TURN
+from ft_assets.workers.datasets.forms import plain_keys
 from ft_assets.workers.datasets.forms.content_keys import answer_texts, content_keys, flat_texts, prompt_keys
 from ft_assets.workers.datasets.forms.parse import parse_lines
 
@@ -71,6 +72,35 @@ def test_keys_and_texts_are_those_of_plain_python_in_slices_too(
         [answer(row, "chosen") for row in rows],
         [answer(row, "rejected") for row in rows],
     ]
+
+
+@given(st.lists(_example, max_size=5), st.data())
+@settings(max_examples=150, deadline=None)
+def test_keys_are_the_same_without_a_compiler(rows: list[dict[str, Any]], data: st.DataObject) -> None:
+    batch = pa.RecordBatch.from_pylist(rows, schema=EXAMPLES).slice(data.draw(st.integers(0, len(rows))))
+    assert list(plain_keys.digests(batch)) == content_keys(batch).to_pylist()
+    assert list(plain_keys.prompt_hashes(batch)) == prompt_keys(batch).to_pylist()
+
+
+def test_a_long_prompt_has_the_same_key_without_a_compiler() -> None:
+    said = ("A", "a" * 70, "b" * 63, "c", "d" * 8, "e\n")
+    rows = [
+        {
+            **EMPTY,
+            "row": 1,
+            "page": 0,
+            "text": "",
+            "messages": [turn(text, role) for text in said[:count] for role in roles],
+        }
+        for count in range(len(said) + 1)
+        for roles in (("user", "assistant"), ("system", "user"), ("assistant",))
+    ]
+    batch = pa.RecordBatch.from_pylist(rows, schema=EXAMPLES)
+    assert list(plain_keys.prompt_hashes(batch)) == prompt_keys(batch).to_pylist()
+
+
+def turn(content: str, role: str) -> dict[str, str]:
+    return {**dict.fromkeys(FIELDS, ""), "role": role, "content": content}
 
 
 def answer(row: dict[str, Any], which: str) -> str:

@@ -1,0 +1,95 @@
+"""The control plane's image has what its processes import: they run here with nothing but what its lock names."""
+
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from ft_assets.records.submissions import SubmissionStatus, all_submissions, find_outcome
+from tests.e2e.project import ROOT, make_project
+from tests.k8s.chart import K8S
+from tools.architecture import Sources
+from tools.sbom import locked
+
+LOCK = K8S / "locks" / "control.txt"
+CONTROL = ("api", "cli", "control", "definitions", "graph", "records", "remote", "server", "settings")
+# What only an installation with workers can do, and says so.
+BESIDE_WORKERS = {
+    "ft_assets.api.parity": {"torch", "transformers"},
+}
+
+
+def locked_environment() -> dict[str, str]:
+    """In which Python finds only what the control plane's image has; workers that it starts find all."""
+    return {**os.environ, "PYTHONPATH": f"{K8S.parent / 'tests/k8s/locked'}:{ROOT}", "LOCKED_TO": str(LOCK)}
+
+
+def run(*words: str, cwd: Path = ROOT, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *words], cwd=cwd, env=locked_environment() | environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_every_library_that_a_module_of_the_control_plane_loads_is_locked_for_it() -> None:
+    sources, lock = Sources(), set(locked(LOCK.parent, LOCK.name))
+    installed = packages_distributions()
+
+    def lacking(module: str) -> set[str]:
+        """Libraries of other packages than the locked that loading ``module`` needs."""
+        found = sources.libraries_of(module) & installed.keys()
+        return {each for each in found if not {_named(name) for name in installed[each]} & lock}
+
+    ours = [
+        module
+        for module in sources.modules
+        if module.startswith(("ft_resources", "ft_sensors", *(f"ft_assets.{name}" for name in CONTROL)))
+    ]
+    inside = {
+        module: {
+            library
+            for each in sources.imports[module]
+            if each.in_function and not each.for_types and each.target in sources.modules
+            for library in lacking(each.target)
+        }
+        for module in ours
+    }
+    assert {module: lacking(module) for module in ours if lacking(module)} == {}
+    assert {module: libraries for module, libraries in inside.items() if libraries} == BESIDE_WORKERS
+
+
+def _named(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+@pytest.mark.subprocess
+def test_code_location_server_daemon_and_run_pods_load_with_the_locked_packages() -> None:
+    run("-m", "ft_assets.warm", "control")
+    for absent in ("torch", "numba", "scipy"):
+        assert run("-c", f"import importlib.util; print(importlib.util.find_spec('{absent}'))") == "None\n"
+
+
+@pytest.mark.e2e
+def test_a_fine_tune_is_asked_for_estimated_and_followed_to_its_adapter(tmp_path: Path) -> None:
+    """All steps of all runs are in this one process, and only workers are others."""
+    project = make_project(tmp_path / "project")
+    at = {name: value for name, value in project.environment.items() if name.startswith(("FT_", "DAGSTER_"))}
+
+    def ft(*words: str) -> str:
+        return run("-c", "from ft_assets.cli.main import app; app()", *words, cwd=project.folder, **at)
+
+    ft("dataset", "add", str(project.dataset()), "--name", "acme.things")
+    ft("recipe", "add", str(project.recipe()))
+    ft("estimate", "acme.things.v1", "tiny.v1")
+    ft("run", "acme.things.v1", "tiny.v1")
+    (submission,) = all_submissions(project.store, "acme")
+    outcome = find_outcome(project.store, submission)
+    assert outcome is not None
+    assert outcome.status is SubmissionStatus.ACCEPTED, outcome.reason
+    assert "acme.things" in ft("status")
+    ft("dataset", "diff", "acme.things.v1", "acme.things.v1")
