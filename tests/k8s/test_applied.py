@@ -32,7 +32,7 @@ pytestmark = pytest.mark.cluster
 
 BASE, VLLM, MONITORING = K8S / "kustomize" / "base", K8S / "kustomize" / "vllm", K8S / "monitoring"
 OVERLAYS = sorted((K8S / "kustomize" / "overlays").iterdir())
-PLATFORM = [BASE, VLLM, MONITORING]
+PLATFORM = [BASE, VLLM, MONITORING, K8S / "kustomize" / "mlflow"]
 # What Kubernetes does not read, and who does.
 ELSEWHERE = {
     "helm/": "Helm, whose objects tests/k8s/test_helm.py compares with those that are applied here",
@@ -45,7 +45,7 @@ CHARTS_OWN = {"dagster-instance", "dagster-workspace-yaml"}
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """With the base, a server of models and the monitors, in the order in which the guides apply them."""
+    """With the base, a server of models, MLflow and the monitors, in the order in which the guides apply them."""
     made = Cluster(nodes=0)
     # That of the Prometheus operator.
     apply(made, [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "monitoring"}}])
@@ -100,7 +100,7 @@ def test_an_overlay_is_accepted_by_a_cluster_of_its_own(folder: Path) -> None:
 
 
 def test_pods_find_their_accounts_and_settings_and_the_guides_create_their_secrets(cluster: Cluster) -> None:
-    guides = "".join((ROOT / "docs" / "how-to" / f"{name}.md").read_text() for name in ("cluster", "vllm"))
+    guides = "".join((ROOT / "docs" / "how-to" / f"{name}.md").read_text() for name in ("cluster", "mlflow", "vllm"))
     created = set(re.findall(r"create secret (?:generic|tls) (\S+)", guides))
     accounts = {each["metadata"]["name"] for each in cluster.objects.list(SERVICE_ACCOUNTS, "ft-system")}
     settings = {each["metadata"]["name"] for each in cluster.objects.list(CONFIG_MAPS, "ft-system")} | CHARTS_OWN

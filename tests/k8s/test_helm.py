@@ -22,6 +22,7 @@ from tests.k8s.test_kustomize import BASE, OVERLAYS, VERSION, by_name
 
 pytestmark = needs_helm
 VLLM = K8S / "kustomize" / "vllm"
+MLFLOW = K8S / "kustomize" / "mlflow"
 MONITORING = K8S / "monitoring"
 # Kinds whose schemas are of the operators that read them.
 FOREIGN = ("monitoring.coreos.com", "postgresql.cnpg.io", "kueue.x-k8s.io")
@@ -90,10 +91,22 @@ def test_a_server_of_models_is_kustomizes_under_its_own_name(chart: Path) -> Non
     }
 
 
+def test_mlflow_is_kustomizes_and_its_own_addresses_are_values(chart: Path) -> None:
+    plain = installed(chart, {"mlflow": {"enabled": True}})
+    assert {key: plain[key] for key in set(plain) - set(installed(chart))} == kustomized(MLFLOW)
+    own = {"host": "runs.example", "environment": {"OAUTH2_PROXY_ALLOWED_GROUPS": "us"}}
+    found = installed(chart, {"mlflow": {"enabled": True, **own}})
+    data = found["ConfigMap", "ft-system", "ft-mlflow"]["data"]
+    assert data["OAUTH2_PROXY_ALLOWED_GROUPS"] == "us"
+    assert data["OAUTH2_PROXY_REDIRECT_URL"] == "https://runs.example/oauth2/callback"
+    assert "mlflow.example.com" not in str(found)
+
+
 def test_every_object_with_everything_on_is_valid(chart: Path) -> None:
     everything = {
         "monitoring": {"enabled": True},
         "vllm": {"servers": {"llama": LLAMA}},
+        "mlflow": {"enabled": True},
         "database": {"enabled": True, "backup": {"retentionPolicy": "30d"}},
     }
     found = objects(chart, everything)

@@ -36,7 +36,9 @@ def test_every_rendered_object_is_valid_and_in_its_namespace(folder: Path) -> No
 
 @pytest.mark.skipif(program() is None, reason="this machine has neither kustomize nor kubectl")
 @pytest.mark.parametrize(
-    "folder", [BASE, *OVERLAYS, K8S / "kustomize" / "vllm", K8S / "monitoring"], ids=lambda folder: folder.name
+    "folder",
+    [BASE, *OVERLAYS, *(K8S / "kustomize" / name for name in ("vllm", "mlflow")), K8S / "monitoring"],
+    ids=lambda folder: folder.name,
 )
 def test_kustomize_itself_renders_the_same(folder: Path) -> None:
     command = program()
