@@ -44,11 +44,15 @@ class Token:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Piece:
-    """Part of an answer, as it streams; ``finish_reason`` is that of the last piece."""
+    """Part of an answer, as it streams; ``finish_reason`` is that of the last piece.
+
+    ``prompt`` are the token ids that the server read, with a whole answer; empty where it does not tell them.
+    """
 
     tokens: tuple[Token, ...]
     text: str
     finish_reason: Reason | None = None
+    prompt: tuple[int, ...] = ()
 
 
 class Server(Protocol):

@@ -130,7 +130,12 @@ def piece_of(choice: Mapping[str, Any]) -> Piece:
             Token(id=number, logprob=value, top={_number(label): each for label, each in (top or {}).items()})
             for number, value, top in zip(ids, found["token_logprobs"], found["top_logprobs"], strict=True)
         ]
-    return Piece(tokens=tuple(tokens), text=choice["text"], finish_reason=choice["finish_reason"])
+    return Piece(
+        tokens=tuple(tokens),
+        text=choice["text"],
+        finish_reason=choice["finish_reason"],
+        prompt=tuple(choice.get("prompt_token_ids") or ()),
+    )
 
 
 def scored_of(number: int, place: Mapping[str, Mapping[str, Any]], top: int) -> Token:

@@ -18,7 +18,7 @@ PROMPT = [70, 80, 90]
 
 @pytest.fixture(scope="module")
 def adapters(world: VllmWorld) -> list[Artifact]:
-    return [world.adapter(seed) for seed in (11, 12, 13)]
+    return [world.made(seed) for seed in (11, 12, 13)]
 
 
 def copies(world: VllmWorld) -> set[str]:
@@ -26,7 +26,7 @@ def copies(world: VllmWorld) -> set[str]:
 
 
 def expected(world: VllmWorld, seed: int) -> list[int]:
-    return alone(plain(DEMO_BASE, world.folder / f"adapter-{seed}"), PROMPT, 12)[0]
+    return alone(plain(DEMO_BASE, world.weights(seed)), PROMPT, 12)[0]
 
 
 def test_an_adapter_is_fetched_by_the_first_request_for_it(
@@ -88,11 +88,11 @@ def test_a_swap_drops_no_answer_and_an_unused_copy_makes_room(
     vllm.client.fetch(new.name)
     vllm.client.unload(old.name)
     tokens += [token for piece in stream for token in piece.tokens]
-    whole = alone(plain(DEMO_BASE, world.folder / "adapter-11"), PROMPT, len(tokens))[0]
+    whole = alone(plain(DEMO_BASE, world.weights(11)), PROMPT, len(tokens))[0]
     assert [token.id for token in tokens][: len(whole)] == whole
 
     # Larger than all the cache may be: whatever nobody has goes for it, and what is served stays.
-    large = world.large_adapter()
+    large = world.made(99, r=16, target_modules="all-linear")
     vllm.client.fetch(world.model(large).name)
     assert adapters[0].digest not in copies(world)
     assert {adapters[1].digest, large.digest} <= copies(world)
@@ -101,7 +101,7 @@ def test_a_swap_drops_no_answer_and_an_unused_copy_makes_room(
 
 
 def test_what_is_archived_is_not_fetched_again(vllm: RealVllm, world: VllmWorld) -> None:
-    adapter = world.adapter(14)
+    adapter = world.made(14)
     name = world.model(adapter).name
     vllm.client.fetch(name)
     world.lines.promote(adapter, world.base, "archived")

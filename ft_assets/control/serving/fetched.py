@@ -70,8 +70,9 @@ class FetchedAdapters:
 
     def _keep(self, *, taken: str) -> None:
         with self._lock:
-            self._users[taken] += 1
             while self._given_back:
                 self._users[self._given_back.popleft()] -= 1
             self._users = +self._users
+            # Before the new user is counted: a copy that nobody had is verified anew.
             self._folders.keep(self._users.keys())
+            self._users[taken] += 1

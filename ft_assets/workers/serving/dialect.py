@@ -109,6 +109,8 @@ class Answer:
             choice["prompt_logprobs"] = [self._scored(token) for token in scores]
         if self._body.return_token_ids:
             choice["token_ids"] = ids
+            if not self._body.stream:
+                choice["prompt_token_ids"] = self._body.prompt
         return {**self._head, "choices": [choice]}
 
     def usage(self) -> dict[str, int]:

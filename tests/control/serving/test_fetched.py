@@ -133,6 +133,18 @@ def test_a_copy_on_the_disk_needs_no_other_download(lines: Lines, base: Artifact
     assert fetching(lines, tmp_path / "copies").take(name)[1].is_dir()
 
 
+def test_a_copy_that_nobody_had_is_verified_before_its_next_use(lines: Lines, base: Artifact, tmp_path: Path) -> None:
+    name = promoted(lines, base, 1)
+    fetched = fetching(lines, tmp_path / "copies")
+    digest, folder = fetched.take(name)
+    weights = folder / "adapter_model.safetensors"
+    whole = weights.read_bytes()
+    fetched.give_back(digest)
+    weights.write_bytes(whole[:10])
+    assert fetched.take(name) == (digest, folder)
+    assert weights.read_bytes() == whole
+
+
 def test_many_at_once_get_one_copy_each(lines: Lines, base: Artifact, tmp_path: Path) -> None:
     names = [promoted(lines, base, number) for number in range(3)]
     fetched = fetching(lines, tmp_path / "copies", limit=1)

@@ -11,7 +11,10 @@ from ft_resources.errors import NotFound, NotIdentified
 from ft_resources.serving.errors import BadAdapter, BadRequest
 from ft_resources.serving.http_server import HttpServer
 from ft_resources.serving.server import Sampling
+from tests.vllm.conftest import dtype as dtype
+from tests.vllm.conftest import one_vllm as one_vllm
 from tests.vllm.conftest import vllm as vllm
+from tests.vllm.conftest import warm as warm
 from tests.vllm.conftest import world as world
 from tests.vllm.world import DEMO_BASE
 from tests.workers.serving.served import Served
@@ -57,6 +60,7 @@ def test_answers_and_scores_are_those_of_each_model_alone(server: HttpServer, fo
         ids, logprobs = alone(model, PROMPT, 12)
         piece = server.complete(name, PROMPT, GREEDY)
         assert [token.id for token in piece.tokens] == ids
+        assert piece.prompt == tuple(PROMPT)
         assert [token.logprob for token in piece.tokens] == pytest.approx(logprobs, abs=2e-5)
         assert all(token.top[token.id] == token.logprob and len(token.top) == 2 for token in piece.tokens)
         # Also of tokens that the model would not write.

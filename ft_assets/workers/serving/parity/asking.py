@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from ft_assets.workers.serving.parity.comparison import LIKELIEST
+from ft_resources.errors import UserError
 from ft_resources.serving.errors import ServerUnavailable
 from ft_resources.serving.server import Sampling, Server, Token
 
@@ -14,8 +15,12 @@ Forced = tuple[Sequence[int], Sequence[int]]
 """Token ids of a prompt, and of the answer that the server is held to."""
 
 
+class OtherPrompt(UserError):
+    """The server read other token ids than it was sent."""
+
+
 def ask(server: Server, model: str, asked: Sequence[Forced], ends: Sequence[int]) -> list[list[Token]]:
-    """For each prompt and answer, ``forced``. Raises what the server raises."""
+    """For each prompt and answer, ``forced``. Raises what the server raises, and OtherPrompt."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(lambda each: forced(server, model, each[0], each[1], ends), asked))
 
@@ -32,11 +37,19 @@ def forced(
     places: list[Token] = []
     while len(places) < len(answer):
         done = len(places)
+        sent = [*prompt, *answer[:done]]
         piece = server.complete(
             model,
-            [*prompt, *answer[:done]],
+            sent,
             Sampling(max_tokens=len(answer) - done, logprobs=LIKELIEST, stop_token_ids=tuple(ends)),
         )
+        # Half precision rounds away what a second beginning token changes.
+        if piece.prompt and list(piece.prompt) != sent:
+            raise OtherPrompt(
+                f"the server was sent {len(sent)} token ids, and read {len(piece.prompt)}, which are not the same",
+                where=model,
+                remedy="Look at what it adds to prompts.",
+            )
         for place, token in zip(range(done, len(answer)), piece.tokens, strict=False):
             places.append(token)
             if token.id != answer[place]:

@@ -9,7 +9,7 @@ import torch
 
 from ft_assets.workers.evals.model import load_model
 from ft_assets.workers.serving.parity.asked_prompts import PROMPTS, AskedPrompts, Evaluated, Render
-from ft_assets.workers.serving.parity.asking import Forced, ask
+from ft_assets.workers.serving.parity.asking import Forced, OtherPrompt, ask
 from ft_assets.workers.serving.parity.limits import limits_of, precision_of
 from ft_assets.workers.serving.parity.measure import Answer, measure
 from ft_assets.workers.serving.parity.reference import Reference
@@ -65,7 +65,7 @@ def check_parity(
         measured = measure(reference, chosen, render, most, adapter=served(name), base=served(base), twin=twin)
     except UserError as error:
         said = f"{error.where}: {error.what}" if error.where else error.what
-        return report(outcome="not proved", reasons=(said,))
+        return report(outcome="failed" if isinstance(error, OtherPrompt) else "not proved", reasons=(said,))
     limits = limits_of(precision, measured.noise)
     outcome, reasons = judge(measured.figures, measured.control, limits)
     return report(

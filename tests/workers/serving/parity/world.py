@@ -27,15 +27,16 @@ from tests.workers.serving.world import BASE, make_adapter
 NAME = "acme.things.tiny@0123456789abcdef"
 OLD = "acme.things.tiny@fedcba9876543210"
 FLOAT32 = ServerSettings(engine="embedded", dtype="float32")
-BOS = 1
 
 
 @dataclass(frozen=True)
 class World:
-    """``evaluated`` adapter NAME, and the line's one before it, OLD."""
+    """``evaluated`` adapter, which a server with ``settings`` has as ``name``, and the line's one before it, OLD."""
 
     evaluated: Evaluated
     old: Path
+    name: str = NAME
+    settings: ServerSettings = FLOAT32
 
     @classmethod
     def make(cls, folder: Path, base: Path | None = None, *, std: float = 0.3) -> "World":
@@ -61,16 +62,16 @@ class World:
         return lambda messages: rows.prompt(messages, "request")
 
     def check(self, server: Server, render: Render | None = None, **changes: Any) -> ParityReport:
-        """The check of NAME, with ``changes`` to its settings."""
-        asked = {"base": BASE, "evaluated": self.evaluated, "settings": FLOAT32, "prompts": 24, **changes}
-        return check_parity(server, NAME, render=render or self.router(), **asked)
+        """The check of the adapter, with ``changes`` to what is asked for."""
+        asked = {"base": BASE, "evaluated": self.evaluated, "settings": self.settings, "prompts": 24, **changes}
+        return check_parity(server, self.name, render=render or self.router(), **asked)
 
-    def perturbed_base(self, folder: Path) -> Path:
-        """Another revision of the base: each weight a thousandth away."""
+    def perturbed_base(self, folder: Path, by: float = 1e-3) -> Path:
+        """Another revision of the base: each weight about ``by`` of itself away."""
         shutil.copytree(self.evaluated.base, folder)
         random = torch.Generator().manual_seed(3)
         weights = {
-            name: value.float() * (1 + 1e-3 * torch.randn(value.shape, generator=random))
+            name: value.float() * (1 + by * torch.randn(value.shape, generator=random))
             for name, value in load_file(folder / "model.safetensors").items()
         }
         save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
