@@ -21,6 +21,7 @@ def apply(cluster: Cluster, manifests: Iterable[Object]) -> None:
             f"http://127.0.0.1:{cluster.port}{group}{place}/{kind.plural}",
             json=manifest,
             headers={"authorization": f"Bearer {ADMIN}"},
+            timeout=60,
             trust_env=False,
         )
         assert answer.status_code == 201, f"{kind.name} {metadata['name']}: {answer.text}"
