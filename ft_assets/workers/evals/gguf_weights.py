@@ -1,5 +1,7 @@
 """Weights that are quantised for llama.cpp: an evaluation computes with them as they are, dequantised."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,14 +26,22 @@ def weights_of(folder: Path) -> dict[str, Any]:
     try:
         load_gguf_checkpoint(str(folder / GGUF))
     except ValueError as error:
-        raise BadBase(
-            f"Transformers cannot read GGUF of this architecture, so it cannot be evaluated ({error})",
-            where=GGUF,
-            remedy="Export it as merged; llama.cpp's own converter makes GGUF of that, which nothing has judged then.",
-        ) from error
+        raise _unread(error) from error
     # What the file says of itself is less than the configuration beside it.
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     return {"gguf_file": GGUF, "config": config}
+
+
+@contextmanager
+def reading(folder: Path) -> Iterator[None]:
+    """Around ``from_pretrained`` of ``folder``: raise BadBase where Transformers has no names for the tensors of its
+    GGUF, as for Mixtral, whose file calls itself a Llama."""
+    try:
+        yield
+    except NotImplementedError as error:
+        if not (folder / GGUF).is_file():
+            raise
+        raise _unread(error) from error
 
 
 def require_reader() -> None:
@@ -42,3 +52,11 @@ def require_reader() -> None:
             where="the worker's Python environment",
             remedy="Install the platform with the extra gguf.",
         )
+
+
+def _unread(error: Exception) -> BadBase:
+    return BadBase(
+        f"Transformers cannot read GGUF of this architecture, so it cannot be evaluated ({error})",
+        where=GGUF,
+        remedy="Export it as merged; llama.cpp's own converter makes GGUF of that, which nothing has judged then.",
+    )

@@ -12,7 +12,7 @@ from ft_assets.settings.recipe.acceptance import Engine
 from ft_assets.workers.base_models.tensors import stored_dtype
 from ft_assets.workers.base_models.token_ids import load_tokenizer
 from ft_assets.workers.base_models.weights import require_every_weight
-from ft_assets.workers.evals.gguf_weights import weights_of
+from ft_assets.workers.evals.gguf_weights import reading, weights_of
 from ft_assets.workers.evals.vllm_writer import VllmWriter
 from ft_resources.errors import BadBase, UserError
 
@@ -94,15 +94,16 @@ def load_model(
 
     choice = choose(folder)
     place = "cuda" if device == "auto" and torch.cuda.is_available() else "cpu"
-    found: Any = auto_class(choice.kind).from_pretrained(
-        folder,
-        dtype=computed_in(place, base_folder or folder),
-        **choice.loading,
-        **weights_of(folder),
-        local_files_only=True,
-        trust_remote_code=False,
-        output_loading_info=True,
-    )
+    with reading(folder):
+        found: Any = auto_class(choice.kind).from_pretrained(
+            folder,
+            dtype=computed_in(place, base_folder or folder),
+            **choice.loading,
+            **weights_of(folder),
+            local_files_only=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
     model, loading = found
     require_every_weight(loading, str(folder))
     choice.prepare(model)

@@ -3,11 +3,11 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import AutoConfig, AutoModelForCausalLM, MixtralConfig, MixtralForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from ft_assets.settings.catalogue.export_format import ExportFormat
 from ft_assets.settings.catalogue.exports import EXPORTS
@@ -18,6 +18,7 @@ from tests.made import REVISION, SOURCE
 from tests.workers.evals.world import World
 
 OWN_TEMPLATE = CHAT_TEMPLATE + "{# the adapter's #}"
+Experts = Literal["mixtral", "qwen3_moe"]
 KINDS: dict[str, dict[str, Any]] = {"lora": {}, "rslora": {"use_rslora": True}, "dora": {"use_dora": True}}
 
 
@@ -38,12 +39,12 @@ class Made:
         *,
         dtype: str = "float32",
         template: str = OWN_TEMPLATE,
-        experts: bool = False,
+        experts: Experts | None = None,
         wide: bool = False,
         **changes: Any,
     ) -> "Made":
-        """``changes`` are of its ``LoraConfig``; with ``experts`` its base is a mixture of experts, with ``wide`` one
-        whose layers hold groups of 128 weights."""
+        """``changes`` are of its ``LoraConfig``; with ``experts`` its base is a mixture of experts of that family, with
+        ``wide`` one whose layers hold groups of 128 weights."""
         folder = tiny_base(world.folder / f"base-{dtype}", dtype, experts=experts, wide=wide)
         base = world.publish("base_model", folder, tenant="shared", facts={"source": SOURCE, "revision": REVISION})
         files = peft_adapter(folder, world.folder / "adapter", **{**KINDS[kind], **changes})
@@ -63,7 +64,7 @@ class Made:
         return self.world.request(wanted.asset, inputs=named, params=dict(wanted.settings))
 
 
-def tiny_base(folder: Path, dtype: str, *, experts: bool = False, wide: bool = False) -> Path:
+def tiny_base(folder: Path, dtype: str, *, experts: Experts | None = None, wide: bool = False) -> Path:
     """The fake base as it is, as a mixture of experts, wider, or stored in another dtype; with a licence and a card of
     its own."""
     make_fake_base(folder)
@@ -73,9 +74,11 @@ def tiny_base(folder: Path, dtype: str, *, experts: bool = False, wide: bool = F
         AutoModelForCausalLM.from_config(config, dtype=torch.float32).save_pretrained(folder)
     if experts:
         torch.manual_seed(0)
-        sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_local_experts": 4}
-        heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 256}
-        MixtralForCausalLM(MixtralConfig(vocab_size=288, **sizes, **heads)).save_pretrained(folder)
+        sizes = {"hidden_size": 32, "intermediate_size": 32, "moe_intermediate_size": 32, "num_hidden_layers": 2}
+        heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 256}
+        count = {"num_experts" if experts == "qwen3_moe" else "num_local_experts": 4, "num_experts_per_tok": 2}
+        config = AutoConfig.for_model(experts, vocab_size=288, **sizes, **heads, **count)
+        AutoModelForCausalLM.from_config(config, dtype=torch.float32).save_pretrained(folder)
     if dtype != "float32":
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
         model.save_pretrained(folder)

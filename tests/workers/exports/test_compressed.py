@@ -126,7 +126,7 @@ def test_what_llm_compressor_says_of_a_model_reaches_the_person_and_no_key_reach
 def test_a_mixture_of_experts_is_refused_before_anything_is_quantised(
     world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
-    request = quantized(Made.make(world, experts=True, target_modules=["q_proj"]), name)
+    request = quantized(Made.make(world, experts="mixtral", target_modules=["q_proj"]), name)
     stand_in(tmp_path, monkeypatch, f"touch {tmp_path}/begun; exit 1")
     with pytest.raises(BadBase, match="a mixture of experts is not quantised by llm-compressor here") as found:
         quantize_model(world.context(request))

@@ -72,6 +72,24 @@ def test_llama_cpp_reads_the_file_as_it_is_evaluated_and_its_bytes_are_the_same_
 
 
 @needs_llama_cpp
+def test_a_mixture_of_experts_is_read_by_llama_cpp_as_it_is_evaluated(world: World) -> None:
+    made = Made.make(world, dtype="bfloat16", experts="qwen3_moe", target_modules=["q_proj", "o_proj"])
+    found = quantize_model(world.context(quantized(made))).facts
+    assert found["architecture"] == "Qwen3MoeForCausalLM"
+    assert found["alike"]["kl"] < MOST_KL / 100
+    # Its experts, which are most of it, are in 8 bits too.
+    assert found["bytes"] < found["parameters"] * 1.5
+
+
+@needs_llama_cpp
+def test_one_whose_gguf_transformers_does_not_read_is_refused_by_name(world: World) -> None:
+    made = Made.make(world, dtype="bfloat16", experts="mixtral", target_modules=["q_proj", "o_proj"])
+    with pytest.raises(BadBase, match=r"cannot read GGUF of this architecture.*mixtral") as found:
+        quantize_model(world.context(quantized(made)))
+    assert "Export it as merged" in found.value.remedy
+
+
+@needs_llama_cpp
 def test_fewer_bits_change_more_and_take_less(world: World) -> None:
     made = Made.make(world, dtype="bfloat16")
     found = [quantize_model(world.context(quantized(made, name))).facts for name in KINDS]

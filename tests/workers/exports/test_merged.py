@@ -43,14 +43,14 @@ def test_in_float32_the_merged_model_gives_the_logits_of_base_and_adapter(world:
 
 
 def test_an_adapter_on_the_attention_of_a_mixture_of_experts_is_merged(world: World) -> None:
-    made = Made.make(world, experts=True, target_modules=["q_proj", "v_proj"])
+    made = Made.make(world, experts="mixtral", target_modules=["q_proj", "v_proj"])
     found = merge_model(world.context(made.request())).facts["equality"]
     assert found["merged"]["largest"] < 1e-5
     assert found["base"]["largest"] > 0.1
 
 
 def test_an_adapter_on_the_experts_themselves_is_refused_by_their_name(world: World) -> None:
-    made = Made.make(world, experts=True, target_modules=[], target_parameters=["experts.down_proj"])
+    made = Made.make(world, experts="mixtral", target_modules=[], target_parameters=["experts.down_proj"])
     with pytest.raises(BadBase, match=r"the adapter of model\.layers\.0\.mlp\.experts is not"):
         merge_model(world.context(made.request()))
 
