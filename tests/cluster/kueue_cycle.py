@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tests.cluster.kueue_quota import Node, QuotaTree, Usage
+from tests.cluster.kueue_quota import Node, Place, QuotaTree, Usage
 
 Reason = Literal["InClusterQueue", "InCohortReclamation", "InCohortReclaimWhileBorrowing"]
 
@@ -143,7 +143,7 @@ def _victims(tree: QuotaTree, held: Collection[Held], ask: Ask, usage: Usage) ->
         if any(each.usage.get(place) for place in short):
             using.setdefault(each.queue, []).append(each)
     own = list(_of_own_queue(node, using.get(node.name, []), ask))
-    hierarchical, by_priority = _of_cohorts(node, using, ask, usage, short)
+    hierarchical, by_priority = _of_cohorts(tree, using, ask, usage, short)
     ordered = [
         each
         for evicted in (True, False)
@@ -166,10 +166,14 @@ def _victims(tree: QuotaTree, held: Collection[Held], ask: Ask, usage: Usage) ->
 
 
 def _fewest(
-    tree: QuotaTree, ask: Ask, usage: Usage, ordered: Sequence[_Candidate], short: set[tuple[str, str]], borrowing: bool
+    tree: QuotaTree, ask: Ask, usage: Usage, ordered: Sequence[_Candidate], short: set[Place], borrowing: bool
 ) -> list[_Candidate]:
-    taken: list[_Candidate] = []
-    fits = False
+    node, taken, fits = tree.queues[ask.queue], list[_Candidate](), False
+    if not borrowing and any(amount > node.subtree.get(place, 0.0) for place, amount in usage.items()):
+        return []
+    for place in short:
+        if usage[place] > node.available(place) + sum(each.held.usage.get(place, 0.0) for each in ordered):
+            return []
     for each in ordered:
         if not _still_borrows(tree, each, short) or (borrowing and each.needs_no_borrowing):
             continue
@@ -190,7 +194,7 @@ def _fewest(
     return kept
 
 
-def _still_borrows(tree: QuotaTree, each: _Candidate, short: set[tuple[str, str]]) -> bool:
+def _still_borrows(tree: QuotaTree, each: _Candidate, short: set[Place]) -> bool:
     """Whether its queue, and each Cohort below the shared one, still holds more than its quota."""
     if each.shared is None:
         return True
@@ -216,35 +220,39 @@ def _of_own_queue(node: Node, held: Iterable[Held], ask: Ask) -> Iterator[_Candi
 
 
 def _of_cohorts(
-    node: Node, using: dict[str, list[Held]], ask: Ask, usage: Usage, short: set[tuple[str, str]]
+    tree: QuotaTree, using: dict[str, list[Held]], ask: Ask, usage: Usage, short: set[Place]
 ) -> tuple[list[_Candidate], list[_Candidate]]:
     """Those who borrowed what a node above ``ask`` has room for by its quota, and those of a lower priority."""
     hierarchical: list[_Candidate] = []
     by_priority: list[_Candidate] = []
+    node = tree.queues[ask.queue]
     reclaims = _policy(node, "reclaimWithinCohort")
-    if node.parent is None or reclaims == "Never":
+    if reclaims == "Never":
         return hierarchical, by_priority
-    left, below, advantage = dict(usage), node, False
-    for shared in (node, *node.above):
-        if shared is not node:
-            for other in _borrowers(shared, below, short):
-                for each in using.get(other.name, ()):
-                    if reclaims == "LowerPriority" and each.priority >= ask.priority:
-                        continue
-                    (hierarchical if advantage else by_priority).append(_candidate(node, ask, each, shared, advantage))
-            below = shared
-        advantage = advantage or all(not shared.exceeds(place, amount) for place, amount in left.items())
-        left = {place: max(0.0, amount - shared.unused_of_kept(place)) for place, amount in left.items()}
+    # Whether a node below each Cohort has, by its own quota, all that is asked for.
+    advantages: dict[str, bool] = {}
+    left, advantage = dict(usage), False
+    for each in (node, *node.above):
+        if each is not node:
+            advantages[each.name] = advantage
+        advantage = advantage or all(not each.exceeds(place, amount) for place, amount in left.items())
+        left = {place: max(0.0, amount - each.unused_of_kept(place)) for place, amount in left.items()}
+    for name, work in using.items():
+        shared = _shared(tree.queues[name], advantages, short) if name != node.name else None
+        for one in work if shared else ():
+            if shared and (reclaims == "Any" or one.priority < ask.priority):
+                found = hierarchical if advantages[shared.name] else by_priority
+                found.append(_candidate(node, ask, one, shared, advantages[shared.name]))
     return hierarchical, by_priority
 
 
-def _borrowers(node: Node, skipped: Node, short: set[tuple[str, str]]) -> Iterator[Node]:
-    for child in node.children:
-        if child is not skipped and any(child.exceeds(place) for place in short):
-            if child.children:
-                yield from _borrowers(child, skipped, short)
-            else:
-                yield child
+def _shared(node: Node, cohorts: Collection[str], short: set[Place]) -> Node | None:
+    """The lowest of ``cohorts`` above ``node``; None where it, or a Cohort between them, does not borrow."""
+    while any(node.exceeds(place) for place in short) and node.parent is not None:
+        node = node.parent
+        if node.name in cohorts:
+            return node
+    return None
 
 
 def _candidate(node: Node, ask: Ask, each: Held, shared: Node, advantage: bool) -> _Candidate:

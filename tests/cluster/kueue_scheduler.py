@@ -31,7 +31,7 @@ class QueueScheduler(Controller):
     def key(self, change: Change) -> Key | None:
         return ("queues",) if change.kind in (WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, COHORTS, FLAVORS) else None
 
-    def sync(self, key: Key) -> float | None:
+    def sync(self, _: Key) -> float | None:
         everything = {_key(one): one for one in self._objects.list(WORKLOADS) if not has(one, "Finished")}
         tree = QuotaTree(self._objects.list(CLUSTER_QUEUES), self._objects.list(COHORTS))
         held = {name: _held(one) for name, one in everything.items() if "admission" in one["status"]}
@@ -39,21 +39,24 @@ class QueueScheduler(Controller):
             tree.use(each.queue, each.usage)
         pending = [one for one in everything.values() if "admission" not in one["status"]]
         asks = {ask.key: ask for age, one in enumerate(pending) if (ask := self._ask(one, tree, age)) is not None}
-        while asks:
-            chosen = heads(asks.values())
-            cycle = run_cycle(tree, held.values(), chosen)
+        # Who waits for others to give way stays the first of its queue, and its place is taken in each cycle.
+        waiting: set[str] = set()
+        while not waiting.issuperset(chosen := {ask.key: ask for ask in heads(asks.values())}):
+            cycle = run_cycle(tree, held.values(), list(chosen.values()))
+            waiting = set(cycle.preempting)
             for victim, (why, by) in cycle.evicted.items():
                 if not held[victim].evicted:
                     self._evict(everything[victim], everything[by], why)
                     held[victim].evicted = True
-            for ask in chosen:
-                workload = everything[ask.key]
-                if usage := cycle.admitted.get(ask.key):
-                    held[ask.key] = _held(self._admit(workload, ask.queue, usage))
+            for key, ask in chosen.items():
+                workload = everything[key]
+                if usage := cycle.admitted.get(key):
+                    held[key] = _held(self._admit(workload, ask.queue, usage))
                 else:
-                    reason, why = self._refusal(workload, tree.queues[ask.queue], cycle.preempting.get(ask.key, 0))
+                    reason, why = self._refusal(workload, tree.queues[ask.queue], cycle.preempting.get(key, 0))
                     say(self._objects, workload, ("QuotaReserved", "False", reason, why))
-                del asks[ask.key]
+                if key not in waiting:
+                    del asks[key]
         return None
 
     def _ask(self, workload: Object, tree: QuotaTree, age: int) -> Ask | None:
