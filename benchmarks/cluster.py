@@ -1,8 +1,9 @@
 """``python -m benchmarks cluster [PART …]``: what running on a cluster costs, and whether faults leave it whole.
 
-Everything runs on the cluster of ``tests/cluster``: a real API over HTTP and real processes, on this machine. Without
-a PART all of them are measured, one after the other; each one's figures are printed when it is done, as the last may
-take an hour. Smaller numbers than the goals' prove the program and meet no goal.
+The parts ``quotas`` and ``month`` simulate. All others run on the cluster of ``tests/cluster``: a real API over HTTP
+and real processes, on this machine. Without a PART all of them are measured, one after the other; each one's figures
+are printed when it is done, as the last may take an hour. Smaller numbers than the goals' prove the program and meet
+no goal.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks import cluster_admission, cluster_chaos, cluster_finetunes, cluster_waiting, replay
+from benchmarks import cluster_admission, cluster_chaos, cluster_finetunes, cluster_month, cluster_waiting, replay
 from benchmarks.cluster_finetunes_asked import ask
 from benchmarks.table import Figure
 
@@ -84,6 +85,10 @@ def _chaos(folder: Path, asked: argparse.Namespace) -> list[Figure]:
     return cluster_chaos.figures(cluster_chaos.measure(folder, asked.chaos_runs))
 
 
+def _month(folder: Path, asked: argparse.Namespace) -> list[Figure]:
+    return cluster_month.figures(days=float(asked.days))
+
+
 def _bound(key: str, what: str, ours: float, goal: str, below: float, whole: bool = True) -> Figure:
     met = ours < below if whole else None
     return Figure(key=key, what=what, ours=ours, peer=None, peer_is="", goal=goal, met=met)
@@ -93,6 +98,7 @@ _PARTS: Mapping[str, Callable[[Path, argparse.Namespace], list[Figure]]] = {
     "admission": _admission,
     "waiting": _waiting,
     "quotas": _quotas,
+    "month": _month,
     "finetunes": _finetunes,
     "chaos": _chaos,
 }
@@ -116,6 +122,7 @@ def _arguments(arguments: tuple[str, ...]) -> argparse.Namespace:
         ("queued", cluster_waiting.QUEUED, "Jobs in the queue beside a waiting run"),
         ("running", cluster_waiting.RUNNING, "Jobs that run beside a waiting run"),
         ("finetunes", cluster_finetunes.FINE_TUNES, "fine-tunes at once"),
+        ("days", int(cluster_month.DAYS), "days of the simulated month"),
         ("chaos-runs", cluster_chaos.RUNS, "runs that meet a fault"),
     ):
         parser.add_argument(f"--{name}", type=_positive, default=default, metavar="N", help=f"{what} ({default})")

@@ -42,6 +42,9 @@ class Run:
     trains_from: float = 0.0
     starts: int = 0
     held_gpu_s: float = 0.0
+    attempt_from: float = 0.0
+    unpaid_gpu_s: float = 0.0
+    gave_way: int = 0
     ended: float | None = None
 
 
@@ -58,7 +61,6 @@ class Month:
     held: dict[str, Held] = field(init=False, default_factory=dict)
     waiting: dict[str, Run] = field(init=False, default_factory=dict)
     parked: set[str] = field(init=False, default_factory=set)
-    preempted: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         by_kind: dict[str, list[Manifest]] = {}
@@ -112,6 +114,7 @@ class Month:
         """Work that gave way has saved and is gone: it waits again."""
         run = self.runs[key]
         self._release(now, key)
+        run.unpaid_gpu_s += run.asked.gpus * (now - run.attempt_from)
         run.started, run.waits_since = None, now
         self.waiting[key] = run
 
@@ -126,6 +129,7 @@ class Month:
                 gpus -= run.asked.gpus
                 trained = max(0.0, now - run.trains_from)
                 run.left_s -= max(0.0, trained - self._drawn.random() * SAVED_EVERY_S)
+                run.unpaid_gpu_s += run.asked.gpus * (now + NODE_S - run.attempt_from)
                 self._trains(now + NODE_S, key)
 
     def _release(self, now: float, key: str) -> None:
@@ -197,7 +201,7 @@ class Month:
         """Its pods start at ``now``; an earlier start's events no longer count."""
         run = self.runs[key]
         run.starts += 1
-        run.trains_from = now + START_S
+        run.attempt_from, run.trains_from = now, now + START_S
         kept_after = max(0.0, run.left_s - (1 - self._ageing.keep_from) * run.asked.seconds)
         self._at(run.trains_from + kept_after, "nearly_done", (key, run.starts))
         self._at(run.trains_from + run.left_s, "done", (key, run.starts))
@@ -209,7 +213,7 @@ class Month:
         held.evicted = True
         run.left_s -= max(0.0, now - run.trains_from)
         run.starts += 1
-        self.preempted += 1
+        run.gave_way += 1
         self._at(now + self._drawn.uniform(*SAVE_S), "saved", key)
 
 
