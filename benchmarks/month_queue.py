@@ -61,6 +61,7 @@ class Month:
     held: dict[str, Held] = field(init=False, default_factory=dict)
     waiting: dict[str, Run] = field(init=False, default_factory=dict)
     parked: set[str] = field(init=False, default_factory=set)
+    preempting: set[str] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
         by_kind: dict[str, list[Manifest]] = {}
@@ -143,11 +144,11 @@ class Month:
         waits for others to give way stays the first of its queue, and its place is taken in each cycle."""
         asks = {key: self._ask(run, now) for key, run in self.waiting.items() if key not in self.parked}
         seen: set[str] = set()
-        while not seen.issuperset(chosen := {ask.key: ask for ask in heads(asks.values())}):
+        while not seen.issuperset(chosen := {ask.key: ask for ask in heads(asks.values(), self.preempting)}):
             cycle = run_cycle(self.tree, self.held.values(), list(chosen.values()))
             for key in cycle.evicted:
                 self._gives_way(now, key)
-            seen = set(cycle.preempting)
+            seen = self.preempting = set(cycle.preempting)
             for key, ask in chosen.items():
                 if usage := cycle.admitted.get(key):
                     self._start(now, ask, usage)

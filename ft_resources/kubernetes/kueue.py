@@ -136,13 +136,13 @@ def _cluster_queue(
 
 
 def _while_borrowing(priority: Priority) -> Manifest:
-    """Beyond what it reserved, only work of the highest priority preempts.
+    """Who preempts beyond what its tier reserved: work of the highest priority, and of the lowest what waited longest.
 
-    If every priority did, each arrival of the middle one would preempt the newest borrower of the lowest: some gave way
-    a hundred times in a simulated week (benchmarks/NOTES.md). Spared are what is nearly done, and work of the same
+    If the middle one did too, each of its arrivals would preempt the newest borrower of the lowest: some gave way a
+    hundred times in a simulated week (benchmarks/NOTES.md). Spared are what is nearly done, and work of the same
     priority that had waited longest itself.
     """
-    if priority != max(PRIORITIES, key=PRIORITIES.__getitem__):
+    if PRIORITIES[priority] not in (max(PRIORITIES.values()), min(PRIORITIES.values())):
         return {"policy": "Never"}
     return {"policy": "LowerPriority", "maxPriorityThreshold": all_classes(priority, "")[f"-{RUNNING}"]}
 

@@ -71,14 +71,15 @@ class _Candidate:
     needs_no_borrowing: bool = False
 
 
-def heads(asks: Iterable[Ask]) -> list[Ask]:
-    """The first of each queue: by priority, then by age."""
-    first: dict[str, Ask] = {}
+def heads(asks: Iterable[Ask], preempting: Collection[str]) -> list[Ask]:
+    """The first of each queue: who waits for others to give way (since Kueue 0.15, its pull request 7157), then by
+    priority and age."""
+    first: dict[str, tuple[tuple[bool, int, float], Ask]] = {}
     for ask in asks:
-        now = first.get(ask.queue)
-        if now is None or (-ask.priority, ask.since) < (-now.priority, now.since):
-            first[ask.queue] = ask
-    return list(first.values())
+        place = (ask.key not in preempting, -ask.priority, ask.since)
+        if ask.queue not in first or place < first[ask.queue][0]:
+            first[ask.queue] = (place, ask)
+    return [ask for _, ask in first.values()]
 
 
 def run_cycle(tree: QuotaTree, held: Collection[Held], asks: Sequence[Ask]) -> Cycle:

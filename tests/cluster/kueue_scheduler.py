@@ -28,6 +28,9 @@ from tests.cluster.objects import (
 class QueueScheduler(Controller):
     """Reserves quota for the pending Workloads in cycles, and evicts others to make room."""
 
+    # Who waits for others to give way; their place is taken in each cycle.
+    _preempting: frozenset[str] | set[str] = frozenset()
+
     def key(self, change: Change) -> Key | None:
         return ("queues",) if change.kind in (WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, COHORTS, FLAVORS) else None
 
@@ -39,11 +42,10 @@ class QueueScheduler(Controller):
             tree.use(each.queue, each.usage)
         pending = [one for one in everything.values() if "admission" not in one["status"]]
         asks = {ask.key: ask for age, one in enumerate(pending) if (ask := self._ask(one, tree, age)) is not None}
-        # Who waits for others to give way stays the first of its queue, and its place is taken in each cycle.
-        waiting: set[str] = set()
-        while not waiting.issuperset(chosen := {ask.key: ask for ask in heads(asks.values())}):
+        seen: set[str] = set()
+        while not seen.issuperset(chosen := {ask.key: ask for ask in heads(asks.values(), self._preempting)}):
             cycle = run_cycle(tree, held.values(), list(chosen.values()))
-            waiting = set(cycle.preempting)
+            seen = self._preempting = set(cycle.preempting)
             for victim, (why, by) in cycle.evicted.items():
                 if not held[victim].evicted:
                     self._evict(everything[victim], everything[by], why)
@@ -55,7 +57,7 @@ class QueueScheduler(Controller):
                 else:
                     reason, why = self._refusal(workload, tree.queues[ask.queue], cycle.preempting.get(key, 0))
                     say(self._objects, workload, ("QuotaReserved", "False", reason, why))
-                if key not in waiting:
+                if key not in seen:
                     del asks[key]
         return None
 

@@ -29,7 +29,7 @@ def decide(tree: QuotaTree, running: list[Held], *asks: Ask) -> Cycle:
     for each in running:
         tree.use(each.queue, each.usage)
     before = {name: dict(queue.usage) for name, queue in {**tree.queues, **tree.cohorts}.items()}
-    found = run_cycle(tree, running, heads(asks))
+    found = run_cycle(tree, running, heads(asks, ()))
     for key, usage in found.admitted.items():
         (own,) = [each for each in asks if each.key == key]
         tree.use(own.queue, usage, -1.0)
@@ -129,6 +129,12 @@ def test_who_borrows_least_is_admitted_first_then_by_priority_then_by_age() -> N
         ask("premium-b", 3, priority=20, since=3, key="nearest"),
     ]
     assert [*decide(tiers(), running, *asks).admitted] == ["nearest"]
+
+
+def test_who_waits_for_others_to_give_way_stays_the_first_of_its_queue() -> None:
+    asks = [ask("a", 9, priority=90, key="huge"), ask("a", 3, key="preempting"), ask("b", 1, key="other")]
+    assert [each.key for each in heads(asks, {"preempting"})] == ["preempting", "other"]
+    assert [each.key for each in heads(asks, ())] == ["huge", "other"]
 
 
 def test_nobody_gives_way_where_it_would_not_be_enough() -> None:
