@@ -65,14 +65,10 @@ def simulate(
     return month
 
 
-def example_tenants(counts: dict[str, int] | None = None) -> TenantsFile:
+def example_tenants() -> TenantsFile:
     """The example's tiers with as many tenants as a month has."""
     tiers = load_tenants(BASE / "tenants.yaml")
-    named = {
-        f"{tier}-{number:03d}": Tenant(tier=tier)
-        for tier, many in (counts or TENANTS).items()
-        for number in range(many)
-    }
+    named = {f"{tier}-{number:03d}": Tenant(tier=tier) for tier, many in TENANTS.items() for number in range(many)}
     return tiers.model_copy(update={"tenants": named})
 
 

@@ -67,7 +67,7 @@ class Month:
         by_kind: dict[str, list[Manifest]] = {}
         for each in self.objects:
             by_kind.setdefault(each["kind"], []).append(each)
-        self.tree = QuotaTree(by_kind["ClusterQueue"], by_kind["Cohort"])
+        self.tree = QuotaTree(by_kind["ClusterQueue"], by_kind.get("Cohort", ()))
         self._labels = {each["metadata"]["name"]: each["spec"]["nodeLabels"] for each in by_kind["ResourceFlavor"]}
         self._values = {each["metadata"]["name"]: each["value"] for each in by_kind["WorkloadPriorityClass"]}
         self._ageing = self.settings.ageing or Ageing()
