@@ -49,19 +49,19 @@ def test_the_table_has_a_line_for_each_tier_and_kind_of_gpu() -> None:
 
 
 def test_the_plan_is_what_the_manifests_say() -> None:
-    """Premium reserves half, standard a quarter; free has no tenant here, and reserves nothing."""
+    """Of 8 GPUs premium reserves five eighths, standard and free one each; free has no tenant here, so it lends its."""
     rows = {row["tier"]: row for row in json.loads(said("--json").output) if row["flavour"] == "h100-spot"}
     assert {name: (row["reserved"], row["when_all_ask"], row["most"]) for name, row in rows.items()} == {
-        "premium": (4, 6, 8),
-        "standard": (2, 2, 4),
-        "free": (0, 0, 0),
+        "premium": (5, 7, 8),
+        "standard": (1, 1, 4),
+        "free": (1, 0, 0),
         "default": (0, 0, 8),
     }
     cohorts = {
         each["metadata"]["name"]: each for each in printed("--flavours", str(FLAVOURS)) if each["kind"] == "Cohort"
     }
     quota = cohorts["ft-tier-premium"]["spec"]["resourceGroups"][0]["flavors"][1]["resources"][2]
-    assert quota == {"name": "nvidia.com/gpu", "nominalQuota": "4"}
+    assert quota == {"name": "nvidia.com/gpu", "nominalQuota": "5"}
 
 
 def test_manifests_for_an_older_kueue_are_asked_for_by_its_version() -> None:

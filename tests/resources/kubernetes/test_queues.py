@@ -97,6 +97,13 @@ def test_borrowing_preempts_neither_what_is_nearly_done_nor_what_waited_longest(
     assert found["ft-acme"]["spec"]["preemption"]["borrowWithinCohort"]["maxPriorityThreshold"] > classes["ft-batch"]
 
 
+def test_the_middle_priority_preempts_only_for_what_its_tier_reserved() -> None:
+    tiers = [TierOfCluster(name="standard", priority="batch", share=Share(reserved=0.25), tenants=("acme",))]
+    made = platform_queues(settings_of(queue="ft-{tenant}"), FLAVOURS, tiers)
+    policies = named("ClusterQueue", made)["ft-acme"]["spec"]["preemption"]
+    assert (policies["borrowWithinCohort"], policies["reclaimWithinCohort"]) == ({"policy": "Never"}, "Any")
+
+
 def test_an_older_kueue_is_told_the_same_in_its_words() -> None:
     old = [as_v1beta1(each) for each in queues()]
     assert {each["apiVersion"] for each in old} == {"kueue.x-k8s.io/v1beta1"}
