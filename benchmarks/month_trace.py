@@ -49,7 +49,7 @@ def draw_month(
         load: GPU-hours asked for, as a part of those that there are, of both kinds alike.
     """
     drawn = random.Random(seed)
-    found = []
+    found: list[Submission] = []
     at = 0.0
     while (at := at + drawn.expovariate(per_day * (1 + _SWING) / DAY_S)) < days * DAY_S:
         if drawn.random() * (1 + _SWING) > 1 + _SWING * math.sin(2 * math.pi * (at / DAY_S - 0.375)):
