@@ -7,6 +7,6 @@ find . -type d \( -name tests -o -path ./torch/test \) -prune -exec rm -r {} +
 find . -name '*.map' -delete
 rm -r pyarrow/include pyarrow/*flight* kubernetes/aio phonenumbers/geodata phonenumbers/carrierdata
 find botocore/data -mindepth 1 -maxdepth 1 -type d ! -name 's3*' ! -name 'sso*' ! -name sts ! -name signin -exec rm -r {} +
-[ ! -d torch/bin ] || find torch/bin -type f ! -name torch_shm_manager -delete
+rm -f torch/bin/test_* torch/bin/*Test
 find . -name '*.so*' -type f ! -path '*.libs/*' ! -path './nvidia/*' ! -path './torch/*' ! -path './triton/*' \
   -exec strip --strip-unneeded {} +

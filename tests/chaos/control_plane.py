@@ -29,6 +29,7 @@ from tests.e2e.dagster_server import wait_for
 from tests.e2e.project import Project, make_project
 from tests.faults import tcp_cuts
 from tests.k8s.chart import instance_config, values
+from tests.k8s.locked import LOCKED
 from tests.postgres import postgres_database
 from tests.resources.kubernetes.specs import IMAGE
 from tests.warm_workers import PLACE
@@ -121,6 +122,8 @@ def control_plane(folder: Path, prepare: Callable[[Project, dg.DagsterInstance],
         (folder / "kubernetes.yaml").write_text(json.dumps(_SMALL))
         there = {"FT_LAUNCHER": "kubernetes", "FT_KUBERNETES": str(folder / "kubernetes.yaml")}
         there |= {"KUBECONFIG": str(cluster.kubeconfig())}
+        # Code server, daemon and run pods are of the control plane's image, in which there is no more to import.
+        there |= LOCKED
         # Of this process's own environment, pods have what their image has.
         pods = {name: value for name, value in {**here, **there}.items() if os.environ.get(name) != value}
         _make_system(cluster, pods)

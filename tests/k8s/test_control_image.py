@@ -12,6 +12,7 @@ import pytest
 from ft_assets.records.submissions import SubmissionStatus, all_submissions, find_outcome
 from tests.e2e.project import ROOT, make_project
 from tests.k8s.chart import K8S
+from tests.k8s.locked import LOCKED
 from tools.architecture import Sources
 from tools.sbom import locked
 
@@ -23,14 +24,9 @@ BESIDE_WORKERS = {
 }
 
 
-def locked_environment() -> dict[str, str]:
-    """In which Python finds only what the control plane's image has; workers that it starts find all."""
-    return {**os.environ, "PYTHONPATH": f"{K8S.parent / 'tests/k8s/locked'}:{ROOT}", "LOCKED_TO": str(LOCK)}
-
-
 def run(*words: str, cwd: Path = ROOT, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, *words], cwd=cwd, env=locked_environment() | environment, capture_output=True, text=True
+        [sys.executable, *words], cwd=cwd, env={**os.environ, **LOCKED, **environment}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
