@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ft_assets.api import near_rows
 from ft_assets.records.submissions import SubmissionStatus, all_submissions, find_outcome
+from ft_resources.errors import UserError
 from tests.e2e.project import ROOT, make_project
 from tests.k8s.chart import K8S
 from tests.k8s.locked import LOCKED
@@ -68,6 +70,12 @@ def test_code_location_server_daemon_and_run_pods_load_with_the_locked_packages(
     run("-m", "ft_assets.warm", "control")
     for absent in ("torch", "numba", "scipy"):
         assert run("-c", f"import importlib.util; print(importlib.util.find_spec('{absent}'))") == "None\n"
+
+
+def test_rows_near_a_text_need_the_packages_of_curation_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ft_assets.api.datasets.COMPILES", False)
+    with pytest.raises(UserError, match="packages of curation are not installed"):
+        near_rows("acme.things.v1", "a text")
 
 
 @pytest.mark.e2e
