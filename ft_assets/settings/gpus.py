@@ -8,7 +8,7 @@ sources differ.
 
 import difflib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 GIB = 2**30
 _MIB = 2**20
@@ -25,6 +25,8 @@ class Hardware:
         bandwidth: of its memory, bytes/s.
         bf16: whether it computes in bf16; older types only have fp16.
         fp8: whether it multiplies 8-bit floats: compute capability 8.9 and above.
+        part_of: of a part (``find_hardware``), the type that it is a part of; else empty.
+        share: the part's share of that type, by which it is billed where it has no price of its own.
     """
 
     name: str
@@ -33,6 +35,8 @@ class Hardware:
     bandwidth: float
     bf16: bool = True
     fp8: bool = True
+    part_of: str = ""
+    share: float = 1.0
 
 
 def _gpu(name: str, *, mib: int, tflops: float, gb_s: float, bf16: bool = True, fp8: bool = True) -> Hardware:
@@ -64,6 +68,15 @@ CATALOGUE: dict[str, Hardware] = {
 # Words in product names and node labels that do not distinguish types, such as those in NVIDIA-H100-80GB-HBM3.
 _NOISE = re.compile(r"nvidia|tesla|amperev?|hopper|tensor|core|gpu|sxm\d?|hbm\d?e?|gddr\d|[^a-z0-9]")
 _SIZE = re.compile(r"(\d+)gi?b")
+_PART = re.compile(
+    r"(?P<whole>.+?)[ -](?:mig[ -])?(?:(?P<slices>[1-4])g\.(?P<gb>\d+)gb|1of(?P<turns>[2-8]))", re.IGNORECASE
+)
+_MIG_GB = {"A100-40": 40, "A100-80": 80, "H100": 80, "H100-PCIe": 80, "H200": 141}
+_EIGHTHS = {1: (1, 2), 2: (2,), 3: (4,), 4: (4,)}
+"""Of the memory, by slices of compute (https://docs.nvidia.com/datacenter/tesla/mig-user-guide). A slice is a seventh
+of the processors that are left to MIG, about an eighth of all."""
+_FREE = 0.9
+"""Of a part's memory, what is surely free: MIG and each CUDA context keep some."""
 _ROUND_GB = {
     "T4": "16",
     "A10": "24",
@@ -81,10 +94,36 @@ def find_hardware(name: str) -> Hardware | None:
     """The GPU type named ``name``, None if it is unknown or ambiguous.
 
     Case, vendor and form do not matter: ``h100``, ``NVIDIA-H100-80GB-HBM3`` and ``H100`` are one type.
+    ``H100-1g.10gb`` is an instance of a GPU divided by MIG, ``L4-1of4`` one of four turns on a GPU.
     """
+    if written := _PART.fullmatch(name):
+        whole = find_hardware(written["whole"])
+        return _part(whole, written) if whole else None
     wanted = _plain(name)
     found = [gpu for gpu in CATALOGUE.values() if wanted in _spellings(gpu)]
     return found[0] if len(found) == 1 else None
+
+
+def _part(whole: Hardware, written: re.Match[str]) -> Hardware | None:
+    """The part of ``whole`` with the written profile, None if there is no such profile."""
+    if turns := written["turns"]:
+        share = compute = memory = 1 / int(turns)
+        name = f"{whole.name}-1of{turns}"
+    else:
+        slices, eighths = int(written["slices"]), round(8 * int(written["gb"]) / float(_MIG_GB.get(whole.name, "inf")))
+        if eighths not in _EIGHTHS.get(slices, ()):
+            return None
+        compute, memory = slices / 8, eighths / 8
+        share, name = max(slices / 7, memory), f"{whole.name}-{slices}g.{written['gb']}gb"
+    return replace(
+        whole,
+        name=name,
+        memory_bytes=round(whole.memory_bytes * memory * _FREE),
+        peak_flops=whole.peak_flops * compute,
+        bandwidth=whole.bandwidth * memory,
+        part_of=whole.name,
+        share=share,
+    )
 
 
 def unknown_hardware(name: str) -> str:

@@ -181,7 +181,9 @@ class TenantsFile(Settings):
     )
     tiers: dict[str, Tier] = Field(default_factory=dict, description="Limits by tier name.")
     gpu_prices: dict[str, Annotated[float, Field(ge=0.0)]] = Field(
-        default_factory=dict, description="Price of an hour of one GPU, by type, such as `H100: 3.5`."
+        default_factory=dict,
+        description="Price of an hour of one GPU, by type, such as `H100: 3.5`. "
+        "Parts of a GPU, such as H100-1g.10gb, cost their share of it unless they have a price.",
     )
     served_bases: ServedBases = Field(
         default=(),
@@ -291,8 +293,11 @@ class TenantsFile(Settings):
         return (rule.leftovers if rule else None) or Leftovers()
 
     def price_of(self, hardware: Hardware) -> float | None:
-        """The price of an hour of one such GPU; None if none is set."""
-        return next((price for name, price in self.gpu_prices.items() if find_hardware(name) == hardware), None)
+        """The price of an hour of one such GPU; None if none is set. A part costs its share, unless it has one."""
+        own = next((price for name, price in self.gpu_prices.items() if find_hardware(name) == hardware), None)
+        whole = find_hardware(hardware.part_of) if own is None and hardware.part_of else None
+        price = self.price_of(whole) if whole else None
+        return own if price is None else price * hardware.share
 
 
 NO_TENANTS = TenantsFile()

@@ -33,6 +33,7 @@ class PodPlan:
     module: str
     nodes: int
     gpu_resource: str
+    gpu_shared_by: int | None
     network: Network | None
     shared_memory_gib: float
     cpus: float
@@ -86,6 +87,7 @@ def plan_pod(
         module=module,
         nodes=nodes,
         gpu_resource=gpu.resource,
+        gpu_shared_by=gpu.shared_by,
         network=gpu.network if nodes > 1 else None,
         shared_memory_gib=_shared_memory_gib(settings, gpu, wanted),
         cpus=settings.cpus_per_gpu * wanted.gpus if wanted.gpus else settings.cpus,

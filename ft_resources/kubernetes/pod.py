@@ -110,6 +110,10 @@ def _environment(plan: PodPlan) -> list[dict[str, Any]]:
         own["MASTER_PORT"] = str(MASTER_PORT)
     if plan.network:
         own |= plan.network.environment
+    if plan.gpu_shared_by:
+        # Neighbours on the GPU need the rest; a tenth is for CUDA itself, which this does not count.
+        limit = f"expandable_segments:True,per_process_memory_fraction:{0.9 / plan.gpu_shared_by:.4f}"
+        own |= dict.fromkeys(("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"), limit)
     if plan.settings.identity:
         own["AWS_ROLE_ARN"] = plan.settings.identity.role_arn.replace("{tenant}", plan.spec.address.tenant)
         own["AWS_WEB_IDENTITY_TOKEN_FILE"] = f"{IDENTITY}/token"

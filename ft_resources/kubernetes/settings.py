@@ -15,6 +15,7 @@ from ft_resources.work import Priority, Resources
 
 DAY_S = 24 * 3600.0
 _DIGEST = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}")
+_MIG = "nvidia.com/mig-"
 _EXTENDED = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _TRANSPORT = re.compile(r"(NCCL|FI|UCX|RDMAV|OFI|MLX5|IBV)_[A-Z0-9_]+")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -131,6 +132,29 @@ class GpuType(Place):
         description="/dev/shm of its workers, in GiB, through which a node's GPUs may exchange; null: "
         "shared_memory_gib of the settings.",
     )
+
+    shared_by: int | None = Field(
+        None,
+        ge=2,
+        le=8,
+        description="How many workers take turns on one GPU (time-slicing); each may have that share of its memory, "
+        "less a tenth. Needs a resource of its own, such as nvidia.com/gpu.shared; null: a GPU is one worker's.",
+    )
+
+    @property
+    def suffix(self) -> str:
+        """How the name of a part of a GPU ends, by which estimates know its memory; empty for whole GPUs."""
+        if self.shared_by:
+            return f"-1of{self.shared_by}"
+        return f"-{self.resource.removeprefix(_MIG)}" if self.resource.startswith(_MIG) else ""
+
+    @model_validator(mode="after")
+    def _turns_have_a_resource(self) -> "GpuType":
+        if self.shared_by and (self.resource == "nvidia.com/gpu" or self.resource.startswith(_MIG)):
+            raise ValueError(f"{self.resource} is also asked for by work that does not share a GPU")
+        if self.suffix and self.network:
+            raise ValueError("a part of a GPU trains alone and has no network")
+        return self
 
     @model_validator(mode="after")
     def _devices_of_the_network(self) -> "GpuType":
@@ -287,6 +311,13 @@ class KubernetesSettings(StrictModel):
     node_loss_s: int = Field(60, ge=0, description="Seconds after which the pods of a lost node count as gone.")
     keep_finished_s: int = Field(24 * 3600, ge=60, description="How long the cluster keeps a finished Job, in seconds.")
     context: str | None = Field(None, min_length=1, description="Context of the kubeconfig; null: the current one.")
+
+    @model_validator(mode="after")
+    def _parts_are_named_so(self) -> "KubernetesSettings":
+        for name, gpu in self.gpu_types.items():
+            if not name.endswith(gpu.suffix):
+                raise ValueError(f"gpu_types.{name} is a part of a GPU, whose name should end with {gpu.suffix}")
+        return self
 
     @model_validator(mode="after")
     def _one_way_to_the_store(self) -> "KubernetesSettings":

@@ -18,12 +18,13 @@ from ft_assets.records.submissions import Submission, find_outcome, find_submiss
 from ft_assets.records.sweep_decision import SweepUndecided
 from ft_assets.settings.bounds import Bounds
 from ft_assets.settings.catalogue.methods import METHODS
-from ft_assets.settings.gpus import CATALOGUE, GIB
+from ft_assets.settings.gpus import CATALOGUE, GIB, find_hardware
 from ft_assets.settings.keys import DatasetKey
+from ft_assets.settings.recipe.hardware import HardwareSettings
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import attempts_at
-from ft_resources.errors import MissingInput, UserError
+from ft_resources.errors import BadRecipe, MissingInput, UserError
 from ft_resources.launchers.room import Room, worker_room
 from ft_resources.store import Store
 
@@ -45,6 +46,7 @@ def require_affordable(
         return []
     stored = get_recipe(artifacts.store, recipe_key)
     hardware, where = stored.recipe.hardware, f"pair {dataset_key}|{recipe_key}"
+    _require_whole(hardware)
     found = estimate_training(artifacts, tenants, dataset_key, recipe_key)
     warnings = _require_room(found, worker_room(hardware.resources(hardware.gpus)), where)
     if hardware.gpus == 0:
@@ -174,6 +176,16 @@ def _require_hours(found: Estimate, maximum: float, whose: str, where: str) -> N
             where=where,
             remedy="Raise the maximum, or train less: fewer training.epochs, training.max_steps, a shorter dataset, "
             "lora instead of full.",
+        )
+
+
+def _require_whole(hardware: HardwareSettings) -> None:
+    known = find_hardware(hardware.gpu_type or "")
+    if known and known.part_of and hardware.all_gpus > 1:
+        raise BadRecipe(
+            f"{hardware.all_gpus} parts of {known.part_of} GPUs cannot train together: NCCL takes each GPU once",
+            where="hardware.gpus",
+            remedy=f"Use gpus: 1 and nodes: 1, or gpu_type: {known.part_of}, in a new recipe version.",
         )
 
 

@@ -18,7 +18,7 @@ from ft_assets.records.submissions import Submission, SubmissionStatus
 from ft_assets.settings import tags
 from ft_assets.settings.tenants import load_tenants
 from ft_resources.dagster_resources import LauncherResource, StoreResource
-from ft_resources.errors import UserError
+from ft_resources.errors import BadRecipe, UserError
 from ft_resources.outcomes import Outcome
 from tests.control.submissions.estimate_world import DATASET, Tenants, World, room
 from tests.untold import untold
@@ -64,6 +64,19 @@ def test_a_training_on_the_cpu_is_never_refused(world: World, tenants: Tenants) 
     recipe = world.recipe(gpus=0, gpu_type=None)
     world.pack(recipe)
     assert require_affordable(world.artifacts, load_tenants(), DATASET, recipe, 0.000001) == []
+
+
+@pytest.mark.parametrize("wanted", [{"gpus": 2}, {"nodes": 2}])
+def test_parts_of_gpus_train_alone(world: World, wanted: dict[str, int]) -> None:
+    alone, together = (
+        world.recipe(name, gpu_type="H100-1g.10gb", **more) for name, more in (("a.v1", {}), ("b.v1", wanted))
+    )
+    for recipe in (alone, together):
+        world.pack(recipe)
+    with pytest.raises(BadRecipe, match="2 parts of H100 GPUs cannot train together"):
+        require_affordable(world.artifacts, load_tenants(), DATASET, together, None)
+    with pytest.raises(OverLimit, match="does not fit a H100-1g.10gb"):
+        require_affordable(world.artifacts, load_tenants(), DATASET, alone, None)
 
 
 def test_what_cannot_fit_is_refused_and_what_may_not_fit_is_warned_of(world: World) -> None:

@@ -97,3 +97,38 @@ def test_pods_avoid_nodes_that_were_found_not_well() -> None:
         {"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in ("gpu-3", "gpu-1")
     ]
     assert "affinity" not in to_k8s(plan_pod(spec_of(), settings_of()))[0]["spec"]["template"]["spec"]
+
+
+PARTS = {
+    "H100-1g.10gb": {"resource": "nvidia.com/mig-1g.10gb"},
+    "L4-1of4": {"resource": "nvidia.com/gpu.shared", "shared_by": 4},
+}
+
+
+def test_a_part_of_a_gpu_is_asked_for_by_its_resource_and_one_that_is_shared_leaves_the_others_their_memory() -> None:
+    def worker_of(gpu_type: str) -> dict[str, Any]:
+        (job,) = to_k8s(plan_pod(spec_of(gpus=1, gpu_type=gpu_type), settings_of(gpu_types=PARTS)))
+        found: dict[str, Any] = job["spec"]["template"]["spec"]["containers"][0]
+        return found
+
+    instance, turn = worker_of("H100-1g.10gb"), worker_of("L4-1of4")
+    assert instance["resources"]["limits"]["nvidia.com/mig-1g.10gb"] == "1"
+    assert turn["resources"]["limits"]["nvidia.com/gpu.shared"] == "1"
+    assert env_of(turn)["PYTORCH_ALLOC_CONF"] == "expandable_segments:True,per_process_memory_fraction:0.2250"
+    assert "PYTORCH_ALLOC_CONF" not in env_of(instance)
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu", "words"),
+    [
+        ("H100-small", {"resource": "nvidia.com/mig-1g.10gb"}, "should end with -1g.10gb"),
+        ("L4", {"resource": "nvidia.com/gpu.shared", "shared_by": 4}, "should end with -1of4"),
+        ("L4-1of4", {"shared_by": 4}, "also asked for by work that does not share"),
+        ("L4-1of2", {"resource": "x.com/y", "shared_by": 2, "network": EFA}, "has no network"),
+    ],
+)
+def test_parts_of_gpus_that_estimates_would_not_know_are_errors_of_the_settings(
+    name: str, gpu: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ValidationError, match=words):
+        settings_of(gpu_types={name: gpu})
