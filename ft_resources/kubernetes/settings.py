@@ -15,7 +15,6 @@ from ft_resources.work import Priority, Resources
 
 DAY_S = 24 * 3600.0
 _DIGEST = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}")
-_MIG = "nvidia.com/mig-"
 _EXTENDED = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _TRANSPORT = re.compile(r"(NCCL|FI|UCX|RDMAV|OFI|MLX5|IBV)_[A-Z0-9_]+")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -141,18 +140,12 @@ class GpuType(Place):
         "less a tenth. Needs a resource of its own, such as nvidia.com/gpu.shared; null: a GPU is one worker's.",
     )
 
-    @property
-    def suffix(self) -> str:
-        """How the name of a part of a GPU ends, by which estimates know its memory; empty for whole GPUs."""
-        if self.shared_by:
-            return f"-1of{self.shared_by}"
-        return f"-{self.resource.removeprefix(_MIG)}" if self.resource.startswith(_MIG) else ""
-
     @model_validator(mode="after")
     def _turns_have_a_resource(self) -> "GpuType":
-        if self.shared_by and (self.resource == "nvidia.com/gpu" or self.resource.startswith(_MIG)):
+        divided = self.resource.startswith("nvidia.com/mig-")
+        if self.shared_by and (self.resource == "nvidia.com/gpu" or divided):
             raise ValueError(f"{self.resource} is also asked for by work that does not share a GPU")
-        if self.suffix and self.network:
+        if (self.shared_by or divided) and self.network:
             raise ValueError("a part of a GPU trains alone and has no network")
         return self
 
@@ -313,10 +306,12 @@ class KubernetesSettings(StrictModel):
     context: str | None = Field(None, min_length=1, description="Context of the kubeconfig; null: the current one.")
 
     @model_validator(mode="after")
-    def _parts_are_named_so(self) -> "KubernetesSettings":
+    def _turns_are_named_so(self) -> "KubernetesSettings":
         for name, gpu in self.gpu_types.items():
-            if not name.endswith(gpu.suffix):
-                raise ValueError(f"gpu_types.{name} is a part of a GPU, whose name should end with {gpu.suffix}")
+            if gpu.shared_by and not name.endswith(f"-1of{gpu.shared_by}"):
+                raise ValueError(
+                    f"gpu_types.{name} should end with -1of{gpu.shared_by}, by which estimates know its memory"
+                )
         return self
 
     @model_validator(mode="after")

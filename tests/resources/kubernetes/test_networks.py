@@ -121,7 +121,7 @@ def test_a_part_of_a_gpu_is_asked_for_by_its_resource_and_one_that_is_shared_lea
 @pytest.mark.parametrize(
     ("name", "gpu", "words"),
     [
-        ("H100-small", {"resource": "nvidia.com/mig-1g.10gb"}, "should end with -1g.10gb"),
+        ("H100-1g.10gb", {"resource": "nvidia.com/mig-1g.10gb", "network": EFA}, "has no network"),
         ("L4", {"resource": "nvidia.com/gpu.shared", "shared_by": 4}, "should end with -1of4"),
         ("L4-1of4", {"shared_by": 4}, "also asked for by work that does not share"),
         ("L4-1of2", {"resource": "x.com/y", "shared_by": 2, "network": EFA}, "has no network"),
