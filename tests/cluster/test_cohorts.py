@@ -1,5 +1,6 @@
 """Tiers on a cluster: what a tenant of one may take from another's, by the objects that the platform generates."""
 
+import time
 import uuid
 from typing import Any
 
@@ -7,14 +8,14 @@ from tests.cluster.fixtures import Access, until
 from tests.cluster.kueue import PRIORITY, QUEUE
 from tests.cluster.objects import KUEUE
 
+EVICTED = "EvictedDueToPreempted"
 SLEEP = "import time; time.sleep(600)"
-RESERVED, REST = 2, 2
 
 
 class Tiers:
-    """A platform of four GPUs in names of its own: two reserved for premium, with one queue for each tier."""
+    """A platform in names of its own, with a queue for each tenant. Half of its GPUs are reserved for premium."""
 
-    def __init__(self, cluster: Access) -> None:
+    def __init__(self, cluster: Access, gpus: int = 4) -> None:
         from ft_resources.kubernetes.flavours import Flavour
         from ft_resources.kubernetes.kueue import platform_queues
         from ft_resources.kubernetes.quota_plan import TierOfCluster
@@ -22,9 +23,10 @@ class Tiers:
         from tests.resources.kubernetes.specs import settings_of
 
         self.cluster, self.own = cluster, uuid.uuid4().hex[:6]
-        capacity = {"cpu": "1000", "memory": "1000Gi", "nvidia.com/gpu": str(RESERVED + REST)}
+        capacity = {"cpu": "1000", "memory": "1000Gi", "nvidia.com/gpu": str(gpus)}
         tiers = [
             TierOfCluster(name="premium", priority="production", share=Share(reserved=0.5), tenants=("rich",)),
+            TierOfCluster(name="standard", priority="batch", share=Share(reserved=0.125), tenants=("middle",)),
             TierOfCluster(name="free", priority="interactive", share=Share(), tenants=("poor",)),
         ]
         settings = settings_of(queue="ft-{tenant}")
@@ -50,9 +52,9 @@ class Tiers:
         whole = {key: value for key, value in made.items() if key not in ("metadata", "apiVersion", "kind")}
         self.cluster.make(plural, made["kind"], name, whole)
 
-    def run(self, name: str, tenant: str, priority: str, gpus: int) -> None:
+    def run(self, name: str, tenant: str, priority: str, gpus: int, code: str = SLEEP) -> None:
         labels = {QUEUE: f"ft-{tenant}-{self.own}", PRIORITY: f"ft-{priority}-{self.own}"}
-        self.cluster.run(name, SLEEP, gpus=gpus, suspend=True, labels=labels)
+        self.cluster.run(name, code, gpus=gpus, suspend=True, labels=labels)
 
     def why(self, name: str) -> str:
         found = self.cluster.workload(name).get("status", {}).get("conditions", [])
@@ -86,3 +88,30 @@ def test_premium_beyond_what_it_reserved_takes_from_free_and_not_from_work_that_
     until(lambda: cluster.workload("third").get("status", {}).get("conditions"))
     assert (tiers.why("done"), tiers.why("first")) == ("", "")
     assert cluster.running("done")
+
+
+def test_a_hundredth_of_the_simulated_month_ends_and_premium_gives_way_only_to_what_others_reserved(
+    cluster: Access,
+) -> None:
+    """Five days with 5 trainings each instead of 500, on 8 GPUs, at the same load; eight hours are a second."""
+    from benchmarks.month_trace import HOUR_S, draw_month
+
+    who = {"premium": ("rich", "production"), "standard": ("middle", "batch"), "free": ("poor", "interactive")}
+    names = {tier: [tenant] for tier, (tenant, _) in who.items()}
+    trace = draw_month(names, gpus={False: 4, True: 4}, load=0.85, per_day=5.0, days=5.0, seed=3)
+    tiers, second, began = Tiers(cluster, gpus=8), 8 * HOUR_S, time.monotonic()
+    for each in trace:
+        time.sleep(max(0.0, each.at / second - (time.monotonic() - began)))
+        code = f"import time; time.sleep({each.seconds / second:.2f})"
+        tiers.run(each.key, *who[each.tier], gpus=each.gpus, code=code)
+    assert {each.key: cluster.ended(each.key)[-1][0] for each in trace} == {each.key: "Complete" for each in trace}
+    gave_way = {
+        each.key: [why for reason, why in cluster.events(_workload(cluster, each.key)) if reason == EVICTED]
+        for each in trace
+    }
+    assert any(gave_way[each.key] for each in trace if each.tier != "premium")
+    assert not any("while borrowing" in why for each in trace if each.tier == "premium" for why in gave_way[each.key])
+
+
+def _workload(cluster: Access, job: str) -> str:
+    return str(cluster.workload(job)["metadata"]["name"])
