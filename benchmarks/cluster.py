@@ -15,9 +15,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks import cluster_admission, cluster_chaos, cluster_finetunes, cluster_month, cluster_waiting, replay
+from benchmarks import (
+    cluster_admission,
+    cluster_chaos,
+    cluster_drills,
+    cluster_finetunes,
+    cluster_month,
+    cluster_waiting,
+    replay,
+)
 from benchmarks.cluster_finetunes_asked import ask
-from benchmarks.table import Figure
+from benchmarks.table import Figure, goal_figure
 
 
 def measure(*arguments: str) -> list[Figure]:
@@ -89,6 +97,14 @@ def _month(folder: Path, asked: argparse.Namespace) -> list[Figure]:
     return cluster_month.figures(days=float(asked.days))
 
 
+def _drills(folder: Path, asked: argparse.Namespace) -> list[Figure]:
+    told = {
+        "restore_equal": "the same answers from bucket versions and an empty database",
+        "upgrade_in_flight_ok": "an earlier release's work in flight ends well",
+    }
+    return [goal_figure(key, what, float(cluster_drills.drill(key)), 1.0) for key, what in told.items()]
+
+
 def _bound(key: str, what: str, ours: float, goal: str, below: float, whole: bool = True) -> Figure:
     met = ours < below if whole else None
     return Figure(key=key, what=what, ours=ours, peer=None, peer_is="", goal=goal, met=met)
@@ -101,6 +117,7 @@ _PARTS: Mapping[str, Callable[[Path, argparse.Namespace], list[Figure]]] = {
     "month": _month,
     "finetunes": _finetunes,
     "chaos": _chaos,
+    "drills": _drills,
 }
 
 
