@@ -17,7 +17,7 @@ from ft_assets.records.shadow_verdicts import ShadowVerdict, VerdictLog
 from ft_assets.records.shadows import CONVERSATIONS
 from ft_assets.settings.judge_hosts import JudgeHost, allowed_host
 from ft_assets.settings.shadow_judge import ShadowJudge
-from ft_assets.workers.evals.preferences.endpoint import EndpointJudge
+from ft_assets.workers.evals.preferences.endpoint import GIVE_UP, EndpointJudge
 from ft_assets.workers.evals.preferences.judge import UNAVAILABLE, Judge
 from ft_assets.workers.evals.preferences.judged_pairs import Contest, Judged, judge_contests
 from ft_assets.workers.evals.preferences.prompt import ORDERS
@@ -30,7 +30,7 @@ PAUSE = timedelta(minutes=5)
 """After a judge was not reached."""
 LONGEST_S = 20.0
 """Most that a judgement takes: it is waited for by a sensor's tick, to which Dagster gives a minute."""
-_SEED, _MOST_AT_ONCE = 17, 4
+_SEED = 17
 
 
 def pairs_to_judge(store: Store, rollout: Rollout, now: datetime) -> list[Conversation]:
@@ -75,9 +75,9 @@ def judge_pairs(rollout: Rollout, hosts: Sequence[JudgeHost], pairs: Sequence[Co
 
 
 def at_once(rollout: Rollout) -> int:
-    """How many pairs are asked about together. So few that the client calls a judge unavailable only where no
-    judgement came, and none is lost that was paid for."""
-    return max(1, min(_MOST_AT_ONCE, _judge(rollout).model.concurrency // len(ORDERS)))
+    """How many pairs are asked about together. So few that the client never gives up: each judgement that took too
+    long may have to be paid for, and is counted as one."""
+    return max(1, min((GIVE_UP - 1) // len(ORDERS), _judge(rollout).model.concurrency // len(ORDERS)))
 
 
 def _open(rollout: Rollout, hosts: Sequence[JudgeHost]) -> Judge:

@@ -247,6 +247,20 @@ def test_a_judge_without_a_verdict_says_nothing_is_counted_and_not_asked_again(
     assert [each.candidate for each in shown.evidence] == [0]
 
 
+@pytest.mark.parametrize("concurrency", [4, 32])
+def test_what_takes_a_judge_too_long_counts_as_paid_for(concurrency: int, rolled: Asked) -> None:
+    with judge_server(lambda message: Answer(delay_s=2.0)) as server:
+        limits = {"pairs_a_day": 4, "pair_cost": 0.1, "model": {"timeout_s": 0.3, "concurrency": concurrency}}
+        file = tenants(server.url, **limits)
+        rolled.begin(file)
+        rolled.copy(20, GOOD, BAD)
+        rolled.ask(file)
+        later = datetime.now(UTC) + PAUSE + timedelta(seconds=5)
+        assert pairs_to_judge(rolled.store, read_rollouts(rolled.store, LINE).open, later) == []
+        assert len(server.asked) == 8
+    assert [(each.problem, each.cost) for each in rolled.verdicts()] == [("timed out", 0.1)] * 4
+
+
 def test_a_judge_that_always_prefers_the_first_answer_has_said_nothing(rolled: Asked) -> None:
     with judge_server(lambda message: Answer(text="VERDICT: A")) as server:
         file = tenants(server.url)

@@ -32,8 +32,8 @@ MAX_TEXT = 20_000
 _TRIES = 5
 _TRIES_AFTER_TIMEOUT = 2
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
-# After this many consecutive failures, each after all tries, the endpoint is down, and not the prompt to blame.
-_GIVE_UP = 8
+GIVE_UP = 8
+"""After this many consecutive failures, each after all tries, the endpoint is down, and not the prompt to blame."""
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 # Caused by the settings, not by a prompt.
 _MISTAKES = {
@@ -98,7 +98,7 @@ class EndpointJudge:
         with self._counting:
             self._failures = self._failures + 1 if judgement.problem in (TIMED_OUT, UNAVAILABLE) else 0
             failures = self._failures
-        if failures >= _GIVE_UP and not self._stopped.is_set():
+        if failures >= GIVE_UP and not self._stopped.is_set():
             raise JudgeUnavailable(
                 f"the judge at {self._settings.host} gave no answer {failures} times in a row "
                 f"(last: {judgement.problem})",
