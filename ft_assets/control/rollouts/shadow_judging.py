@@ -5,8 +5,10 @@ asked about: of a line that keeps conversations, and a request that says ``store
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from ft_assets.control.rollouts.look import names_of, verdicts_of
@@ -34,7 +36,8 @@ _SEED = 17
 
 
 def pairs_to_judge(store: Store, rollout: Rollout, now: datetime) -> list[Conversation]:
-    """Copied requests that the rollout's judge should be asked about now, oldest first.
+    """Copied requests that the rollout's judge should be asked about now: those first that it was least often asked
+    about in vain, of these the oldest.
 
     They are a sample by the request's id, so that nothing that anybody says decides which. None are left where the day
     has had its number, and for a while after the judge was not reached. The rollout must have a judge. Raises
@@ -45,12 +48,15 @@ def pairs_to_judge(store: Store, rollout: Rollout, now: datetime) -> list[Conver
         return []
     asked = sum(each.asked and each.at[:10] == _text(now)[:10] for each in verdicts)
     known = {each.request for each in verdicts if not each.again}
+    tries = Counter(each.request for each in verdicts if each.again)
     since = max(rollout.started.at, _text(now - WINDOW))
     found = []
     for each in _pairs(store, rollout, since, now):
         if each.request not in known and is_within(each.model, each.request, judge.share):
             known.add(each.request)
             found.append(each)
+    # Endpoints may refuse one text as they refuse a wrong key: it holds up no other.
+    found.sort(key=lambda each: tries[each.request])
     return found[: max(0, judge.most_a_day - asked)]
 
 
@@ -63,11 +69,16 @@ def judge_pairs(rollout: Rollout, hosts: Sequence[JudgeHost], pairs: Sequence[Co
         hosts: those that the platform allows to the line's tenant.
     """
     name, contests = _judge(rollout).model.name, [_contest(each) for each in pairs]
+    heard: list[int] = []
     try:
         judge = _open(rollout, hosts)
-        judged = judge_contests(name, judge, contests, None, seed=_SEED, report=lambda done, of: None).judged
+        judged = judge_contests(
+            name, judge, contests, None, seed=_SEED, report=lambda done, of: heard.append(done)
+        ).judged
     except UserError as error:
-        _write(log, [_made(rollout, pairs[0].request, win=None, problem=error.what, again=True, asked=False)])
+        # Judgements that came beside the one that was refused are paid for.
+        again = partial(_made, rollout, win=None, problem=error.what, again=True, asked=bool(heard))
+        _write(log, [again(each.request) for each in pairs])
         return error.what
     verdicts = [_verdict(rollout, each) for each in judged]
     _write(log, verdicts)

@@ -247,6 +247,24 @@ def test_a_judge_without_a_verdict_says_nothing_is_counted_and_not_asked_again(
     assert [each.candidate for each in shown.evidence] == [0]
 
 
+def test_a_text_that_the_endpoint_refuses_as_it_does_a_wrong_key_holds_up_no_other(rolled: Asked) -> None:
+    def moderated(message: str) -> Answer:
+        return Answer(status=403, delay_s=0.5) if "Damn." in message else Answer(text="VERDICT: TIE")
+
+    with judge_server(moderated) as server:
+        file = tenants(server.url, pair_cost=0.1)
+        rolled.begin(file)
+        rolled.copy(1, "Damn.", GOOD, at=datetime.now(UTC) - timedelta(seconds=5))
+        rolled.copy(4, BAD, GOOD)
+        (warning,) = rolled.ask(file).warnings
+        assert "answers 403" in warning
+    # What was answered beside it was paid for.
+    assert [(each.result, each.cost) for each in rolled.verdicts()] == [("unreached", 0.1)] * 2
+    later = datetime.now(UTC) + PAUSE + timedelta(seconds=5)
+    left = pairs_to_judge(rolled.store, read_rollouts(rolled.store, LINE).open, later)
+    assert [each.answer for each in left] == [BAD, BAD, BAD, "Damn.", BAD]
+
+
 @pytest.mark.parametrize("concurrency", [4, 32])
 def test_what_takes_a_judge_too_long_counts_as_paid_for(concurrency: int, rolled: Asked) -> None:
     with judge_server(lambda message: Answer(delay_s=2.0)) as server:
