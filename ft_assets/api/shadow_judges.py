@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from ft_assets.api.defaults import store_or_default, tenants_or_default
 from ft_assets.api.steps import Step
+from ft_assets.control.rollouts.require_judge import withdrawn
 from ft_assets.control.rollouts.rollouts import Rollout, lines_with_rollouts, read_rollouts
 from ft_assets.control.rollouts.shadow_judging import at_once, judge_pairs, pairs_to_judge
 from ft_assets.control.rollouts.weights import traffic_of
@@ -45,13 +46,14 @@ def judge_copies(
         begin_for_s: no judgement begins later than so many seconds after the call.
     """
     store, tenants, end = store_or_default(store), tenants_or_default(tenants), time.monotonic() + begin_for_s
-    log, warnings, judged = VerdictLog(store, uuid.uuid4().hex[:12]), [], 0
+    log, judged = VerdictLog(store, uuid.uuid4().hex[:12]), 0
+    warnings: list[str] = []
     names = lines_with_rollouts(store)
     turn = [*(name for name in names if name > after), *(name for name in names if name <= after)]
     lines: list[_Asked] = []
     for name in turn:
         try:
-            if (found := _asked(store, tenants, name)) is not None:
+            if (found := _asked(store, tenants, name, warnings)) is not None:
                 lines.append(found)
         except CorruptArtifact as error:
             warnings.append(f"{name}: its judge is not asked: {error}")
@@ -71,13 +73,14 @@ def judge_copies(
     return Step(said=said, worked=judged, warnings=tuple(warnings), after=after)
 
 
-def _asked(store: Store, tenants: TenantsFile, line: str) -> _Asked | None:
+def _asked(store: Store, tenants: TenantsFile, line: str, warnings: list[str]) -> _Asked | None:
     """The line's pairs; None where no judge is to be asked now. Raises CorruptArtifact."""
     rollout = read_rollouts(store, line).open
-    if rollout is None or rollout.started.plan.judge is None or not traffic_of(store, line).shadow:
+    judge = rollout.started.plan.judge if rollout is not None else None
+    if rollout is None or judge is None or not traffic_of(store, line).shadow:
         return None
-    if not tenants.settings_of(line).traffic.keep:
-        # It was allowed when the rollout began.
+    if why := withdrawn(judge, tenants.settings_of(line)):
+        warnings.append(f"{line}: its judge is not asked: {why}. To go on without it, cancel the rollout and start one")
         return None
     pairs = pairs_to_judge(store, rollout, datetime.now(UTC))
     return _Asked(rollout=rollout, waiting=pairs) if pairs else None

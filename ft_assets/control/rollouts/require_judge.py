@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from ft_assets.control.lines.lines import PromotionRecord
 from ft_assets.records.neutrality import names_of_base, require_neutral, writers_of
 from ft_assets.settings.judge_hosts import allowed_host
+from ft_assets.settings.line_settings import LineSettings
 from ft_assets.settings.shadow_judge import ShadowJudge
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.artifacts import Address, Artifacts
@@ -36,3 +37,13 @@ def require_judge(
             require_neutral(judge.model, (), base=names_of_base(base), written_by=writers_of(artifacts, dataset))
         except UserError as error:
             raise UserError(error.what, where=where, remedy=error.remedy) from error
+
+
+def withdrawn(judge: ShadowJudge, settings: LineSettings) -> str:
+    """Why the judge of a rollout, which was allowed when that began, may not be asked now; empty where it may."""
+    if not settings.traffic.keep:
+        return "the line keeps no conversations any more"
+    named = settings.rollouts.judge
+    if named is None or named.model.name != judge.model.name:
+        return f"the line does not name {judge.model.name} any more"
+    return ""

@@ -31,16 +31,21 @@ def tenants(
     keep: bool = True,
     hosts: list[dict[str, Any]] | None = None,
     model: dict[str, Any] | None = None,
+    line: dict[str, Any] | None = None,
     **judge: Any,
 ) -> TenantsFile:
     asked = {"endpoint": url, "model": "judge-1", "allow_same_family": True, "key": KEY, **(model or {})}
-    line = {"rollouts": {"judge": {"model": asked, "share": 100, **judge}}, "traffic": {"keep": keep}}
+    of_line = {
+        "rollouts": {"judge": {"model": asked, "share": 100, **judge}},
+        "traffic": {"keep": keep},
+        **(line or {}),
+    }
     allowed = [{"host": "127.0.0.1", "keys": [KEY], "private": True}]
     return SERVED.model_validate(
         {
             **SERVED.model_dump(mode="json"),
             "judge_hosts": allowed if hosts is None else hosts,
-            "tenants": {"acme": {"lines": {LINE.partition(".")[2]: line}}},
+            "tenants": {"acme": {"lines": {LINE.partition(".")[2]: of_line}}},
         }
     )
 
@@ -177,10 +182,27 @@ def test_what_is_no_whole_pair_of_this_rollout_is_not_sent(rolled: Asked, judge:
     rolled.copy(3, BAD, GOOD, incumbent=f"{LINE}@0123456789abcdef")
     rolled.copy(3, "Old.", GOOD, at=datetime.now(UTC) - WINDOW - timedelta(minutes=1))
     assert rolled.ask(file).worked == 0
-    # The line was told to keep nothing any more.
-    rolled.copy(3, "Late.", GOOD)
-    assert rolled.ask(tenants(judge.url, keep=False)).worked == 0
     assert judge.asked == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"traffic": {"keep": False}}, "the line keeps no conversations any more"),
+        ({"rollouts": {}}, "the line does not name judge-1 at 127.0.0.1 any more"),
+        ({"rollouts": {"judge": {"model": {"endpoint": "https://other.example.com/v1", "model": "judge-1"}}}}, "name"),
+    ],
+)
+def test_a_judge_that_the_line_lets_see_nothing_any_more_is_sent_nothing(
+    change: dict[str, Any], said: str, rolled: Asked, judge: JudgeServer
+) -> None:
+    file = tenants(judge.url)
+    rolled.begin(file)
+    rolled.copy(3, BAD, GOOD)
+    (warning,) = rolled.ask(tenants(judge.url, line=change)).warnings
+    assert said in warning
+    assert judge.asked == []
+    assert rolled.ask(file).worked == 3
 
 
 @pytest.mark.parametrize("fault", ["status", "refused", "key", "host"])
