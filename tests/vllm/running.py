@@ -26,14 +26,16 @@ _LORA = ("--enable-lora", "--max-loras", "2", "--max-cpu-loras", "2", "--max-lor
 class RealVllm:
     """``client`` asks it, which answers once ``start`` returns. Its log is in ``folder``."""
 
-    def __init__(self, base: Path, name: str, folder: Path, dtype: str, **environment: str) -> None:
+    def __init__(
+        self, base: Path, name: str, folder: Path, dtype: str, *, lora: bool = True, **environment: str
+    ) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         self.dtype, self.url, self.log = dtype, f"http://127.0.0.1:{port}", folder / "vllm.log"
         module = (os.environ["FT_VLLM_PYTHON"], "-m", "vllm.entrypoints.openai.api_server")
         where = ("--host", "127.0.0.1", "--port", str(port), "--api-key", KEY)
         model = ("--model", str(base), "--served-model-name", name, "--dtype", dtype)
-        self._command = [*module, *where, *model, *_OPTIONS, *_LORA]
+        self._command = [*module, *where, *model, *_OPTIONS, *(_LORA if lora else ())]
         self._environment = {**os.environ, **_SETTINGS, "PYTHONPATH": f"{installed(folder)}:{ROOT}", **environment}
         self.client = VllmServer(self.url, KEY)
 
