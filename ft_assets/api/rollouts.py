@@ -1,7 +1,7 @@
 """Rollouts: a candidate takes a growing share of a line's traffic, as far as outcomes allow."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -28,7 +28,7 @@ from ft_assets.control.rollouts.rollouts import (
 from ft_assets.control.rollouts.weights import Weights
 from ft_assets.settings.rollout_settings import MINIMUM, OUTCOMES, STEPS
 from ft_assets.settings.tenants import TenantsFile
-from ft_resources.artifacts import Artifacts
+from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.store import Store
 
@@ -153,12 +153,18 @@ def choose_adapter(weights_of_line: Weights, user: str) -> str:
 
 
 def advance_rollouts(
-    *, after: str = "", store: Store | None = None, tenants: TenantsFile | None = None, log: Log = _LOG
+    *,
+    after: str = "",
+    store: Store | None = None,
+    tenants: TenantsFile | None = None,
+    log: Log = _LOG,
+    show: Callable[[Artifacts, Artifact], object] = lambda artifacts, candidate: None,
 ) -> Step:
     """Look at every open rollout and do what follows; once a day, also remove old outcomes.
 
     Args:
         after: the day on which outcomes were removed last.
+        show: called with the candidate of each rollout that ended.
 
     One line that cannot be read holds up no other. Raises StoreUnavailable.
     """
@@ -187,6 +193,9 @@ def advance_rollouts(
         going += done is not None
         if done is not None and done.record is not None:
             told.append(f"{line}: {done.record.kind.replace('_', ' ')}, {done.record.share}: {done.said}")
+            candidate = artifacts.find(Address.parse(done.record.candidate.address))
+            if candidate is not None and not done.record.going:
+                show(artifacts, candidate)
         elif done is not None:
             waits.append(f"{line} waits: {done.said}")
     today = now.date().isoformat()

@@ -11,6 +11,7 @@ from ft_assets.graph.assets.datasets import upload_metadata
 from ft_assets.graph.checks.datasets import partition_verdict
 from ft_assets.graph.checks.evals import gate_results
 from ft_assets.graph.checks.packs import doctor_results
+from ft_assets.graph.checks.rollouts import outcomes_result
 from ft_assets.graph.checks.serving import parity_result
 from ft_assets.graph.declared import declared
 from ft_assets.graph.glue import common_metadata
@@ -70,7 +71,7 @@ def _checks(known: Known) -> Iterable[dg.AssetCheckResult]:
     if known.asset == "token_pack":
         return doctor_results(artifacts, partition)
     if known.asset == "adapter":
-        return [parity_result(artifacts, known.artifact)]
+        return [parity_result(artifacts, known.artifact), outcomes_result(artifacts, known.artifact)]
     return gate_results(artifacts, partition) if known.asset == "eval_report" else []
 
 

@@ -9,6 +9,7 @@ from ft_assets.control.lines.auto import promote_by_margin
 from ft_assets.control.lines.mlflow_registry import register_new_adapter
 from ft_assets.control.rejections.record import quarantine
 from ft_assets.graph.actors import acting
+from ft_assets.graph.checks.rollouts import LIVE_OUTCOMES_SPEC, never_rolled_out, outcomes_result
 from ft_assets.graph.checks.serving import SERVE_PARITY_SPEC, no_adapter, parity_result
 from ft_assets.graph.glue import asked_gates, common_metadata, pair_of, run_work
 from ft_assets.graph.partitions import GROUP, pair_partitions, upstream
@@ -36,7 +37,7 @@ from ft_resources.tracking import default_uri
     owners=["team:ml-platform"],
     code_version=CODE_VERSIONS["adapter"],
     tags={tags.WORKER: "cpu"},
-    check_specs=[SERVE_PARITY_SPEC],
+    check_specs=[SERVE_PARITY_SPEC, LIVE_OUTCOMES_SPEC],
 )
 @told
 def adapter(
@@ -52,6 +53,7 @@ def adapter(
         record = quarantine(store.artifacts, request, verdicts, actor=acting(context, store.store))
         show_rejection(context, verdicts, record, report)
         yield no_adapter()
+        yield never_rolled_out()
         return
     # The worker judges again, from bytes that it verifies itself.
     known = store.artifacts.find(request.address) is not None
@@ -74,6 +76,7 @@ def adapter(
         },
     )
     yield parity_result(store.artifacts, artifact)
+    yield outcomes_result(store.artifacts, artifact)
 
 
 def lineage_list(tree: Lineage) -> str:

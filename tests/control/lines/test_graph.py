@@ -130,10 +130,13 @@ def rejection_in(result: dg.ExecuteInProcessResult) -> dict[str, str]:
 
 
 def gates_in(result: dg.ExecuteInProcessResult) -> dict[str, dg.AssetCheckEvaluation]:
-    """The evaluations of the report's checks; that of the adapter says that nothing demands its servers' parity."""
+    """The evaluations of the report's checks; those of the adapter say that nothing demands its servers' parity, and
+    that it had no rollout."""
     found = {check.check_name: check for check in result.get_asset_check_evaluations()}
     parity = found.pop("serve_parity", None)
     assert parity is None or (parity.passed and (parity.description or "").startswith("not required"))
+    outcomes = found.pop("live_outcomes", None)
+    assert outcomes is None or (outcomes.passed and outcomes.description == "no rollout of it has ended")
     return found
 
 

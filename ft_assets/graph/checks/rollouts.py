@@ -1,0 +1,63 @@
+"""A rollout's end as an asset check of its candidate: what live outcomes said of it.
+
+It shows the records and stops nothing. How an open rollout stands is in ``ft rollout status`` and on the line's page.
+"""
+
+import dagster as dg
+
+from ft_assets.control.rollouts.rollouts import RolloutRecord, read_rollouts
+from ft_assets.graph.partitions import pair_check, pair_key, pair_partitions
+from ft_assets.graph.shown_checks import show_checks
+from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.errors import UserError
+
+LIVE_OUTCOMES = "live_outcomes"
+_DESCRIPTION = "No rollout of the adapter took it back for what its outcomes showed."
+
+LIVE_OUTCOMES_SPEC = pair_check("adapter", LIVE_OUTCOMES, _DESCRIPTION)
+"""It belongs to the step of ``adapter``, as ``serve_parity`` does."""
+
+
+def never_rolled_out() -> dg.AssetCheckResult:
+    """The check's result where a pair had no rollout."""
+    return _result(passed=True, description="no rollout of it has ended")
+
+
+def report_outcomes(instance: dg.DagsterInstance, artifacts: Artifacts, adapter: Artifact) -> bool:
+    """Report to Dagster how the adapter's last rollout ended; False if that must wait for the partition's next run. For
+    display only: the records decide."""
+    params = adapter.manifest.identity["params"]
+    partition = pair_key(str(params.get("dataset")), str(params.get("recipe")))
+    if not instance.has_dynamic_partition(pair_partitions.name or "", partition):
+        return False
+    return show_checks(instance, [outcomes_result(artifacts, adapter)], partition)
+
+
+def outcomes_result(artifacts: Artifacts, adapter: Artifact) -> dg.AssetCheckResult:
+    """The check's result: a fail where the evidence of the adapter's last rollout took it back."""
+    try:
+        rollouts = read_rollouts(artifacts.store, str(adapter.facts["line"])).rollouts
+    except UserError as error:
+        return _result(passed=False, description=str(error))
+    ended = [each.last for each in rollouts if not each.last.going and each.last.candidate == adapter.ref]
+    return _ended(ended[-1]) if ended else never_rolled_out()
+
+
+def _ended(record: RolloutRecord) -> dg.AssetCheckResult:
+    said: dict[str, str] = {each.kind: each.sentence for each in record.evidence}
+    return _result(
+        passed=record.kind != "rolled_back",
+        description=f"{record.kind.replace('_', ' ')}: {record.reason}",
+        metadata={"record": record.path, "at": record.at, **said},
+    )
+
+
+def _result(*, passed: bool, description: str, metadata: dict[str, str] | None = None) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        asset_key="adapter",
+        check_name=LIVE_OUTCOMES,
+        passed=passed,
+        severity=dg.AssetCheckSeverity.ERROR,
+        description=description,
+        metadata={name: dg.MetadataValue.text(text) for name, text in (metadata or {}).items()},
+    )
