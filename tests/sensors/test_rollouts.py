@@ -40,7 +40,9 @@ def started(project: Project, adapters: list[Artifact], monkeypatch: pytest.Monk
 
 
 def tick(project: Project) -> str:
-    return sentence(rollouts_sensor(dg.build_sensor_context(), store=StoreResource(url=project.store_url)))
+    with dg.DagsterInstance.ephemeral() as instance:
+        context = dg.build_sensor_context(instance=instance)
+        return sentence(rollouts_sensor(context, store=StoreResource(url=project.store_url)))
 
 
 def serve(project: Project, started: RolloutRecord, good: tuple[float, float]) -> None:
