@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import yaml
 
 from ft_assets.control.rollouts.rollouts import read_rollouts
 from ft_resources.artifacts import Artifact
@@ -66,6 +67,25 @@ def test_a_rollout_begins_with_copies_where_that_is_asked_for(
     again = ft("rollout", "start", LINE, *options, "--latency-limit", "1.5")
     assert "a rollout is open" in again.stderr
     assert "has 20 % copied" in again.stderr
+
+
+def test_the_judge_of_copies_that_the_line_names_is_shown(ft: Ft, adapters: list[Artifact], project: Project) -> None:
+    first, second = (str(adapter.address) for adapter in adapters)
+    judge = {"model": {"endpoint": "https://judge.example.com/v1", "model": "m", "allow_same_family": True}}
+    lines = {LINE.partition(".")[2]: {"traffic": {"keep": True}, "rollouts": {"judge": judge}}}
+    with (project.folder / "tenants.yaml").open("a") as file:
+        file.write(
+            yaml.safe_dump({"judge_hosts": [{"host": "judge.example.com"}], "tenants": {"acme": {"lines": lines}}})
+        )
+    ft("promote", first, "--to", "production", "--reason", "good")
+    options = ("--candidate", second, "--shadow", "20", "--outcome", "thumbs", "--reason", "try it")
+    started = ft("rollout", "start", LINE, *options)
+    assert started.exit_code == 0, started.stderr
+    status = ft("rollout", "status", LINE)
+    assert "m at judge.example.com judged copies: 0 won by the candidate, 0 tied, 0 lost\n" in status.stderr
+    assert "copied: judge: 0 of 200" in status.stderr
+    shown = json.loads(ft("rollout", "status", LINE, "--json").stdout)
+    assert (shown["judged"]["judge"], shown["judged"]["trouble"]) == ("m at judge.example.com", "")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 
 import pytest
+import yaml
 
 from ft_assets import api
 from ft_assets.control.lines.lines import read_line
@@ -58,11 +59,18 @@ def test_a_second_person_approves_or_declines_at_the_server(
 
 def test_a_rollout_is_started_and_ended_at_the_server(far: Far, adapters: list[Artifact], project: Project) -> None:
     first, second = (str(adapter.address) for adapter in adapters)
+    judge = {"model": {"endpoint": "https://judge.example.com/v1", "model": "m", "allow_same_family": True}}
+    lines = {LINE.partition(".")[2]: {"traffic": {"keep": True}, "rollouts": {"judge": judge}}}
+    with (project.folder / "tenants.yaml").open("a") as file:
+        file.write(
+            yaml.safe_dump({"judge_hosts": [{"host": "judge.example.com"}], "tenants": {"acme": {"lines": lines}}})
+        )
     far("promote", first, "--to", "production", "--reason", "good")
     shadow = ("--shadow", "25", "--outcome", "refusal")
     copied = far("rollout", "start", LINE, "--candidate", second, *shadow, "--reason", "try it")
     assert copied.stdout.endswith(f" {second} 25% copied\n"), copied.stderr
-    assert json.loads(far("rollout", "status", LINE, "--json").stdout)["shadow"] == 25
+    shown = json.loads(far("rollout", "status", LINE, "--json").stdout)
+    assert (shown["shadow"], shown["judged"]["judge"]) == (25, "m at judge.example.com")
     assert far("rollout", "cancel", LINE, "--reason", "enough").exit_code == 0
     options = ("--steps", "5,100", "--outcome", "thumbs", "--margin", "thumbs=0.1", "--reason", "try it")
     started = far("rollout", "start", LINE, "--candidate", second, *options)
