@@ -7,12 +7,14 @@ import time
 import tomllib
 from pathlib import Path
 
+import psutil
+
 from ft_resources.serving.vllm_server import VllmServer
 from tools.architecture import ROOT
 
 KEY = "a-key-of-the-tests"
 # Of a machine that does other things too.
-_START_S = 900.0
+_START_S, _END_S = 900.0, 120.0
 _SETTINGS = {
     "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -40,7 +42,7 @@ class RealVllm:
         self.client = VllmServer(self.url, KEY)
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start it, for the first time or as a cluster does when it ended, and wait until it answers."""
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(
                 self._command, cwd=self.log.parent, env=self._environment, stdout=output, stderr=output
@@ -53,6 +55,13 @@ class RealVllm:
             assert self._process.poll() is None, self.log.read_text()[-3000:]
             assert time.monotonic() < deadline, self.log.read_text()[-3000:]
             time.sleep(0.5)
+
+    def kill_engine(self) -> None:
+        """SIGKILL to the process that computes, as for its memory. The one that answers then ends by itself; returns
+        once it did."""
+        for process in psutil.Process(self._process.pid).children(recursive=True):
+            process.kill()
+        self._process.wait(_END_S)
 
     def close(self) -> None:
         self.client.close()

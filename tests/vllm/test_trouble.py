@@ -11,6 +11,7 @@ import pytest
 from ft_assets import api
 from ft_assets.server.following import Following
 from ft_resources.artifacts import Artifact
+from ft_resources.serving.errors import ServerUnavailable
 from ft_resources.serving.server import Sampling
 from ft_resources.serving.store_fleet import StoreFleet
 from tests.e2e.project import Project
@@ -22,6 +23,10 @@ from tests.server.conftest import url as url
 from tests.vllm.running import RealVllm
 from tests.vllm.world import LINE, VllmWorld
 
+# More than it takes to read all of an answer's stream: what is left when the engine dies is still to be written.
+LONG = 400
+# The made adapters continue it without an end.
+PROMPT = "Once upon a time"
 # Of a cluster's machine that does other things too.
 PATIENCE_S = 180.0
 
@@ -58,8 +63,8 @@ def print_of(adapter: Artifact) -> str:
     return f"fp_{adapter.digest[:16]}"
 
 
-def ask(client: openai.OpenAI) -> openai.types.Completion:
-    return client.completions.create(model=LINE, prompt="thing 7 is", max_tokens=8, temperature=0)
+def ask(client: openai.OpenAI, most: int = 8) -> openai.types.Completion:
+    return client.completions.create(model=LINE, prompt=PROMPT, max_tokens=most, temperature=0)
 
 
 def answers_by(client: openai.OpenAI, adapter: Artifact) -> Callable[[], bool]:
@@ -121,6 +126,27 @@ def test_of_two_promotions_within_a_second_the_last_one_answers_and_no_request_f
     until(lambda: not api.serving_status().drift, PATIENCE_S)
 
 
+def test_a_rollback_while_the_promoted_one_is_loaded_leaves_the_old_one_answering(
+    world: VllmWorld, fleet: StoreFleet, client: Client, adapters: list[Artifact]
+) -> None:
+    # Its copy takes a second or two.
+    acme, new = client(), world.made(34, beside_mb=300)
+    world.lines.promote(adapters[0], world.base)
+    until(answers_by(acme, adapters[0]), PATIENCE_S)
+    with users(acme) as seen:
+        world.lines.promote(new, world.base)
+        until(lambda: [name for _, name in fleet.loading()] == [world.model(new).name])
+        world.lines.promote(adapters[0], world.base, kind="rollback")
+        assert fleet.loading()
+        until(lambda: not fleet.loading(), PATIENCE_S)
+        before = len(seen.prints)
+        until(lambda: len(seen.prints) > before + 20, PATIENCE_S)
+    assert seen.failed == []
+    # Both users may have asked before the rollback.
+    assert set(seen.prints[before + 2 :]) == {print_of(adapters[0])}
+    until(lambda: not api.serving_status().drift, PATIENCE_S)
+
+
 def test_a_copy_damaged_on_disk_is_fetched_again(vllm: RealVllm, world: VllmWorld) -> None:
     adapter = world.made(35)
     name, greedy = world.model(adapter).name, Sampling(max_tokens=12)
@@ -131,3 +157,36 @@ def test_a_copy_damaged_on_disk_is_fetched_again(vllm: RealVllm, world: VllmWorl
     damaged.write_bytes(whole[:100])
     assert vllm.client.complete(name, [70, 80, 90], greedy) == right
     assert damaged.read_bytes() == whole
+
+
+def test_an_engine_that_dies_in_an_answer_ends_it_and_the_next_one_answers_as_before(
+    world: VllmWorld, vllm: RealVllm, fleet: StoreFleet, client: Client, adapters: list[Artifact]
+) -> None:
+    acme = client()
+    world.lines.promote(adapters[1], world.base)
+    until(answers_by(acme, adapters[1]), PATIENCE_S)
+    whole = ask(acme, LONG).choices[0]
+    assert whole.finish_reason == "length", "an answer that is long enough to be interrupted"
+    parts: list[str] = []
+
+    def read() -> None:
+        for part in stream:
+            if not parts:
+                vllm.kill_engine()
+            parts.append(part.choices[0].text)
+
+    stream = acme.completions.create(model=LINE, prompt=PROMPT, max_tokens=LONG, temperature=0, stream=True)
+    with pytest.raises(openai.APIError, match="The server of this model failed") as caught:
+        read()
+    assert caught.value.code == "model_unavailable"
+    assert whole.text.startswith("".join(parts))
+    assert "".join(parts) != whole.text
+    with pytest.raises(openai.InternalServerError) as refused:
+        ask(acme)
+    assert refused.value.status_code == 503
+    with pytest.raises(ServerUnavailable):
+        vllm.client.models()
+    # As a Deployment does.
+    vllm.start()
+    until(answers_by(acme, adapters[1]), PATIENCE_S)
+    assert ask(acme, LONG).choices[0].text == whole.text

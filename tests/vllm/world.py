@@ -81,13 +81,16 @@ class VllmWorld:
     def source(self) -> str:
         return source_of(self.base.manifest.identity["params"])
 
-    def made(self, seed: int, **config: object) -> Artifact:
-        """An adapter of weights that nobody trained, asked as the trained one is, in staging."""
+    def made(self, seed: int, *, beside_mb: int = 0, **config: object) -> Artifact:
+        """An adapter of weights that nobody trained, asked as the trained one is, in staging. What it has ``beside``
+        them no server reads, and it is copied all the same."""
         folder = self.weights(seed)
         if not folder.exists():
             copytree(self.trained.folder(self.folder / "trained"), folder)
             # Small weights: large ones amplify what float32 rounds.
             make_adapter(folder, DEMO_BASE, seed=seed, std=0.05, **config)
+            with (folder / "beside.bin").open("wb") as file:
+                file.truncate(beside_mb << 20)
         refs = {"base": self.base.ref}
         params = {"dataset": DATASET, "seed": seed}
         request = WorkRequest(
