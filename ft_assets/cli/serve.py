@@ -152,6 +152,8 @@ def parity(
         for record in records:
             for reason in record.report.reasons:
                 note(f"{record.server}: {reason}")
+            for key, found in record.report.suites.items():
+                note(f"{record.server}: suite {key}: {found.sentence}")
             note(f"record: {record.path}")
     raise typer.Exit(0 if all(record.report.proved for record in records) else 3)
 

@@ -13,6 +13,7 @@ from ft_assets.control.parity.servers import settings_by_server
 from ft_assets.settings.servers import ComputingSettings, ServersFile
 from ft_assets.settings.servers import ServerSettings as Listed
 from ft_assets.workers.evals.holdout_rows import ChatRows
+from ft_assets.workers.evals.samples import write_suite_samples
 from ft_assets.workers.suites.suites import TASK_FILE
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Artifact, Artifacts
@@ -23,6 +24,7 @@ from ft_resources.serving.http_server import HttpServer
 from ft_resources.store import Store
 from tests.fake_base import make_fake_base
 from tests.workers.evals.safety_world import write_safety_suite
+from tests.workers.evals.test_golden import write_golden
 from tests.workers.evals.world import World, evaluation
 from tests.workers.serving.served import KEY, Served
 from tests.workers.serving.world import BASE, make_adapter, make_engine
@@ -76,9 +78,17 @@ def adapter(world: World, base: Artifact) -> Artifact:
         "dataset": world.dataset(holdout=30),
         "safety:care.v1": world.publish("safety_suite", suite, tenant="shared"),
     }
+    golden = write_golden(
+        world.folder / "ours", {"prompt": "where is it?", "expected": "no model says so"}, max_new_tokens=8
+    )
+    (golden / "ours.yaml").rename(golden / TASK_FILE)
+    inputs["suite:ours.v1"] = world.publish("eval_suite", golden, tenant="shared")
+    write_suite_samples(world.folder / "ours.parquet", ("1",), candidate=(0.0,))
+    samples = (world.folder / "ours.parquet").read_bytes()
     settings = evaluation(holdout={"metrics": [], "max_samples": 30, "max_new_tokens": 12}, suites=["care.v1"])
     params = {"evaluation": settings, "chat_template": None, "variant": "lora"}
-    report = world.publish("eval_report", {"report.json": b"{}"}, inputs=inputs, params=params)
+    files = {"report.json": b"{}", "samples/ours.v1.parquet": samples}
+    report = world.publish("eval_report", files, inputs=inputs, params=params)
     files = make_adapter(world.folder / "adapter", base.folder(world.folder), seed=1)
     for file in base.folder(world.folder).iterdir():
         # As an adapter is exported: with the tokenizer and the template that it is asked by.
@@ -108,6 +118,9 @@ def test_a_server_is_checked_for_a_line_and_the_record_stays(
     assert api.show_parity(LINE, store=world.store) == []
     record = api.check_parity(LINE, fleet, endpoint, FLOAT32, render=render, store=world.store, actor="ann")
     assert record.report.outcome == "proved", record.report.reasons
+    assert record.report.suites["ours.v1"].sentence == (
+        "0 through the server, 0 in the evaluation; of 1 items 0 are worse and 0 better"
+    )
     # Of 30 rows of the holdout and 40 prompts of the suite.
     assert record.report.figures.prompts == 50
     assert (record.adapter, record.line, record.server, record.actor) == (adapter.ref, LINE, "one", "ann")

@@ -1,8 +1,10 @@
 """What an adapter was evaluated as: its files, its base's, and the prompts that its evaluation asked."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from ft_assets.settings.recipe.acceptance import EvaluationSettings
+from ft_assets.workers.evals.samples import ITEM_ID, parse_samples
 from ft_assets.workers.serving.parity.asked_prompts import Evaluated
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.canonical import canonical_json
@@ -42,6 +44,17 @@ def evaluated_as(artifacts: Artifacts, adapter: Artifact, scratch: Path) -> Eval
         holdout=dataset.path(_HOLDOUT, scratch / "dataset"),
         form=dataset.facts.get("form", "chat"),
         suites={key: suite.folder(scratch / "suites") for key, suite in suites.items()},
+        scores=_scores(report, suites),
         seed=settings.seed,
         max_new_tokens=settings.holdout.max_new_tokens,
     )
+
+
+def _scores(report: Artifact, suites: Iterable[str]) -> dict[str, dict[str, float]]:
+    """The candidate's score on each item of the suites that have right answers."""
+    scores = {}
+    for key in suites:
+        if (file := f"samples/{key}.parquet") in report.manifest.files:
+            samples = parse_samples(report.read(file), file)
+            scores[key] = dict(zip(samples[ITEM_ID], samples["candidate"], strict=True))
+    return scores

@@ -90,6 +90,8 @@ def _metadata(record: ParityRecord) -> Iterator[tuple[str, dg.MetadataValue]]:
     yield f"{record.server}: record", dg.MetadataValue.text(record.path)
     yield f"{record.server}: outcome", dg.MetadataValue.text(record.report.outcome)
     yield f"{record.server}: settings", dg.MetadataValue.text(record.report.settings.sentence)
+    for key, found in record.report.suites.items():
+        yield f"{record.server}: suite {key}", dg.MetadataValue.text(found.sentence)
     for name, figures in (("server", record.report.figures), ("control", record.report.control)):
         for figure, value in (figures.model_dump() if figures is not None else {}).items():
             shown = dg.MetadataValue.float(float(f"{value:.6g}")) if isinstance(value, float) else value

@@ -30,6 +30,7 @@ class Evaluated:
         holdout: the dataset's split.
         form: the form of its rows.
         suites: folders by key.
+        scores: what the evaluation recorded of suites with right answers: the score of each item, by its id.
         seed: chooses rows of the holdout.
         max_new_tokens: longest answer.
     """
@@ -40,6 +41,7 @@ class Evaluated:
     holdout: Path
     form: FormName = "chat"
     suites: Mapping[str, Path] = field(default_factory=dict)
+    scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     seed: int = 17
     max_new_tokens: int = 64
 

@@ -9,7 +9,7 @@ from ft_resources.serving.errors import ServerUnavailable
 from ft_resources.serving.server import Sampling, Server, Token
 
 # So that rows share batches, as they do in production.
-_AT_ONCE = 4
+AT_ONCE = 4
 
 Forced = tuple[Sequence[int], Sequence[int]]
 """Token ids of a prompt, and of the answer that the server is held to."""
@@ -21,7 +21,7 @@ class OtherPrompt(UserError):
 
 def ask(server: Server, model: str, asked: Sequence[Forced], ends: Sequence[int]) -> list[list[Token]]:
     """For each prompt and answer, ``forced``. Raises what the server raises, and OtherPrompt."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(lambda each: forced(server, model, each[0], each[1], ends), asked))
 
 

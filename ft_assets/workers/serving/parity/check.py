@@ -15,6 +15,7 @@ from ft_assets.workers.serving.parity.measure import Answer, measure
 from ft_assets.workers.serving.parity.reference import Reference
 from ft_assets.workers.serving.parity.report import ParityReport, judge
 from ft_assets.workers.serving.parity.settings import ServerSettings
+from ft_assets.workers.serving.parity.suite_scores import compare_suites, worse_suites
 from ft_resources.errors import UserError
 from ft_resources.serving.server import Server, Token
 
@@ -64,18 +65,31 @@ def check_parity(
     try:
         measured = measure(reference, chosen, render, most, adapter=served(name), base=served(base), twin=twin)
     except UserError as error:
-        said = f"{error.where}: {error.what}" if error.where else error.what
-        return report(outcome="failed" if isinstance(error, OtherPrompt) else "not proved", reasons=(said,))
+        outcome = "failed" if isinstance(error, OtherPrompt) else "not proved"
+        return report(outcome=outcome, reasons=(_sentence(error),))
     limits = limits_of(precision, measured.noise)
     outcome, reasons = judge(measured.figures, measured.control, limits)
-    return report(
-        outcome=outcome,
-        reasons=reasons,
-        limits=limits,
-        figures=measured.figures,
-        control=measured.control,
-        noise=measured.noise,
-    )
+    found = {"limits": limits, "figures": measured.figures, "control": measured.control, "noise": measured.noise}
+    if outcome != "proved":
+        return report(outcome=outcome, reasons=reasons, **found)
+    try:
+        suites = compare_suites(
+            server,
+            name,
+            evaluated,
+            render,
+            ends=reference.ends,
+            context_length=loaded.context_length,
+            most=prompts,
+        )
+    except UserError as error:
+        return report(outcome="not proved", reasons=(_sentence(error),), **found)
+    worse = worse_suites(suites)
+    return report(outcome="failed" if worse else "proved", reasons=tuple(worse), suites=suites, **found)
+
+
+def _sentence(error: UserError) -> str:
+    return f"{error.where}: {error.what}" if error.where else error.what
 
 
 def _twin(evaluated: Evaluated, settings: ServerSettings, ends: Sequence[int]) -> Answer:

@@ -1,4 +1,4 @@
-"""How much a server's tokens differ from the reference's, in all places together."""
+"""How much a server's tokens differ from the reference's, in all places together, and its answers' scores."""
 
 from pydantic import Field
 
@@ -17,3 +17,20 @@ class Figures(StrictModel):
     p99: float = Field(description="99th percentile of the difference of the reference's token's log-probability.")
     max: float = Field(description="The largest such difference.")
     missing: int = Field(description="Places where the server's likeliest tokens lack the reference's.")
+
+
+class SuiteScores(StrictModel):
+    """A suite's items by both."""
+
+    items: int = Field(description="Items that were compared.")
+    evaluated: float = Field(description="The mean of their scores in the evaluation.")
+    served: float = Field(description="The same through the server.")
+    worse: int = Field(description="Items with a lower score through the server.")
+    better: int = Field(description="Items with a higher one.")
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"{self.served:.3g} through the server, {self.evaluated:.3g} in the evaluation; of {self.items} items "
+            f"{self.worse} are worse and {self.better} better"
+        )

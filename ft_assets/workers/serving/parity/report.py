@@ -5,10 +5,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from ft_assets.workers.serving.parity.figures import Figures
+from ft_assets.workers.serving.parity.figures import Figures, SuiteScores
 from ft_assets.workers.serving.parity.limits import Limits, Precision
 from ft_assets.workers.serving.parity.settings import ServerSettings
-from ft_resources.strict_model import StrictModel
+from ft_resources.strict_model import StrictModel, added_field
 
 # A 99th percentile of fewer places is their largest.
 MIN_PROMPTS, MIN_TOKENS = 20, 100
@@ -28,6 +28,9 @@ class ParityReport(StrictModel):
     figures: Figures | None = Field(None, description="The server beside the reference.")
     control: Figures | None = Field(None, description="The same server without the adapter, which has to differ.")
     noise: Figures | None = Field(None, description="The reference in the server's dtype beside itself.")
+    suites: dict[str, SuiteScores] = added_field(
+        {}, description="Suites scored through the server, where its tokens are within the limits."
+    )
 
     @property
     def proved(self) -> bool:

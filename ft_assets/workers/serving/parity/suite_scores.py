@@ -1,0 +1,120 @@
+"""Suites scored through a server, beside the scores that evaluation recorded of the same items.
+
+Tokens are compared behind the reference's own, so they tell nothing of an answer that is cut, or that goes on behind
+its end. Scores are of whole answers, written freely.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import takewhile
+
+from ft_assets.workers.evals.statistics import mcnemar_exact
+from ft_assets.workers.serving.parity.asked_prompts import Evaluated, Render
+from ft_assets.workers.serving.parity.asking import AT_ONCE
+from ft_assets.workers.serving.parity.figures import SuiteScores
+from ft_assets.workers.suites.kinds.registry import KINDS, Kind
+from ft_assets.workers.suites.suites import TASK_FILE, read_task, suite_files
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
+from ft_resources.errors import CorruptArtifact, UserError
+from ft_resources.serving.server import Sampling, Server
+from ft_resources.settings import Settings
+
+_LEVEL = 0.01
+"""Chance that a server that answers as well is called worse on one suite."""
+
+
+def worse_suites(suites: Mapping[str, SuiteScores]) -> list[str]:
+    """A sentence for each suite that the server answers worse: by the exact test of McNemar, one-sided."""
+    return [f"suite {key}: {found.sentence}" for key, found in suites.items() if is_worse(found)]
+
+
+def is_worse(found: SuiteScores) -> bool:
+    """Whether the server is shown to answer worse."""
+    return found.worse > found.better and mcnemar_exact(found.worse, found.better) / 2 < _LEVEL
+
+
+def compare_suites(
+    server: Server,
+    model: str,
+    evaluated: Evaluated,
+    render: Render,
+    *,
+    ends: Sequence[int],
+    context_length: int,
+    most: int,
+) -> dict[str, SuiteScores]:
+    """The first ``most`` items of each suite that is asked through the chat template and has recorded scores.
+
+    Raises what the server raises, and UserError where a suite cannot be read or asked.
+    """
+    tokenizer = ChatTokenizer.load(evaluated.base)
+    found = {}
+    for key, kind, task in _scored(evaluated):
+        where = f"suite {key}"
+        asked = _AskServer(server, model, render, tokenizer, frozenset(ends), context_length, where)
+        recorded = evaluated.scores[key]
+        items = [item for item in kind.read(task, suite_files(evaluated.suites[key]), where) if item.id in recorded]
+        if not items:
+            raise CorruptArtifact("no item has a recorded score", where=where, remedy="Evaluate the candidate again.")
+        score = kind.score(task, items[:most], asked)
+        found[key] = _compared([*zip(map(recorded.__getitem__, score.item_ids), score.correct, strict=True)])
+    return found
+
+
+def _scored(evaluated: Evaluated) -> Iterator[tuple[str, Kind, Settings]]:
+    for key in sorted(evaluated.scores):
+        task = read_task(evaluated.suites[key] / TASK_FILE)
+        kind = next((kind for kind in KINDS.values() if kind.chat and isinstance(task, kind.task)), None)
+        if kind is not None:
+            yield key, kind, task
+
+
+def _compared(scores: Sequence[tuple[float, float]]) -> SuiteScores:
+    return SuiteScores(
+        items=len(scores),
+        evaluated=sum(before for before, _ in scores) / len(scores),
+        served=sum(now for _, now in scores) / len(scores),
+        worse=sum(now < before for before, now in scores),
+        better=sum(now > before for before, now in scores),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _AskServer:
+    """A server with the interface that suite kinds ask a model through: see ``suites.kinds.asking.Asking``."""
+
+    server: Server
+    model: str
+    render: Render
+    tokenizer: ChatTokenizer
+    ends: frozenset[int]
+    context_length: int
+    where: str
+    report: Callable[[int, int], None] = lambda done, total: None
+
+    def answer_prompts(
+        self, prompts: Sequence[str], *, system_prompt: str | None, max_new_tokens: int
+    ) -> dict[int, str]:
+        """What the server writes, greedily; a prompt without room for the whole answer gets none."""
+        before = [{"role": "system", "content": system_prompt}] if system_prompt is not None else []
+        ids = [self.render([*before, {"role": "user", "content": text}]) for text in prompts]
+        fitting = [place for place, each in enumerate(ids) if len(each) + max_new_tokens <= self.context_length]
+        sampling = Sampling(max_tokens=max_new_tokens, stop_token_ids=tuple(sorted(self.ends)))
+
+        def answer(place: int) -> str:
+            tokens = self.server.complete(self.model, ids[place], sampling).tokens
+            said = takewhile(lambda token: token not in self.ends, (token.id for token in tokens))
+            return self.tokenizer.tokenizer.decode([*said], skip_special_tokens=True).strip()
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return dict(zip(fitting, pool.map(answer, fitting), strict=True))
+
+    def continue_texts(
+        self, texts: Sequence[str], *, until: Sequence[str], max_new_tokens: int, report: Callable[[int, int], None]
+    ) -> list[str]:
+        raise UserError(
+            "this suite asks without a chat template, as no user of a server does",
+            where=self.where,
+            remedy="Its scores are those of the evaluation.",
+        )
