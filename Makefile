@@ -109,6 +109,7 @@ $(VENV)/.train: $(VENV)/bin/uv pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/bin/uv pyproject.toml constraints.txt
 	$(UV_INSTALL) pip -e .
 	$(WARM) kernels & $(TORCH) && $(UV_INSTALL) -e '.[train,dev]' && $(WARM) libraries && wait
+	$(BIN)/python -m tools.helm $(VENV)/helm || echo "There is no Helm for this machine: its tests are skipped."
 	touch $@ $(VENV)/.train
 
 # The peers that figures stand beside.

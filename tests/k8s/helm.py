@@ -10,9 +10,10 @@ import yaml
 
 from tests.k8s.chart import K8S
 from tests.k8s.kustomize import Manifest
+from tests.k8s.programs import program
 
-HELM = shutil.which("helm")
-needs_helm = pytest.mark.skipif(HELM is None, reason="helm is not installed; python -m tools.helm FOLDER gets one")
+HELM = program("helm")
+needs_helm = pytest.mark.skipif(HELM is None, reason="there is no Helm here: python -m tools.helm .venv/helm")
 # It shows what Dagster's chart is given.
 STUB = """
 apiVersion: v1

@@ -5,12 +5,13 @@ say the same. Whatever a kustomization says that is not known here is an error, 
 """
 
 import copy
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from tests.k8s.programs import program as found
 
 Manifest = dict[str, Any]
 _KEYS = {"apiVersion", "kind", "namespace", "resources", "configMapGenerator", "generatorOptions", "patches", "images"}
@@ -20,9 +21,9 @@ _CLUSTER_WIDE = {"Namespace", "ClusterRole", "ClusterRoleBinding"}
 
 def program() -> list[str] | None:
     """The command that renders a folder, None where this machine has none."""
-    if kustomize := shutil.which("kustomize"):
+    if kustomize := found("kustomize"):
         return [kustomize, "build"]
-    kubectl = shutil.which("kubectl")
+    kubectl = found("kubectl")
     return [kubectl, "kustomize"] if kubectl else None
 
 

@@ -1,0 +1,12 @@
+"""Helm and kubectl: the machine's, else those that ``make`` fetched beside the packages."""
+
+import shutil
+import sys
+from pathlib import Path
+
+_FETCHED = Path(sys.prefix) / "helm"
+
+
+def program(name: str) -> str | None:
+    """The path of a program, None where there is none."""
+    return shutil.which(name) or shutil.which(name, path=str(_FETCHED))
