@@ -99,6 +99,7 @@ def test_mlflow_is_kustomizes_and_its_own_addresses_are_values(chart: Path) -> N
     data = found["ConfigMap", "ft-system", "ft-mlflow"]["data"]
     assert data["OAUTH2_PROXY_ALLOWED_GROUPS"] == "us"
     assert data["OAUTH2_PROXY_REDIRECT_URL"] == "https://runs.example/oauth2/callback"
+    assert data["MLFLOW_SERVER_CORS_ALLOWED_ORIGINS"] == "https://runs.example"
     assert "mlflow.example.com" not in str(found)
 
 

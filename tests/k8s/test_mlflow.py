@@ -27,6 +27,7 @@ OBJECTS = by_name(rendered(K8S / "kustomize" / "mlflow"))
 POD: dict[str, Any] = OBJECTS["Deployment", "ft-system", "ft-mlflow"]["spec"]["template"]
 SERVER, DOOR = POD["spec"]["containers"]
 ENVIRONMENT: dict[str, str] = OBJECTS["ConfigMap", "ft-system", "ft-mlflow"]["data"]
+(HOST,) = OBJECTS["Ingress", "ft-system", "ft-mlflow"]["spec"]["tls"][0]["hosts"]
 
 
 def test_every_object_is_valid_and_in_the_platforms_namespace() -> None:
@@ -54,8 +55,16 @@ def test_people_reach_the_door_alone_and_what_tenants_speak_to_reaches_nothing()
 def test_the_door_asks_for_a_group_and_leads_to_the_server_beside_it() -> None:
     assert f"--upstream=http://127.0.0.1:{SERVER['ports'][0]['containerPort']}" in DOOR["args"]
     assert ENVIRONMENT["OAUTH2_PROXY_ALLOWED_GROUPS"]
-    (host,) = OBJECTS["Ingress", "ft-system", "ft-mlflow"]["spec"]["tls"][0]["hosts"]
-    assert ENVIRONMENT["OAUTH2_PROXY_REDIRECT_URL"] == f"https://{host}/oauth2/callback"
+    assert ENVIRONMENT["OAUTH2_PROXY_REDIRECT_URL"] == f"https://{HOST}/oauth2/callback"
+
+
+@pytest.mark.parametrize(("origin", "refused"), [(f"https://{HOST}", False), ("https://evil.example", True)])
+def test_its_pages_may_ask_and_those_of_others_may_not(origin: str, refused: bool) -> None:
+    """They search by POST, under the name of the door, which the server is not asked by."""
+    from mlflow.server.security_utils import should_block_cors_request
+
+    allowed = ENVIRONMENT["MLFLOW_SERVER_CORS_ALLOWED_ORIGINS"].split(",")
+    assert should_block_cors_request(origin, "POST", allowed) is refused
 
 
 @pytest.fixture
@@ -112,5 +121,9 @@ def test_what_is_mirrored_is_in_it_and_a_name_that_is_not_its_own_is_refused(ser
     ]
     known = {"Host": f"ft-mlflow:{server}"}
     assert httpx.get(f"{url}/api/2.0/mlflow/experiments/search?max_results=1", headers=known).status_code == 200
+    pages = {"Origin": f"https://{HOST}"}
+    search = {"experiment_ids": [each.experiment_id for each in client.search_experiments()]}
+    for origin, answer in ((pages, 200), ({"Origin": "https://evil.example"}, 403)):
+        assert httpx.post(f"{url}/ajax-api/2.0/mlflow/runs/search", json=search, headers=origin).status_code == answer
     foreign = httpx.get(f"{url}/api/2.0/mlflow/experiments/search?max_results=1", headers={"Host": "evil.example"})
     assert foreign.status_code == 403
