@@ -25,7 +25,7 @@ from ft_resources.hub import Hub
 from ft_resources.kubernetes.api import Api, jobs
 from ft_resources.kubernetes.applying import Difference, carry_out, differences, strays
 from ft_resources.kubernetes.kueue_api import served_version
-from ft_resources.kubernetes.names import MANAGED, MANAGED_BY, TENANT
+from ft_resources.kubernetes.names import MANAGED, STORE, TENANT, store_label
 from ft_resources.kubernetes.objects import Object, ended
 from ft_resources.kubernetes.settings_file import read_settings
 from ft_resources.store import Store
@@ -59,7 +59,7 @@ def plan_folder(
     """
     tenants = _tenants_of(folder)
     store = store_or_default(store)
-    found = [_shown(each) for each in _on_cluster(folder, tenants, cluster or _cluster_of(folder))]
+    found = [_shown(each) for each in _on_cluster(folder, tenants, store, cluster or _cluster_of(folder))]
     for file in _recipes(folder):
         if key := _unregistered(file, store, tenants, actor, hub):
             found.append(FolderStep(verb="create", what=f"recipe {key}"))
@@ -84,7 +84,7 @@ def apply_folder(
     tenants = _tenants_of(folder)
     store = store_or_default(store, create=True)
     cluster = cluster or _cluster_of(folder)
-    on_cluster = _on_cluster(folder, tenants, cluster)
+    on_cluster = _on_cluster(folder, tenants, store, cluster)
     recipes = [(file, key) for file in _recipes(folder) if (key := _unregistered(file, store, tenants, actor, hub))]
     _require_idle([each.object for each in on_cluster if each.verb == "delete"], store, cluster)
     done = []
@@ -114,7 +114,7 @@ def _cluster_of(folder: Path) -> Api | None:
     return Api.connect() if (folder / "kubernetes.yaml").exists() else None
 
 
-def _on_cluster(folder: Path, tenants: TenantsFile, cluster: Api | None) -> list[Difference]:
+def _on_cluster(folder: Path, tenants: TenantsFile, store: Store, cluster: Api | None) -> list[Difference]:
     """What differs on the cluster: the settings that pods mount, then tenants' objects, then what is too much."""
     if cluster is None:
         return []
@@ -126,7 +126,8 @@ def _on_cluster(folder: Path, tenants: TenantsFile, cluster: Api | None) -> list
         tenants=tenants,
         settings=settings,
     )
-    wanted = [_marked(each) for each in objects]
+    mark = store_label(store.url)
+    wanted = [_marked(each, mark) for each in objects]
     files = {name: (folder / name).read_text(encoding="utf-8") for name in _SETTINGS if (folder / name).exists()}
     metadata = {"name": _CONFIG_MAP, "namespace": settings.control_namespace}
     mounted = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": files}
@@ -137,12 +138,13 @@ def _on_cluster(folder: Path, tenants: TenantsFile, cluster: Api | None) -> list
             where=f"namespace {settings.control_namespace}",
             remedy="Install the chart first (docs/how-to/cluster.md), or point KUBECONFIG to another cluster.",
         )
-    return [*first, *differences(cluster, wanted), *strays(cluster, wanted)]
+    return [*first, *differences(cluster, wanted), *strays(cluster, wanted, f"{STORE}={mark}")]
 
 
-def _marked(manifest: Object) -> Object:
-    """With the label by which it is found once the folder has it no more."""
-    labels = {**manifest["metadata"].get("labels", {}), "app.kubernetes.io/managed-by": MANAGED_BY}
+def _marked(manifest: Object, mark: str) -> Object:
+    """With the label by which it is found once the folder has it no more, which another store's platform on the same
+    cluster has otherwise."""
+    labels = {**manifest["metadata"].get("labels", {}), STORE: mark}
     return {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}
 
 

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from ft_resources.dotted import leaves
 from ft_resources.kubernetes.api import Api
-from ft_resources.kubernetes.names import MANAGED
 from ft_resources.kubernetes.objects import Object
 
 _NAMESPACED = {
@@ -51,14 +50,14 @@ def differences(api: Api, wanted: Sequence[Object]) -> list[Difference]:
     return found
 
 
-def strays(api: Api, wanted: Sequence[Object]) -> list[Difference]:
-    """What to delete: objects of the same kinds with the platform's label that ``wanted`` has not. What is in a
+def strays(api: Api, wanted: Sequence[Object], label: str) -> list[Difference]:
+    """What to delete: objects of the same kinds with ``label`` (``name=value``) that ``wanted`` has not. What is in a
     namespace that goes is not told apart from it, and what belongs to another object goes with that."""
     kept = {_place(each) for each in wanted}
     collections = {_collection(each): each for each in wanted}
     gone = []
     for path, like in collections.items():
-        items = api.items(path, {"labelSelector": MANAGED})
+        items = api.items(path, {"labelSelector": label})
         # The items of a list do not say what they are.
         gone += [{**each, "apiVersion": like["apiVersion"], "kind": like["kind"]} for each in items]
     gone = [each for each in gone if _place(each) not in kept and not each["metadata"].get("ownerReferences")]

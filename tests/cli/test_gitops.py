@@ -125,6 +125,22 @@ def test_a_policy_that_the_settings_no_longer_ask_for_goes(ft: Ft, folder: Path,
     assert installed.objects.find(POLICIES, "ft-acme", "ft-metrics") is None
 
 
+def test_tenants_of_another_platform_on_the_cluster_stay(
+    ft: Ft, folder: Path, installed: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ft("apply", folder).exit_code == 0
+    write(folder, {"tenants": {"umbrella": {}}})
+    settings = folder / "kubernetes.yaml"
+    settings.write_text(settings.read_text().replace("ft-{tenant}", "staging-{tenant}"))
+    monkeypatch.setenv("FT_STORE", str(folder / "other-store"))
+    for file in (folder / "recipes").iterdir():
+        file.unlink()
+    done = ft("apply", folder)
+    assert "+ Namespace staging-umbrella" in done.stdout.splitlines(), done.output
+    assert [line for line in done.stdout.splitlines() if line.startswith("-")] == []
+    assert installed.objects.find(NAMESPACES, "", "ft-acme")
+
+
 def test_a_tenant_that_left_keeps_its_namespace_while_it_has_work_and_nothing_else_is_done(
     ft: Ft, folder: Path, installed: Cluster, cluster: Access
 ) -> None:
