@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import floor
 from pathlib import Path
 from typing import Annotated
@@ -14,11 +14,13 @@ from ft_resources.kubernetes.objects import Object
 from ft_resources.strict import read_strict, read_text
 from ft_resources.strict_model import StrictModel
 
-_UNITS = {"m": 0.001, "": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12} | {
-    f"{prefix}i": 1024**power for power, prefix in enumerate("KMGT", 1)
+_UNITS = {unit: 10.0**power for unit, power in zip(("n", "u", "m", "", *"kMGTPE"), range(-9, 19, 3), strict=True)} | {
+    f"{prefix}i": 1024.0**power for power, prefix in enumerate("KMGTPE", 1)
 }
 # Whole numbers, so that a share of one is written in its own unit.
 _QUANTITY = r"\d{1,12}(m|k|M|G|T|Ki|Mi|Gi|Ti)?"
+# As the API server writes them: fractions and exponents too.
+_ANY_QUANTITY = re.compile(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(\D*)")
 _MOST_BYTES = 256 * 1024 * 1024
 _AS_SHOWN = "Write them as k8s/kustomize/base/flavours.yaml shows."
 
@@ -79,15 +81,15 @@ def require_nodes(flavours: Sequence[Flavour], nodes: Path) -> None:
     """
     text = read_text(nodes, str(nodes), most_bytes=_MOST_BYTES, what="the nodes", remedy="kubectl get nodes -o json")
     try:
-        ready = [node for node in json.loads(text)["items"] if _takes_pods(node)]
-    except (ValueError, KeyError, TypeError) as error:
+        ready = [_room(node) for node in json.loads(text)["items"] if _takes_pods(node)]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         remedy = "Write it with: kubectl get nodes -o json"
         raise UserError("this is not a list of nodes", where=str(nodes), remedy=remedy) from error
     for flavour in flavours:
-        own = [node for node in ready if _flavour_of(node, flavours) is flavour]
+        own = [room for labels, room in ready if _flavour_of(labels, flavours) is flavour]
         for resource, said in flavour.capacity.items():
             number, unit = amount_and_unit(said)
-            there = sum(_value(node["status"]["allocatable"].get(resource, "0")) for node in own)
+            there = sum(room.get(resource, 0.0) for room in own)
             if number * _UNITS[unit] > there:
                 raise UserError(
                     f"{flavour.name} promises {said} of {resource}, and its {len(own)} ready node(s) have "
@@ -102,11 +104,18 @@ def _takes_pods(node: Object) -> bool:
     return ready and not node["spec"].get("unschedulable")
 
 
-def _flavour_of(node: Object, flavours: Sequence[Flavour]) -> Flavour | None:
-    labels = node["metadata"].get("labels", {}).items()
-    return next((each for each in flavours if each.labels.items() <= labels), None)
+def _room(node: Object) -> tuple[Mapping[str, str], dict[str, float]]:
+    """A node's labels, and what it can give to pods."""
+    allocatable = node["status"]["allocatable"].items()
+    return node["metadata"].get("labels", {}), {resource: _value(quantity) for resource, quantity in allocatable}
+
+
+def _flavour_of(labels: Mapping[str, str], flavours: Sequence[Flavour]) -> Flavour | None:
+    return next((each for each in flavours if each.labels.items() <= labels.items()), None)
 
 
 def _value(quantity: str) -> float:
-    number, unit = amount_and_unit(quantity)
-    return number * _UNITS[unit]
+    found = _ANY_QUANTITY.fullmatch(quantity)
+    if found is None:
+        raise ValueError(quantity)
+    return float(found[1]) * _UNITS[found[2]]

@@ -103,8 +103,18 @@ def test_a_capacity_above_what_the_nodes_have_is_refused(tmp_path: Path, absent:
     assert refused.value.where.startswith("flavour h100-spot: capacity.")
 
 
-def test_a_file_that_lists_no_nodes_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("enough", [{"cpu": "64.0"}, {"cpu": "64e0"}, {"memory": "1Pi"}, {"memory": "1e12"}])
+def test_quantities_of_nodes_are_read_however_they_are_written(tmp_path: Path, enough: dict[str, str]) -> None:
+    assert plan_on(tmp_path, node(0), node(1, **enough), node(2))
+    with pytest.raises(UserError, match="h100-spot promises"):
+        plan_on(tmp_path, node(0), node(1, **dict.fromkeys(enough, "63.5e-1")), node(2))
+
+
+@pytest.mark.parametrize(
+    "text", ["NAME  STATUS\n", "{}", '{"items": ["node"]}', json.dumps({"items": [node(0, cpu="many")]})]
+)
+def test_a_file_that_lists_no_nodes_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "nodes.json"
-    file.write_text("NAME  STATUS\n")
+    file.write_text(text)
     with pytest.raises(UserError, match="not a list of nodes"):
         api.cluster_plan(FLAVOURS, nodes=file)
