@@ -4,7 +4,7 @@ The folder has ``tenants.yaml`` and ``recipes/*.yaml``, and for a cluster ``kube
 ``models.yaml`` and ``servers.yaml``. A recipe that is registered and not in the folder stays: its results need it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +18,11 @@ from ft_assets.control.lines.lines import address_at
 from ft_assets.control.recipes.stored import StoredRecipe
 from ft_assets.control.registry import register
 from ft_assets.records.submissions import open_submissions
+from ft_assets.settings.models import load_models
+from ft_assets.settings.servers import load_servers
 from ft_assets.settings.tenants import TenantsFile, load_tenants
 from ft_resources.dotted import leaves
-from ft_resources.errors import Misconfigured, NotPermitted
+from ft_resources.errors import BadRecipe, Misconfigured, NotPermitted
 from ft_resources.hub import Hub
 from ft_resources.kubernetes.api import Api, jobs
 from ft_resources.kubernetes.applying import Difference, carry_out, differences, strays
@@ -119,6 +121,9 @@ def _on_cluster(folder: Path, tenants: TenantsFile, store: Store, cluster: Api |
     if cluster is None:
         return []
     settings = read_settings(str(folder / "kubernetes.yaml"))
+    for name, load in (("models.yaml", load_models), ("servers.yaml", load_servers)):
+        if (folder / name).exists():
+            load(folder / name)
     flavours = folder / "flavours.yaml"
     objects = cluster_manifests(
         flavours=flavours if flavours.exists() else None,
@@ -216,9 +221,21 @@ def _lines(path: str, before: object, after: object) -> Iterator[str]:
     if name not in _SETTINGS:
         yield f"{path}: {before} -> {after}"
         return
-    old, new = (dict(leaves(parse_yaml(str(text or ""), name) or {})) for text in (before, after))
+    old, new = _settings_in(before, name), _settings_in(after, name)
+    if old is None or new is None:
+        yield f"{name}: it was no settings file"
+        return
     changed = [each for each in sorted({*old, *new}) if old.get(each) != new.get(each)]
     for each in changed:
         yield f"{name}: {each}: {old.get(each, 'not set')} -> {new.get(each, 'not set')}"
     if not changed:
         yield f"{name}: its comments or its order"
+
+
+def _settings_in(text: object, name: str) -> dict[str, object] | None:
+    """By dotted path; None for what is on the cluster and cannot be read."""
+    try:
+        found = parse_yaml(str(text or ""), name) or {}
+    except BadRecipe:
+        return None
+    return dict(leaves(found)) if isinstance(found, Mapping) else None

@@ -98,6 +98,30 @@ def test_a_plan_says_which_quota_changes(ft: Ft, folder: Path, installed: Cluste
     ]
 
 
+@pytest.mark.parametrize("name", ["models.yaml", "servers.yaml"])
+def test_settings_that_no_pod_could_read_are_refused(ft: Ft, folder: Path, installed: Cluster, name: str) -> None:
+    (folder / name).write_text("unknown: 1\n")
+    for command in ("plan", "apply"):
+        refused = ft(command, folder)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert name in refused.stderr
+    assert name not in installed.objects.get(CONFIG_MAPS, "ft-system", "ft-settings")["data"]
+
+
+@pytest.mark.parametrize("broken", ["tiers: [", "- acme"])
+def test_settings_that_somebody_broke_by_hand_are_set_right(
+    ft: Ft, folder: Path, installed: Cluster, broken: str
+) -> None:
+    def break_it(draft: dict[str, object]) -> None:
+        draft["data"] = {"tenants.yaml": broken}
+
+    settings = installed.objects.get(CONFIG_MAPS, "ft-system", "ft-settings")
+    installed.objects.change(CONFIG_MAPS, settings, break_it)
+    assert "    tenants.yaml: it was no settings file" in ft("plan", folder).stdout.splitlines()
+    assert ft("apply", folder).exit_code == 0
+    assert ft("plan", folder).stdout == ""
+
+
 def test_what_somebody_changed_by_hand_is_found_and_set_right(ft: Ft, folder: Path, installed: Cluster) -> None:
     assert ft("apply", folder).exit_code == 0
     policy = installed.objects.get(POLICIES, "ft-acme", "ft-store")
