@@ -106,9 +106,9 @@ def _rows(promised: Promised, gpu_type: str) -> list[TierPlan]:
             tenants=len(each.tier.tenants),
             reserved=each.reserved,
             when_all_ask=holds[name],
-            most=int(min(each.most, promised.capacity)),
+            most=int(min(each.most, promised.reachable(name))),
             tenant_reserved=each.tenant_reserved,
-            tenant_most=int(min(each.tenant_most, promised.capacity)) if each.tier.tenants else 0,
+            tenant_most=int(min(each.tenant_most, promised.reachable(name))) if each.tier.tenants else 0,
         )
         for name, each in promised.tiers.items()
     ]

@@ -78,6 +78,12 @@ class Promised:
     def rest(self) -> int:
         return self.capacity - sum(each.reserved for each in self.tiers.values())
 
+    def reachable(self, name: str) -> int:
+        """What a tier reserved, nobody did and the others lend."""
+        others = [each for other, each in self.tiers.items() if other != name]
+        lent = sum(each.reserved if each.lend is None else min(each.reserved, each.lend) for each in others)
+        return self.rest + self.tiers[name].reserved + lent
+
     def when_all_ask(self) -> dict[str, int]:
         """What each tier holds once every tenant asks for more than there is.
 

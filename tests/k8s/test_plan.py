@@ -64,6 +64,16 @@ def test_the_plan_is_what_the_manifests_say() -> None:
     assert quota == {"name": "nvidia.com/gpu", "nominalQuota": "5"}
 
 
+def test_a_tier_gets_no_further_than_to_what_others_lend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tenants = tmp_path / "tenants.yaml"
+    tiers = {"closed": {"reserved": 0.5, "lend": 0.125}, "open": {"reserved": 0.25}}
+    named = {name: {"cluster": share} for name, share in tiers.items()}
+    tenants.write_text(yaml.safe_dump({"tiers": named, "tenants": {"acme": {"tier": "open"}}}))
+    monkeypatch.setenv("FT_TENANTS", str(tenants))
+    rows = {row["tier"]: row for row in json.loads(said("--json").output) if row["flavour"] == "h100-spot"}
+    assert (rows["open"]["most"], rows["open"]["tenant_most"]) == (2 + 2 + 1, 2 + 2 + 1)
+
+
 def test_manifests_for_an_older_kueue_are_asked_for_by_its_version() -> None:
     versions = {each["apiVersion"] for each in printed("acme", "--flavours", str(FLAVOURS), "--kueue", "v1beta1")}
     assert versions >= {"v1", "kueue.x-k8s.io/v1beta1"}
