@@ -25,6 +25,7 @@ RANKS_HAVE = ("bitsandbytes",)
 def rows(result: WorkResult) -> list[dict[str, Any]]:
     lines = (result.folder / "report" / "steps.jsonl").read_text().splitlines()
     timed = {"tokens_per_s", "data_wait_s", "host_memory_gib", "mfu"}
+    timed |= {"slowest_rank", "slowest_rank_s", "other_ranks_s"}
     return [{name: value for name, value in json.loads(line).items() if name not in timed} for line in lines]
 
 
