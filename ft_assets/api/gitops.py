@@ -109,6 +109,12 @@ def _tenants_of(folder: Path) -> TenantsFile:
     if not folder.is_dir():
         raise Misconfigured("there is no such folder", where=str(folder), remedy="Name the folder of tenants.yaml.")
     file = folder / "tenants.yaml"
+    if (folder / "kubernetes.yaml").exists() and not file.exists():
+        raise Misconfigured(
+            "a folder for a cluster has tenants.yaml, and this one has none",
+            where=str(file),
+            remedy="Add the file: without it every tenant would have left. One that names nobody is `{}`.",
+        )
     return load_tenants(file) if file.exists() else tenants_or_default(None)
 
 
