@@ -52,7 +52,8 @@ def differences(api: Api, wanted: Sequence[Object]) -> list[Difference]:
 
 def strays(api: Api, wanted: Sequence[Object], label: str) -> list[Difference]:
     """What to delete: objects of the same kinds with ``label`` (``name=value``) that ``wanted`` has not. What is in a
-    namespace that goes is not told apart from it, and what belongs to another object goes with that."""
+    namespace that goes is not told apart from it, and what belongs to another object goes with that. What is being
+    deleted already is left out."""
     kept = {_place(each) for each in wanted}
     collections = {_collection(each): each for each in wanted}
     gone = []
@@ -62,9 +63,8 @@ def strays(api: Api, wanted: Sequence[Object], label: str) -> list[Difference]:
         gone += [{**each, "apiVersion": like["apiVersion"], "kind": like["kind"]} for each in items]
     gone = [each for each in gone if _place(each) not in kept and not each["metadata"].get("ownerReferences")]
     namespaces = {each["metadata"]["name"] for each in gone if each["kind"] == "Namespace"}
-    return [
-        Difference(verb="delete", object=each) for each in gone if each["metadata"].get("namespace") not in namespaces
-    ]
+    left = [each for each in gone if each["metadata"].get("namespace") not in namespaces]
+    return [Difference(verb="delete", object=each) for each in left if "deletionTimestamp" not in each["metadata"]]
 
 
 def carry_out(api: Api, difference: Difference) -> None:
