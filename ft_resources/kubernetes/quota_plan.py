@@ -100,7 +100,7 @@ class Promised:
         return holds
 
     def _divide(self, names: Sequence[str], holds: dict[str, int], rest: int) -> int:
-        """Give ``rest`` to the tiers, to those first that hold the least beyond what they reserved, by their weight."""
+        """Give ``rest`` to the tiers by their weight, none more than it may hold; what nobody may hold is left."""
         while rest and (open_ := [name for name in names if holds[name] < min(self.tiers[name].most, self.capacity)]):
             total = sum(self.tiers[name].tier.share.weight for name in open_)
             given = 0
