@@ -133,7 +133,7 @@ def _on_cluster(folder: Path, tenants: TenantsFile, store: Store, cluster: Api |
     flavours = folder / "flavours.yaml"
     objects = cluster_manifests(
         flavours=flavours if flavours.exists() else None,
-        kueue=served_version(cluster) or "v1beta2",  # type: ignore[arg-type]
+        kueue=served_version(cluster) or "v1beta2",
         tenants=tenants,
         settings=settings,
     )

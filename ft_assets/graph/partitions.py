@@ -4,6 +4,8 @@ import warnings
 
 import dagster as dg
 
+from ft_resources.artifacts import Artifact
+
 dataset_partitions = dg.DynamicPartitionsDefinition(name="dataset")
 recipe_partitions = dg.DynamicPartitionsDefinition(name="recipe")
 # Only pairs that somebody asked for: of a product of both lists, Dagster would show all others as missing.
@@ -21,6 +23,13 @@ def upstream(asset: str) -> dg.AssetDep:
 def pair_key(dataset: str, recipe: str) -> str:
     """The partition of a dataset version and a recipe."""
     return f"{dataset}|{recipe}"
+
+
+def pair_of(instance: dg.DagsterInstance, adapter: Artifact) -> str:
+    """The partition of the pair that an adapter was made for; "" where Dagster does not have it."""
+    params = adapter.manifest.identity["params"]
+    partition = pair_key(str(params.get("dataset")), str(params.get("recipe")))
+    return partition if instance.has_dynamic_partition(pair_partitions.name or "", partition) else ""
 
 
 # One group for all: the lineage page draws a single one open, and several as closed boxes.

@@ -18,7 +18,7 @@ _MOST_A_MINUTE, _MOST_BYTES = 20_000, 16 << 20
 
 
 class ShadowVerdict(Record):
-    """A judge's verdict on the candidate's answer beside production's to one request, or why there is none."""
+    """A judge's verdict on one request: the candidate's answer against production's, or why it gave none."""
 
     WHAT: ClassVar[str] = "the verdict on a copied request"
 

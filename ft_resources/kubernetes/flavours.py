@@ -68,8 +68,8 @@ def read_flavours(file: Path) -> list[Flavour]:
 
 def amount_and_unit(quantity: str) -> tuple[int, str]:
     """``768Gi`` is 768 and ``Gi``."""
-    number, unit = re.fullmatch(r"(\d+)(\D*)", quantity).groups()  # type: ignore[union-attr]
-    return int(number), unit
+    number = quantity.rstrip("mkMGTi")
+    return int(number), quantity.removeprefix(number)
 
 
 def require_nodes(flavours: Sequence[Flavour], nodes: Path) -> None:

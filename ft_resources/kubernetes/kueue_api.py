@@ -4,16 +4,18 @@ Kueue serves ``v1beta2`` since 0.15, and nothing else since 0.20. The fields tha
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Literal, get_args
 
 from ft_resources.kubernetes.api import Api
 from ft_resources.kubernetes.objects import Object
 
 GROUP = "kueue.x-k8s.io"
-VERSIONS = ("v1beta2", "v1beta1")
+Version = Literal["v1beta2", "v1beta1"]
+VERSIONS: tuple[Version, ...] = get_args(Version)
 """Those that are spoken, the preferred one first."""
 
 
-def served_version(api: Api) -> str | None:
+def served_version(api: Api) -> Version | None:
     """The version to speak, by the cluster's own list; None if it has no Kueue that we understand.
 
     Asked each time: it is one small request, and a Kueue may be replaced while this process runs.

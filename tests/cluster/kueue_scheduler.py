@@ -62,7 +62,7 @@ class QueueScheduler(Controller):
         return None
 
     def _ask(self, workload: Object, tree: QuotaTree, age: int) -> Ask | None:
-        """What a Workload asks of its ClusterQueue; None, which the Workload then says, where there is none."""
+        """What a Workload asks of its ClusterQueue. Without a queue: None, and the Workload's conditions say so."""
         queue = self._objects.find(LOCAL_QUEUES, workload["metadata"]["namespace"], workload["spec"]["queueName"])
         name = queue["spec"]["clusterQueue"] if queue else ""
         if name not in tree.queues:

@@ -8,5 +8,5 @@ _FETCHED = Path(sys.prefix) / "helm"
 
 
 def program(name: str) -> str | None:
-    """The path of a program, None where there is none."""
+    """The program's path, or None if it is not installed."""
     return shutil.which(name) or shutil.which(name, path=str(_FETCHED))

@@ -1,4 +1,4 @@
-"""The dashboard of serving: requests for answers through the router, and the servers behind it."""
+"""The serving dashboard: requests to the router, and the model servers behind it."""
 
 from tools.dashboards.panel import Board, Panel
 

@@ -6,7 +6,7 @@ It shows the records and stops nothing. How an open rollout stands is in ``ft ro
 import dagster as dg
 
 from ft_assets.control.rollouts.rollouts import RolloutRecord, read_rollouts
-from ft_assets.graph.partitions import pair_check, pair_key, pair_partitions
+from ft_assets.graph.partitions import pair_check, pair_of
 from ft_assets.graph.shown_checks import show_checks
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import UserError
@@ -26,11 +26,8 @@ def never_rolled_out() -> dg.AssetCheckResult:
 def report_outcomes(instance: dg.DagsterInstance, artifacts: Artifacts, adapter: Artifact) -> bool:
     """Report to Dagster how the adapter's last rollout ended; False if that must wait for the partition's next run. For
     display only: the records decide."""
-    params = adapter.manifest.identity["params"]
-    partition = pair_key(str(params.get("dataset")), str(params.get("recipe")))
-    if not instance.has_dynamic_partition(pair_partitions.name or "", partition):
-        return False
-    return show_checks(instance, [outcomes_result(artifacts, adapter)], partition)
+    partition = pair_of(instance, adapter)
+    return bool(partition) and show_checks(instance, [outcomes_result(artifacts, adapter)], partition)
 
 
 def outcomes_result(artifacts: Artifacts, adapter: Artifact) -> dg.AssetCheckResult:

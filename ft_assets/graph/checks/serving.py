@@ -9,7 +9,7 @@ import dagster as dg
 
 from ft_assets.control.parity.proofs import Proof, proofs_of
 from ft_assets.control.parity.records import ParityRecord, list_parity
-from ft_assets.graph.partitions import pair_check, pair_key, pair_partitions
+from ft_assets.graph.partitions import pair_check, pair_of
 from ft_assets.graph.shown_checks import show_checks
 from ft_assets.settings.servers import load_servers
 from ft_assets.settings.tenants import load_tenants
@@ -32,11 +32,8 @@ def no_adapter() -> dg.AssetCheckResult:
 def report_parity(instance: dg.DagsterInstance, artifacts: Artifacts, adapter: Artifact) -> bool:
     """Report how an adapter's servers stand to Dagster; False if that must wait for the partition's next run. For
     display only: the records decide."""
-    params = adapter.manifest.identity["params"]
-    partition = pair_key(str(params.get("dataset")), str(params.get("recipe")))
-    if adapter.address.asset != "adapter" or not instance.has_dynamic_partition(pair_partitions.name or "", partition):
-        return False
-    return show_checks(instance, [parity_result(artifacts, adapter)], partition)
+    partition = pair_of(instance, adapter) if adapter.address.asset == "adapter" else ""
+    return bool(partition) and show_checks(instance, [parity_result(artifacts, adapter)], partition)
 
 
 def parity_result(artifacts: Artifacts, adapter: Artifact) -> dg.AssetCheckResult:

@@ -40,7 +40,7 @@ def _scaled() -> Any:
     from llmcompressor.pipelines.cache import IntermediatesCache
 
     if not torch.accelerator.is_available():
-        # It pins what it will move to the accelerator, and torch refuses that where there is none.
+        # llm-compressor pins its cache in memory for a transfer to an accelerator; torch cannot pin without one.
         IntermediatesCache.pin_memory = lambda *_, **__: None
     return AWQModifier(duo_scaling="both")
 

@@ -62,7 +62,7 @@ class World:
         return lambda messages: rows.prompt(messages, "request")
 
     def check(self, server: Server, render: Render | None = None, **changes: Any) -> ParityReport:
-        """The check of the adapter, with ``changes`` to what is asked for."""
+        """Check the adapter; ``changes`` replace arguments of ``check_parity``."""
         asked = {"base": BASE, "evaluated": self.evaluated, "settings": self.settings, "prompts": 24, **changes}
         return check_parity(server, self.name, render=render or self.router(), **asked)
 
