@@ -122,27 +122,20 @@ class Api:
         except (ApiRefusal, ClusterUnavailable):
             return b""
 
-    def watch(self, path: str, version: str, query: Mapping[str, str]) -> Iterator[Object]:
-        """Events after ``version``, until the server ends the stream. No retries.
-
-        Raises ApiRefusal, with 410 if ``version`` is too old, and ConnectionError for a stream that breaks.
-        """
+    def watch(self, path: str, version: str, query: Mapping[str, str]) -> "Events":
+        """Events after ``version``. No retries. Raises ApiRefusal, and ConnectionError if no stream comes about."""
         import urllib3
 
         asked = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(WATCH_S)}
         request = _Request("GET", path, {**asked, "resourceVersion": version, **query})
         try:
-            with closing(self._send(request, read_s=WATCH_S + 30.0)) as answer:
-                if answer.status >= 300:
+            answer = self._send(request, read_s=WATCH_S + 30.0)
+            if answer.status >= 300:
+                with closing(answer):
                     raise _refusal(answer.status, answer.read())
-                rest = b""
-                for part in answer.stream(amt=None):
-                    *lines, rest = (rest + part).split(b"\n")
-                    for line in lines:
-                        if line.strip():
-                            yield json.loads(line)
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+        except (urllib3.exceptions.HTTPError, OSError) as error:
             raise ConnectionError(str(error)) from error
+        return Events(answer)
 
     def _json(self, request: _Request, patience_s: float | None = None) -> Object:
         answer: Object = json.loads(self._answered(request, patience_s) or b"{}")
@@ -195,6 +188,38 @@ class Api:
             retries=False,
             timeout=urllib3.Timeout(connect=_CONNECT_S, read=read_s),
         )
+
+
+class Events:
+    """The events of a watch, until the server ends the stream, or any thread of this process does.
+
+    Iterating raises ConnectionError for a stream that breaks or is ended here. ``close`` when done.
+    """
+
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+
+    def __iter__(self) -> Iterator[Object]:
+        import urllib3
+
+        rest = b""
+        try:
+            for part in self._answer.stream(amt=None):
+                *lines, rest = (rest + part).split(b"\n")
+                for line in lines:
+                    if line.strip():
+                        yield json.loads(line)
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            raise ConnectionError(str(error)) from error
+
+    def end(self) -> None:
+        """Wake the thread that waits for the next event; its stream is broken."""
+        # A stream that has ended in the meantime has no connection any more.
+        with suppress(ValueError, RuntimeError, OSError):
+            self._answer.shutdown()
+
+    def close(self) -> None:
+        self._answer.close()
 
 
 def _refusal(code: int, data: bytes) -> ApiRefusal:

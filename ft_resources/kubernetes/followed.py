@@ -1,23 +1,22 @@
-"""An attempt's Job as a waiting process follows it: one watch, and its pods' status when that matters."""
+"""An attempt's Job as a waiting process follows it: news of it, and its pods' status when that matters."""
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ft_resources.attempts import Attempt
-from ft_resources.errors import ClusterUnavailable
 from ft_resources.kubernetes import names
-from ft_resources.kubernetes.api import Api, ApiRefusal, jobs, pods
+from ft_resources.kubernetes.api import Api, jobs, pods
 from ft_resources.kubernetes.endings import PodEnding, Sight, asks_last_beat, asks_whether_begun, ending_of
 from ft_resources.kubernetes.objects import Object, ended
 from ft_resources.kubernetes.settings import KubernetesSettings
+from ft_resources.kubernetes.watched import JobWatch, WatchedNamespace
 
 
 @dataclass(kw_only=True)
 class FollowedJob:
-    """The Job of ``attempt`` in ``namespace``.
+    """The Job of ``attempt`` in the namespace that ``watched`` watches.
 
     Args:
         clock: seconds since the epoch.
@@ -30,7 +29,7 @@ class FollowedJob:
 
     api: Api
     attempt: Attempt
-    namespace: str
+    watched: WatchedNamespace
     settings: KubernetesSettings
     clock: Callable[[], float]
     look_every_s: float
@@ -40,12 +39,16 @@ class FollowedJob:
     own_image: bool = False
     last_pods: Sequence[Object] = ()
     ending: PodEnding | None = None
-    watch: "JobWatch" = field(init=False)
+    watch: JobWatch = field(init=False)
     _looked_at: float = field(default=float("-inf"), init=False)
     _looked_version: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
-        self.watch = JobWatch(self.api, self.namespace, self.name)
+        self.watch = self.watched.follow(self.name)
+
+    @property
+    def namespace(self) -> str:
+        return self.watched.namespace
 
     @property
     def name(self) -> str:
@@ -126,92 +129,3 @@ def _queued_again(job: Object) -> bool:
 def merged(before: Sequence[Object], now: Sequence[Object]) -> list[Object]:
     """Last known state of all pods, including deleted ones."""
     return list({pod["metadata"]["uid"]: pod for pod in [*before, *now]}.values())
-
-
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 10.0
-
-
-class JobWatch:
-    """Keeps the latest state of a Job, in a thread that ends with the Job or with ``close``.
-
-    ``job`` is None before it exists and after it is removed, ``last`` is its last known state, ``answered`` is whether
-    the API has answered. API failures change none of them: they are no evidence about the Job.
-    """
-
-    def __init__(self, api: Api, namespace: str, name: str) -> None:
-        self._api, self._path = api, jobs(namespace)
-        self._only = {"fieldSelector": f"metadata.name={name}"}
-        self._news = threading.Condition()
-        self._closed = threading.Event()
-        self.job: Object | None = None
-        self.last: Object | None = None
-        self.answered = False
-        self._thread = threading.Thread(target=self._follow, name=f"watch-{name}", daemon=True)
-        self._thread.start()
-
-    def wait(self, seconds: float) -> None:
-        """Wait for news, at most ``seconds``."""
-        with self._news:
-            self._news.wait(seconds)
-
-    def wait_answer(self, seconds: float) -> bool:
-        """Whether the API has answered, after waiting for that at most ``seconds``."""
-        with self._news:
-            return self._news.wait_for(lambda: self.answered, seconds)
-
-    def close(self) -> None:
-        """Stop following; the thread may take until the next event to end."""
-        self._closed.set()
-
-    def _follow(self) -> None:
-        version, wait_s = "", _FIRST_WAIT_S
-        while not self._over():
-            try:
-                if not version:
-                    version = self._look()
-                # Bookmarks come every minute: a silent stream may belong to a server that was restored to a state
-                # before ``version``, and stays silent for hours. So silence causes a new listing, as refusals do.
-                before, version = version, ""
-                for event in self._api.watch(self._path, before, self._only):
-                    if not (version := self._take(event)):
-                        break
-                    wait_s = _FIRST_WAIT_S
-                    if self._over():
-                        break
-            except ConnectionError:
-                # The version of the broken stream's last event stays valid; later events are still available.
-                pass
-            except (ApiRefusal, ClusterUnavailable):
-                version = ""
-            # A server that ends streams at once, or only sends errors, must not be asked in a tight loop.
-            self._closed.wait(wait_s)
-            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
-
-    def _look(self) -> str:
-        """Read the Job's current state; returns the version to watch from."""
-        found = self._api.list(self._path, self._only)
-        items = found.get("items") or []
-        self._set(items[0] if items else None)
-        return str(found["metadata"]["resourceVersion"])
-
-    def _take(self, event: dict[str, Any]) -> str:
-        """Process an event; returns the version after it, empty after an error, when the Job must be read again."""
-        kind, item = event.get("type"), event.get("object") or {}
-        if kind == "ERROR":
-            return ""
-        if kind == "DELETED":
-            self._set(None)
-        elif kind in ("ADDED", "MODIFIED"):
-            self._set(item)
-        return str(item["metadata"]["resourceVersion"])
-
-    def _set(self, job: Object | None) -> None:
-        with self._news:
-            self.job, self.answered = job, True
-            self.last = job or self.last
-            self._news.notify_all()
-
-    def _over(self) -> bool:
-        if self._closed.is_set():
-            return True
-        return (self.last is not None and self.job is None) or (self.job is not None and ended(self.job))

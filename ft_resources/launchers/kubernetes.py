@@ -21,6 +21,7 @@ from ft_resources.kubernetes.queue import KueueQueue, job_of, list_jobs
 from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.kubernetes.settings_file import read_settings
 from ft_resources.kubernetes.waiting import waits_for_room, why_waiting
+from ft_resources.kubernetes.watched import WatchedNamespace
 from ft_resources.launchers.base import LaunchState
 from ft_resources.outcomes import Refund
 from ft_resources.waiting import Waiting
@@ -28,7 +29,7 @@ from ft_resources.work import WorkSpec
 
 _FIRST_ANSWER_S = 5.0
 _LOOK_EVERY_S = 10.0
-"""Minimum seconds between listings of pods; apart from these a waiting run has one watch."""
+"""Minimum seconds between listings of pods; apart from these a waiting process has one watch a namespace."""
 _SETTLE_S = 20.0
 """Time for a pod to be gone after its worker reported its ending."""
 _FORCE_S = 10.0
@@ -58,6 +59,7 @@ class KubernetesLauncher:
         self._settings, self._api, self._module, self._clock = settings, api, module, clock
         self._look_every_s = look_every_s
         self._followed: dict[str, FollowedJob] = {}
+        self._watched: dict[str, WatchedNamespace] = {}
         ages = settings.queue is not None and settings.ageing is not None
         self.queue = KueueQueue(settings, api, clock) if ages else None
         self.explains = self.remote = self
@@ -219,7 +221,7 @@ class KubernetesLauncher:
                 followed = self._followed[attempt.path] = FollowedJob(
                     api=self._api,
                     attempt=attempt,
-                    namespace=namespace,
+                    watched=self._watched.setdefault(namespace, WatchedNamespace(self._api, namespace)),
                     settings=self._settings,
                     clock=self._clock,
                     look_every_s=self._look_every_s,

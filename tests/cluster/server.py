@@ -23,6 +23,8 @@ _PATH = re.compile(
     r"(?:/namespaces/(?P<namespace>[^/]+)(?=/))?/(?P<plural>[a-z]+)(?:/(?P<name>[^/]+)(?:/(?P<part>[a-z]+))?)?"
 )
 _BOOKMARK_S = 60.0
+# How soon a watch is ended whose client went away.
+_HANG_UP_S = 1.0
 Logs = Callable[[Object, str | None, bool, int | None], Iterator[bytes]]
 
 
@@ -244,11 +246,17 @@ class Handler(BaseHTTPRequestHandler):
                         listener(change)
                 objects.listeners.append(listener)
                 self.server.watches[self.connection] = lines
+            told = time.monotonic()
             while (left := until - time.monotonic()) > 0:
                 try:
-                    line = lines.get(timeout=min(left, _BOOKMARK_S))
+                    line = lines.get(timeout=min(left, _HANG_UP_S))
                 except queue.Empty:
+                    if self._hung_up():
+                        return
+                    if time.monotonic() - told < _BOOKMARK_S:
+                        continue
                     line = self._bookmark(kind, lines) if bookmarks else b""
+                told = time.monotonic()
                 if line is None:
                     self._chunk(b'{"type": "MODIFIED", "obj')
                     return self.connection.shutdown(socket.SHUT_RDWR)
@@ -260,6 +268,12 @@ class Handler(BaseHTTPRequestHandler):
             self.server.watches.pop(self.connection, None)
             with objects.lock:
                 objects.listeners = [other for other in objects.listeners if other is not listener]
+
+    def _hung_up(self) -> bool:
+        """Whether the client has closed the connection; it has nothing to say while it watches."""
+        with suppress(BlockingIOError):
+            self.close_connection = not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        return self.close_connection
 
     def _bookmark(self, kind: Kind, lines: "queue.SimpleQueue[bytes | None]") -> bytes:
         """The version up to which this watch has been told everything; nothing while there is more to tell."""
