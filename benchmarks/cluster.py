@@ -22,6 +22,7 @@ from benchmarks import (
     cluster_finetunes,
     cluster_month,
     cluster_waiting,
+    cluster_watches,
     replay,
 )
 from benchmarks.cluster_finetunes_asked import ask
@@ -62,6 +63,30 @@ def _waiting(folder: Path, asked: argparse.Namespace) -> list[Figure]:
             1.01,
             whole,
         ),
+    ]
+
+
+def _watches(folder: Path, asked: argparse.Namespace) -> list[Figure]:
+    ours, peer = cluster_watches.watching_cost(folder, queued=asked.watched)
+    whole = asked.watched >= cluster_watches.QUEUED
+
+    def beside(key: str, what: str, one: float, each: float) -> Figure:
+        return Figure(key=key, what=what, ours=one, peer=each, peer_is="a watch each", goal="reported", met=True)
+
+    return [
+        Figure(
+            key="watches_2000_jobs",
+            what=f"watches of a process that follows {asked.watched} Jobs of a namespace",
+            ours=ours.watches,
+            peer=peer.watches,
+            peer_is="a watch each",
+            goal="1",
+            met=ours.watches == 1 if whole else None,
+        ),
+        beside("watches_requests", "… requests to begin with", ours.first_requests, peer.first_requests),
+        beside("watches_mb", "… memory that they take, MB", ours.mb, peer.mb),
+        beside("watches_cpu_share", "… CPU, part of a core", ours.cpu_share, peer.cpu_share),
+        beside("watches_heard_s", "… from a change to its follower, slowest of 20, s", ours.heard_s, peer.heard_s),
     ]
 
 
@@ -113,6 +138,7 @@ def _bound(key: str, what: str, ours: float, goal: str, below: float, whole: boo
 _PARTS: Mapping[str, Callable[[Path, argparse.Namespace], list[Figure]]] = {
     "admission": _admission,
     "waiting": _waiting,
+    "watches": _watches,
     "quotas": _quotas,
     "month": _month,
     "finetunes": _finetunes,
@@ -138,6 +164,7 @@ def _arguments(arguments: tuple[str, ...]) -> argparse.Namespace:
     for name, default, what in (
         ("queued", cluster_waiting.QUEUED, "Jobs in the queue beside a waiting run"),
         ("running", cluster_waiting.RUNNING, "Jobs that run beside a waiting run"),
+        ("watched", cluster_watches.QUEUED, "Jobs that one process follows"),
         ("finetunes", cluster_finetunes.FINE_TUNES, "fine-tunes at once"),
         ("days", int(cluster_month.DAYS), "days of the simulated month"),
         ("chaos-runs", cluster_chaos.RUNS, "runs that meet a fault"),

@@ -1,4 +1,7 @@
-"""From an attempt's admission to its pod: launches through Kueue's queue on a test cluster."""
+"""From an attempt's admission to its pod: launches through Kueue's queue on a test cluster.
+
+Workers give way to the control plane, as on a cluster they run on other machines than it.
+"""
 
 import threading
 import time
@@ -12,6 +15,7 @@ from ft_resources.launchers.kubernetes import KubernetesLauncher
 from ft_resources.store import Store
 from ft_resources.store_marker import open_store
 from ft_resources.work import Resources, WorkSpec
+from tests.cluster.containers import NICE
 from tests.cluster.objects import PODS, Change
 from tests.resources.kubernetes.specs import spec_of
 
@@ -23,6 +27,8 @@ def slowest_admission_s(folder: Path, launches: int = _LAUNCHES) -> float:
     """Seconds from the call of ``launch`` to the creation of the pod, the longest of ``launches``."""
     store = open_store(f"file://{folder}/store", create=True)
     with cluster_with_queue(gpus=launches) as cluster:
+        for kubelet in cluster.kubelets.values():
+            kubelet.image[NICE] = "19"
         settings = read_settings(str(settings_file(folder, cluster)))
         launcher = KubernetesLauncher(settings, Api.connect(), module="tests.fake_worker")
         created, news = dict[str, float](), threading.Condition()

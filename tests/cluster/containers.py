@@ -29,6 +29,8 @@ IMAGE = {
 }
 REFUSED_START = "TEST_REFUSED_START"
 """A container whose environment has it cannot be started, and its runtime says the value."""
+NICE = "TEST_NICE"
+"""A container whose environment has it gives way to all else on this machine, by so much (``nice``)."""
 _UNITS = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _LARGER = {True: ("Ki", "Mi", "Gi", "Ti"), False: ("k", "M", "G", "T")}
 
@@ -86,6 +88,8 @@ class Container:
                 environment[entry["name"]] = self._placed(_expand(value, environment))
         words = [*self.spec.get("command", []), *self.spec.get("args", [])]
         command = [self._placed(_expand(word, environment)) for word in words]
+        if NICE in environment:
+            command = ["nice", "-n", environment[NICE], *command]
         self.started_at = now()
         try:
             if REFUSED_START in environment:

@@ -121,7 +121,7 @@ def test_a_follower_who_comes_later_learns_what_was_listed_and_told_before_him()
     told.put(None)
 
 
-def test_what_ended_stays_as_it_ended_for_who_followed_it(quick: None) -> None:
+def test_what_ended_stays_as_it_ended_for_who_followed_it() -> None:
     """Its conditions say how it ended, and whoever waits for it may look only after it was removed."""
     api, told = telling()
     api.jobs = [job_at(1, name=name) for name in "ab"]
