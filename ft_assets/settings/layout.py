@@ -15,7 +15,8 @@ _ZERO = {"zero1": 1, "zero2": 2, "zero3": 3}
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Layout:
     """``processes`` on each of ``nodes`` machines; ``sharding`` is how they hold the model.
-    ``context_parallel`` neighbours share their windows, each with a slice of the tokens.
+    ``context_parallel`` neighbours share their windows, each with a slice of the tokens. With ``virtual_ranks`` (0: none)
+    each process computes as many of them as the others.
 
     Part of ``runtime``, never of an artifact's identity: every layout gives the same result up to rounding, and each
     attempt may use a different one.
@@ -25,6 +26,7 @@ class Layout:
     nodes: int = 1
     sharding: Sharding = "none"
     context_parallel: int = 1
+    virtual_ranks: int = 0
 
     @property
     def world(self) -> int:
@@ -46,11 +48,12 @@ class Layout:
 
 def layout_of(runtime: Mapping[str, Any]) -> Layout:
     """The layout in a spec's ``runtime``. Raises BadRecipe for an invalid one."""
-    found = {name: runtime[name] for name in ("processes", "nodes", "sharding", "context_parallel") if name in runtime}
+    names = ("processes", "nodes", "sharding", "context_parallel", "virtual_ranks")
+    found = {name: runtime[name] for name in names if name in runtime}
     layout = Layout(**found)
     if layout.world == 1:
         # One process has nothing to shard with.
-        return Layout()
+        return Layout(virtual_ranks=layout.virtual_ranks)
     if min(layout.processes, layout.nodes) < 1 or layout.sharding not in get_args(Sharding):
         raise BadRecipe(
             f"a training cannot run with {found}",
@@ -63,6 +66,12 @@ def layout_of(runtime: Mapping[str, Any]) -> Layout:
             "share their windows",
             where="hardware.context_parallel",
             remedy="Use a divisor of hardware.gpus, or 1.",
+        )
+    if layout.virtual_ranks and (layout.virtual_ranks % layout.world or layout.sharding != "none"):
+        raise BadRecipe(
+            f"{layout.virtual_ranks} virtual ranks cannot be divided evenly among {found}",
+            where="runtime",
+            remedy="Use a divisor of the virtual ranks as processes, and none for sharding.",
         )
     return layout
 

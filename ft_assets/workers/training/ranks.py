@@ -26,6 +26,7 @@ class Ranks:
 
     ``nodes`` names each rank's machine; ``store`` is the key-value store by which they found each other.
     With ``context``, neighbouring ranks read the same windows, and each has a slice of their tokens.
+    ``virtual`` is how many virtual ranks this process computes one after the other (``distributed/virtual.py``); 0: none.
     One alone settles everything by itself, without torch.distributed.
     What is settled together is asked for by every rank, as often and in the same order by each, or all wait for ever.
     """
@@ -34,6 +35,7 @@ class Ranks:
     world: int = 1
     local: int = 0
     context: ContextGroup | None = None
+    virtual: int = 0
     nodes: Sequence[str] = ()
     store: dist.Store | None = field(default=None, repr=False, compare=False)
 
@@ -51,9 +53,16 @@ class Ranks:
         """How many ranks, or groups of ranks, read different windows."""
         return self.world // self._together
 
-    def share(self, windows: Sequence[int]) -> Sequence[int]:
-        """This rank's part of a micro-batch's windows; may be empty for a short one."""
-        return windows[self.rank // self._together :: self.readers]
+    @property
+    def parts(self) -> range:
+        """Which parts of each micro-batch are this rank's: one, or one for each of its virtual ranks."""
+        each, reader = max(1, self.virtual), self.rank // self._together
+        return range(reader * each, (reader + 1) * each)
+
+    @property
+    def all_parts(self) -> int:
+        """How many parts a micro-batch has over all ranks."""
+        return self.readers * max(1, self.virtual)
 
     @property
     def _together(self) -> int:
@@ -85,21 +94,23 @@ class Ranks:
         if not self.alone:
             self.any(False)
 
-    def draw_afresh(self, seed: int, step: int) -> None:
-        """Seed the random draws (dropout) of step ``step`` from the run's seed, the step and the rank.
+    def draw_afresh(self, seed: int, step: int, part: int | None = None) -> None:
+        """Seed the random draws (dropout) of step ``step`` from the run's seed, the step and the (virtual) rank.
 
-        Ranks draw different numbers, and a resumed run needs no saved generators. A single process continues with its
-        own generators, which its saves contain.
+        Ranks draw different numbers, and a resumed run needs no saved generators. A single process without virtual
+        ranks continues with its own generators, which its saves contain.
         """
-        if not self.alone:
+        if not self.alone or self.virtual:
+            place = self.rank if part is None else part
             # Odd multipliers of 64 bits keep the seeds of neighbours apart.
-            torch.manual_seed((seed * 0x9E3779B97F4A7C15 + step * 0xC2B2AE3D27D4EB4F + self.rank) % 2**63)
+            torch.manual_seed((seed * 0x9E3779B97F4A7C15 + step * 0xC2B2AE3D27D4EB4F + place) % 2**63)
 
 
-def join(device: str, context_parallel: int = 1) -> Ranks:
+def join(device: str, context_parallel: int = 1, virtual_ranks: int = 0) -> Ranks:
     """Connect to the other ranks that torchrun started, with one GPU per rank if ``device`` is cuda.
 
-    Of so many neighbours each (``context_parallel``) are the groups that share their windows.
+    Of so many neighbours each (``context_parallel``) are the groups that share their windows; ``virtual_ranks`` are
+    divided among all.
     """
     if device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
@@ -120,4 +131,12 @@ def join(device: str, context_parallel: int = 1) -> Ranks:
     if context_parallel > 1:
         handle, _ = dist.new_subgroups(context_parallel)
         context = ContextGroup(size=context_parallel, place=rank % context_parallel, handle=handle)
-    return Ranks(rank=rank, world=world, local=local_rank(), context=context, nodes=nodes, store=store)
+    return Ranks(
+        rank=rank,
+        world=world,
+        local=local_rank(),
+        context=context,
+        virtual=virtual_ranks // world,
+        nodes=nodes,
+        store=store,
+    )

@@ -24,10 +24,12 @@ from ft_assets.workers.training.ranks import Ranks
 class StepBatches:
     """One optimizer step: this rank's micro-batches, and counts over all ranks.
 
-    ``tokens`` counts all ranks' tokens; ``waited_s`` is the time spent reading.
+    ``parts`` says whose each micro-batch is: the number of the rank, or of the virtual rank. ``tokens`` counts all
+    ranks' tokens; ``waited_s`` is the time spent reading.
     """
 
     step: Step
+    parts: list[int]
     batches: list[MicroBatch]
     references: list[NDArray[Any] | None]
     whole: Whole
@@ -72,6 +74,7 @@ class StepReader:
         whole, tokens = self._counts(step, batches)
         return StepBatches(
             step=step,
+            parts=[share.part for share in shares],
             batches=batches,
             references=[self._references.of(share.windows) for share in shares],
             whole=whole,
@@ -133,11 +136,13 @@ class References:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Share:
-    """The ``windows`` of a micro-batch that a rank reads; if empty, it computes ``stand_in`` and learns nothing.
+    """The ``windows`` of a micro-batch that a rank reads, its ``part``; if empty, it computes ``stand_in`` and learns
+    nothing.
 
     With ``context`` it reads its slice of them.
     """
 
+    part: int
     windows: Sequence[int]
     stand_in: int
     context: ContextGroup | None = None
@@ -158,7 +163,12 @@ def dealt(windows: NDArray[np.int64], micro_windows: int, ranks: Ranks) -> list[
         rank 0       4   6   | 1
         rank 1         0   2 | (1, learning nothing of it)
 
-    Ranks that share their windows get the same ones, each a slice.
+    Ranks that share their windows get the same ones, each a slice. Virtual ranks come one after the other.
     """
-    pieces = split_windows(windows, micro_windows * ranks.readers)
-    return [Share(windows=ranks.share(piece), stand_in=piece[0], context=ranks.context) for piece in pieces]
+    every = ranks.all_parts
+    pieces = split_windows(windows, micro_windows * every)
+    return [
+        Share(part=part, windows=piece[part::every], stand_in=piece[0], context=ranks.context)
+        for part in ranks.parts
+        for piece in pieces
+    ]

@@ -77,7 +77,7 @@ def train_as_rank(context: RankContext) -> WorkResult:
     from ft_assets.workers.training.ranks import join
 
     layout, device = layout_of(context.runtime), context.runtime["device"]
-    ranks = join(device, layout.context_parallel)
+    ranks = join(device, layout.context_parallel, layout.virtual_ranks)
     with context.watching_for_hangs(ranks):
         if layout.nodes > 1:
             context.progress("looking at GPUs and network")
@@ -129,6 +129,7 @@ def _run(
     from ft_assets.workers.packs.isolation.choice import choose
     from ft_assets.workers.training.compiled import compile_layers
     from ft_assets.workers.training.model import arithmetic_of, drops_out
+    from ft_assets.workers.training.ranks import Ranks
     from ft_assets.workers.training.reader import StepReader
     from ft_assets.workers.training.trainer import PackedTrainer, trainer_config
     from ft_assets.workers.training.training_loop import TrainingLoop
@@ -164,6 +165,7 @@ def _run(
     loop.journal.isolation = {"mode": choice.mode, "why": choice.why}
     model = _load(plan, sharding, base_folder, choice)
     noisy = drops_out(model)
+    ranks = ranks or Ranks(virtual=layout_of(context.runtime).virtual_ranks)
     trainer = PackedTrainer(
         reader=StepReader(pack, plan.order, plan.micro_windows, ranks, reference),
         objective=objective,
@@ -209,9 +211,12 @@ def _require_packed(choice: "Choice") -> None:
 def _sharding(context: WorkContext, plan: Plan) -> "Sharding":
     """How this attempt's ranks hold the model."""
     from ft_assets.workers.training.distributed.sharding import FullyShardedData, Sharding
+    from ft_assets.workers.training.distributed.virtual import VirtualRanks
     from ft_assets.workers.training.distributed.zero import Zero
 
     layout, precision = layout_of(context.runtime), plan.training.precision
+    if layout.virtual_ranks:
+        return VirtualRanks()
     if stage := layout.zero_stage(adapters=not plan.full):
         return Zero(stage, plan.device, half=plan.variant.weights(precision) == "bf16")
     if layout.shards > 1:

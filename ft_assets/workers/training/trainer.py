@@ -103,24 +103,30 @@ class PackedTrainer(Trainer):
         with self.compute_loss_context_manager():
             pairs = zip(read.batches, read.references, strict=True)
             total = surveyed(self.objective, model, pairs, read.whole, ranks, self.args.device)
-        for place, (batch, reference) in enumerate(zip(read.batches, read.references, strict=True), start=1):
+        for place, (part_of, batch, reference) in enumerate(
+            zip(read.parts, read.batches, read.references, strict=True), start=1
+        ):
             last = place == len(read.batches)
+            if ranks.virtual and (place == 1 or part_of != read.parts[place - 2]):
+                ranks.draw_afresh(self.args.seed, read.step.number, part_of)
             with self.sharding.micro_batch(model, last=last), self.compute_loss_context_manager():
                 if batch.learned:
                     self._poll()
                     part = self.objective.part(model, batch.to(self.args.device), total, reference)
                     # Gradients of ranks are averaged, and the step's is their sum.
-                    loss = part.loss * ranks.world if ranks.world > 1 else part.loss
+                    loss = part.loss * ranks.world if self.sharding.averages and ranks.world > 1 else part.loss
                     if last:
                         self.own_time.exchange()
                     self.sharding.backward(self.accelerator, model, loss)
                     parts += torch.stack([part.loss.detach(), *(part.figures[name] for name in self.objective.figures)])
-                elif not ranks.alone:
+                elif self.sharding.averages and not ranks.alone:
                     # Nothing to learn is nothing to compute, were there no other ranks that wait for this one's part.
                     nothing = token_losses(model, batch.to(self.args.device)).sum()
                     if last:
                         self.own_time.exchange()
                     self.sharding.backward(self.accelerator, model, nothing)
+            if last or part_of != read.parts[place]:
+                self.sharding.end_part(model)
         self.sharding.complete_gradients(model, ranks)
         self.last, self._parts = read, parts
         return parts[0]

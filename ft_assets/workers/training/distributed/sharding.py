@@ -36,6 +36,8 @@ class Sharding:
     """Whether the update clips gradients itself, so that the trainer must not."""
     gathers = False
     """Whether ranks exchange weights in each forward pass."""
+    averages = True
+    """Whether the backward passes of all ranks meet, and average their gradients."""
 
     @property
     def part(self) -> int:
@@ -67,6 +69,9 @@ class Sharding:
     def backward(self, accelerator: Any, model: Any, loss: torch.Tensor) -> None:
         """Add the gradients of ``loss`` to the step's."""
         accelerator.backward(loss)
+
+    def end_part(self, model: Any) -> None:
+        """The last backward pass of this rank, or of one of its virtual ranks, is done."""
 
     def complete_gradients(self, model: Any, ranks: Ranks) -> None:
         """Average over the ranks, once per step, the gradients that backward passes did not."""
