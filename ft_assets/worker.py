@@ -22,6 +22,7 @@ from pathlib import Path
 from ft_assets.settings.catalogue.exports import EXPORTS
 from ft_assets.settings.layout import node_rank
 from ft_resources.artifacts import Address
+from ft_resources.attempts import Attempt
 from ft_resources.errors import BadData, Diverged, NodeFault, OutOfMemory, StoreUnavailable, UserError
 from ft_resources.outcomes import EXIT_CODES, Outcome
 from ft_resources.process_trees import kill_children
@@ -140,8 +141,8 @@ def _classify(problem: BaseException, store: Store, spec: WorkSpec, *, stopped: 
     """The outcome for an exception that ended the work."""
     # A stop during an import or a callback surfaces as whatever exception the library turns it into.
     if stopped or isinstance(problem, Preempted | KeyboardInterrupt):
-        cancelled = store.exists(f"{spec.attempt_path}/stop.json")
-        return Outcome.CANCELLED if cancelled else Outcome.PREEMPTED
+        attempt = Attempt(store, spec.address, spec.attempt)
+        return attempt.stopped_as() if attempt.stop_requested() else Outcome.PREEMPTED
     if isinstance(problem, Diverged):
         return Outcome.DIVERGED
     if isinstance(problem, OutOfMemory | MemoryError) or type(problem).__name__ == "OutOfMemoryError":
@@ -179,7 +180,7 @@ def read_spec(location: str) -> WorkSpec:
     """The spec in a file, or in a store as ``WorkSpec.location`` says. Raises NoStore."""
     url, _, place = location.rpartition("#")
     data = Path(location).read_bytes() if not url else Store(url, create=False).get(place)
-    return WorkSpec.model_validate(json.loads(data))
+    return WorkSpec.model_validate_json(data)
 
 
 def main() -> None:

@@ -25,6 +25,7 @@ PLACE = "place.json"
 PREFLIGHT = "preflight.json"
 _NODE, _MOST_SICK = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"), 8
 _WAIT = "wait.json"
+_GPUS = "gpus"
 # A placement that was not recorded within this time never will be.
 _PLACE_WAIT_S = 3600.0
 # A worker beats every second and writes its outcome after the last beat.
@@ -82,6 +83,14 @@ class Attempt:
 
     def write_spec(self, spec: WorkSpec) -> None:
         self.store.put_json(f"{self.path}/spec.json", spec.model_dump(mode="json"))
+
+    def spec(self) -> WorkSpec | None:
+        """What it was started with; None before that. Raises CorruptArtifact."""
+        raw = self.store.find_json(f"{self.path}/spec.json")
+        try:
+            return None if raw is None else WorkSpec.model_validate_json(json.dumps(raw))
+        except ValueError as error:
+            raise _unreadable(f"{self.path}/spec.json", "what an attempt was started with") from error
 
     def launch(self) -> dict[str, Any] | None:
         """The launcher's handle, or None if nothing was launched yet."""
@@ -192,14 +201,27 @@ class Attempt:
 
     def request_stop(self, actor: str) -> None:
         """Record that the work was cancelled by a person, so that its end is not counted as a preemption."""
-        self.store.create_json(f"{self.path}/stop.json", {"actor": actor, "at": time.time()})
+        if not self.store.create_json(self._stop, {"actor": actor, "at": time.time()}) and self._resize():
+            self.store.put_json(self._stop, {"actor": actor, "at": time.time()})
+
+    def request_resize(self, gpus: int) -> None:
+        """Ask the worker to save and end, so that the next attempt goes on with so many GPUs as there is room for now,
+        which are probably ``gpus``."""
+        self.store.create_json(self._stop, {_GPUS: gpus, "at": time.time()})
 
     def stop_requested(self) -> bool:
-        return self.store.exists(f"{self.path}/stop.json")
+        """Whether we stopped it: a person who cancelled it, or a change of its GPUs."""
+        return self.store.exists(self._stop)
 
-    def record_cancelled(self) -> None:
-        """Record that the work ended because a person asked for it, and who that was."""
-        asked = self.store.find_json(f"{self.path}/stop.json") or {}
+    def stopped_as(self) -> Outcome:
+        """How the worker ends that we stop: cancelled, or resized."""
+        return Outcome.RESIZED if self._resize() else Outcome.CANCELLED
+
+    def record_stopped(self) -> None:
+        """Record that the work ended because a person asked for it, and who that was; or to change its GPUs."""
+        if self._resize():
+            return self.record_ending(Outcome.RESIZED)
+        asked = self.store.find_json(self._stop) or {}
         ran = bool(self.progress())
         words = {
             "what": f"{asked.get('actor', 'somebody')} cancelled it" + ("" if ran else " before it started"),
@@ -207,7 +229,14 @@ class Attempt:
             "remedy": "Submit it again to do it after all; "
             + ("a training goes on from its last save." if ran else "nothing is billed."),
         }
-        self.record_ending(Outcome.CANCELLED, {"type": "WorkFailed", **words})
+        return self.record_ending(Outcome.CANCELLED, {"type": "WorkFailed", **words})
+
+    @property
+    def _stop(self) -> str:
+        return f"{self.path}/stop.json"
+
+    def _resize(self) -> bool:
+        return _GPUS in (self.store.find_json(self._stop) or {})
 
     def chunks(self, kind: str, after: int) -> list[tuple[int, bytes]]:
         """Chunks of ``steps`` or ``log`` numbered above ``after``, in order."""

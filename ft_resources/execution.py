@@ -104,7 +104,7 @@ class Execution:
         last.request_stop(actor)
         # A worker that the launcher cannot reach (on another machine, or just starting) sees the stop request itself.
         self.launcher.stop(last, grace_s(float(last.progress().get("save_s", 0.0))))
-        last.record_cancelled()
+        last.record_stopped()
         self.launcher.clean_up(last)
         return True
 
@@ -134,6 +134,8 @@ class Execution:
     def _launch(self, spec: WorkSpec, attempt: Attempt, observer: Observer) -> None:
         """Start the worker. If that fails or is refused, record the attempt's end, so that nobody waits for it."""
         try:
+            if spec.resources.gpu_sizes:
+                spec = spec.on_gpus(self.launcher.gpus_now(spec, attempt))
             attempt.write_spec(spec)
             attempt.mark_open(spec.label, spec.actor)
             self._launch_when_there_is_room(spec, attempt, observer)
@@ -236,7 +238,7 @@ class Execution:
         found = self.launcher.ending(attempt)
         if attempt.stop_requested():
             # To the launcher, what we stopped looks as if somebody else had.
-            attempt.record_cancelled()
+            attempt.record_stopped()
         else:
             outcome = found.outcome if found else Outcome.PREEMPTED
             words = (found.error if found else None) or _found_dead()

@@ -20,6 +20,7 @@ class Outcome(StrEnum):
     PLATFORM_ERROR = "platform_error"
     CANCELLED = "cancelled"
     TIMED_OUT = "timed_out"
+    RESIZED = "resized"
 
 
 EXIT_CODES: dict[Outcome, int] = {
@@ -33,6 +34,7 @@ EXIT_CODES: dict[Outcome, int] = {
     Outcome.CANCELLED: 79,
     # No worker ends with it: only a launcher notices a time limit.
     Outcome.TIMED_OUT: 80,
+    Outcome.RESIZED: 81,
 }
 
 
@@ -83,6 +85,10 @@ POLICIES: dict[Outcome, Policy] = {
     ),
     Outcome.CANCELLED: Policy(retries=0, refund="none", message="was cancelled"),
     Outcome.TIMED_OUT: Policy(retries=0, refund="none", message="ran into its limit of time"),
+    # The platform asked for it, and at most once a minute.
+    Outcome.RESIZED: Policy(
+        retries=1000, refund="none", message="was stopped to go on from its save with another number of GPUs"
+    ),
 }
 
 

@@ -18,6 +18,7 @@ class Resources(StrictModel):
 
     Args:
         gpus: number per node.
+        gpu_sizes: numbers of which the launcher chooses by what there is room for, the largest first; empty: ``gpus``.
         gpu_type: its name in recipes.
         memory_gib: host memory of each node, in GiB.
         spot: whether an interruptible machine is allowed.
@@ -33,6 +34,7 @@ class Resources(StrictModel):
     image: str | None = None
     priority: Priority | None = None
     timeout_s: float | None = None
+    gpu_sizes: tuple[int, ...] = added_field(())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +100,11 @@ class WorkSpec(StrictModel):
     def open_store(self) -> Store:
         """The store of the attempt. Raises NoStore for a folder that does not exist."""
         return Store(self.store_url, create=False, layout=self.store_layout)
+
+    def on_gpus(self, gpus: int) -> "WorkSpec":
+        """The spec with so many GPUs of each node, and a process for each."""
+        resources = self.resources.model_copy(update={"gpus": gpus})
+        return self.model_copy(update={"resources": resources, "runtime": {**self.runtime, "processes": gpus}})
 
     @property
     def location(self) -> str:

@@ -22,7 +22,9 @@ def write(context: WorkContext) -> WorkResult:
         step += 1
         context.step(step=step, loss=1.0 / step)
         if "trained" in context.runtime:
-            context.progress("training", done=context.runtime["trained"], total=100, eta_s=60.0)
+            context.progress(
+                "training", done=context.runtime["trained"], total=100, eta_s=context.runtime.get("eta_s", 60.0)
+            )
         else:
             context.progress("writing", done=step, total=100, loss=1.0 / step)
         time.sleep(0.1)

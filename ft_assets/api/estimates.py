@@ -57,6 +57,6 @@ def with_notes(artifacts: Artifacts, found: Estimate, dataset: str, recipe: Reci
     """
     # It needs tokenizers and kernels, for which those who only read names should not wait.
     notes = [] if found.counted else load(_LOOK_AHEAD)(artifacts, dataset, recipe, base)
-    missing = gpus_missing(recipe.hardware.gpus)
+    missing = gpus_missing(recipe.hardware.sizes[-1])
     shown = provable(artifacts, dataset, recipe)
     return replace(found, notes=(*notes, *([missing] if missing else [])), provable=shown)

@@ -286,7 +286,7 @@ def fine_tune(
 
 def _require_gpus(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> None:
     """Raise UserError for a training that would run here and needs GPUs that this machine does not have."""
-    missing = gpus_missing(get_recipe(artifacts.store, recipe_key).recipe.hardware.gpus)
+    missing = gpus_missing(get_recipe(artifacts.store, recipe_key).recipe.hardware.sizes[-1])
     if not missing:
         return
     try:

@@ -99,7 +99,7 @@ def settle(store: Store, launcher: Launcher, remote: Jobs, orphan: Orphan, *, ac
     else:
         attempt.request_stop(actor_or_user(actor))
         remote.discard(attempt, "none")
-        attempt.record_cancelled()
+        attempt.record_stopped()
 
 
 def _closed_at(attempt: Attempt) -> float | None:

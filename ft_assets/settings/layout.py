@@ -15,8 +15,8 @@ _ZERO = {"zero1": 1, "zero2": 2, "zero3": 3}
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Layout:
     """``processes`` on each of ``nodes`` machines; ``sharding`` is how they hold the model.
-    ``context_parallel`` neighbours share their windows, each with a slice of the tokens. With ``virtual_ranks`` (0: none)
-    each process computes as many of them as the others.
+    ``context_parallel`` neighbours share their windows, each with a slice of the tokens. With
+    ``virtual_ranks`` (0: none) each process computes as many of them as the others.
 
     Part of ``runtime``, never of an artifact's identity: every layout gives the same result up to rounding, and each
     attempt may use a different one.

@@ -107,15 +107,16 @@ def _takes_pods(node: Object) -> bool:
 def _room(node: Object) -> tuple[Mapping[str, str], dict[str, float]]:
     """A node's labels, and what it can give to pods."""
     allocatable = node["status"]["allocatable"].items()
-    return node["metadata"].get("labels", {}), {resource: _value(quantity) for resource, quantity in allocatable}
+    return node["metadata"].get("labels", {}), {resource: amount_of(quantity) for resource, quantity in allocatable}
 
 
 def _flavour_of(labels: Mapping[str, str], flavours: Sequence[Flavour]) -> Flavour | None:
     return next((each for each in flavours if each.labels.items() <= labels.items()), None)
 
 
-def _value(quantity: str) -> float:
-    found = _ANY_QUANTITY.fullmatch(quantity)
+def amount_of(quantity: str | int) -> float:
+    """A quantity as the API writes it, in bytes, CPUs or pieces. Raises ValueError for anything else."""
+    found = _ANY_QUANTITY.fullmatch(str(quantity))
     if found is None:
         raise ValueError(quantity)
     return float(found[1]) * _UNITS[found[2]]

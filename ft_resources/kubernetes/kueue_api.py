@@ -35,6 +35,18 @@ def list_priority_classes(api: Api) -> Sequence[Object]:
     return _items(api, "workloadpriorityclasses", {})
 
 
+def local_queue(api: Api, namespace: str, name: str) -> Object | None:
+    """A LocalQueue; None if there is none."""
+    version = served_version(api)
+    return api.get(f"/apis/{GROUP}/{version}/namespaces/{namespace}/localqueues/{name}") if version else None
+
+
+def list_quota(api: Api) -> tuple[Sequence[Object], Sequence[Object], Sequence[Object]]:
+    """All ClusterQueues, Cohorts and ResourceFlavors; none without Kueue."""
+    queues, cohorts, flavours = (_items(api, each, {}) for each in ("clusterqueues", "cohorts", "resourceflavors"))
+    return queues, cohorts, flavours
+
+
 def _items(api: Api, path: str, query: Mapping[str, str]) -> Sequence[Object]:
     version = served_version(api)
     return api.items(f"/apis/{GROUP}/{version}/{path}", query) if version else ()

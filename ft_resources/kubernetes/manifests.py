@@ -69,7 +69,7 @@ def _failure_rules() -> list[Manifest]:
 
 
 def _metadata(plan: PodPlan, *, queueing: bool = False) -> Manifest:
-    labels = names.job_labels(plan.spec.address, plan.spec.attempt)
+    labels, sizes = names.job_labels(plan.spec.address, plan.spec.attempt), plan.spec.resources.gpu_sizes
     labels[names.STORE] = names.store_label(plan.spec.store_url)
     if queueing and plan.queue:
         labels[names.QUEUE] = plan.queue
@@ -83,6 +83,7 @@ def _metadata(plan: PodPlan, *, queueing: bool = False) -> Manifest:
             names.ADDRESS: str(plan.spec.address),
             names.LABEL: plan.spec.label,
             names.CAPACITY: "spot" if plan.spot else "on-demand",
+            **({names.GPU_SIZES: ",".join(map(str, sizes))} if sizes else {}),
         },
     }
 

@@ -10,6 +10,7 @@ from ft_resources.jobs import Job
 from ft_resources.kubernetes import names
 from ft_resources.kubernetes.ageing import Relabel, kept, plan_classes, started
 from ft_resources.kubernetes.api import Api, ApiRefusal, jobs
+from ft_resources.kubernetes.elastic import Elastic
 from ft_resources.kubernetes.kueue_api import list_priority_classes
 from ft_resources.kubernetes.objects import Object, ended, seconds
 from ft_resources.kubernetes.settings import KubernetesSettings
@@ -26,7 +27,7 @@ class KueueQueue:
         self._settings, self._api, self._clock = settings, api, clock
 
     def age(self, store: Store, after: str = "") -> tuple[str, str, int]:
-        """Relabel the store's Jobs; ``after`` and the second result are namespace/name of Jobs."""
+        """Relabel the store's Jobs, and resize the elastic ones. ``after`` and the second result are namespace/name."""
         found = sorted(list_jobs(self._api, store.url), key=_name)
         running = [job for job in found if _name(job) > after and started(job) and not kept(job)]
         looked = {_name(job): _progress(store, job) for job in running[:_LOOKS]}
@@ -34,6 +35,7 @@ class KueueQueue:
         found.sort(key=started, reverse=True)
         known = {each["metadata"]["name"] for each in list_priority_classes(self._api)}
         seen = [(job, looked.get(_name(job), {})) for job in found]
+        resized = Elastic(self._settings, self._api, self._clock).resize(store, found)
         changes = plan_classes(seen, self._settings, known, self._clock())
         refused: list[str] = []
         given, up = 0, {_name(job) for job in found if started(job)}
@@ -50,7 +52,9 @@ class KueueQueue:
                 refused.append(f"{change.name}: {refusal}")
         text = f"checked {len(found)} Jobs: {given} given another priority class"
         last = _name(running[_LOOKS - 1]) if len(running) > _LOOKS else ""
-        return "; ".join([text, *([f"{len(refused)} refused, such as {refused[0]}"] if refused else [])]), last, given
+        said = [text, *([f"{resized} get another number of GPUs"] if resized else [])]
+        said += [f"{len(refused)} refused, such as {refused[0]}"] if refused else []
+        return "; ".join(said), last, given + resized
 
     def _relabel(self, change: Relabel) -> None:
         """Give a Job its new class; a Job that is gone is ignored."""

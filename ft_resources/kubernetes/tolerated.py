@@ -8,14 +8,14 @@ from ft_resources.errors import UserError
 from ft_resources.kubernetes.flavours import Flavour, Taint
 from ft_resources.kubernetes.settings import GpuType, KubernetesSettings, Place, Toleration
 
-_KEEPS_OUT = ("NoSchedule", "NoExecute")
+KEEPS_OUT = ("NoSchedule", "NoExecute")
 
 
 def require_tolerated(settings: KubernetesSettings, flavours: Sequence[Flavour]) -> None:
     """Raise UserError for the first flavour whose taints no Job of these settings tolerates: its nodes would stay idle,
     and work that needs them would wait for ever."""
     for flavour in flavours:
-        taints = [taint for taint in flavour.taints if taint.effect in _KEEPS_OUT]
+        taints = [taint for taint in flavour.taints if taint.effect in KEEPS_OUT]
         ways = list(_ways(settings, flavour))
         if not any(all(tolerates(way, taint) for taint in taints) for way in ways):
             known = {taint.key for taint in taints if any(tolerates(way, taint) for way in ways)}

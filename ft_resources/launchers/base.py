@@ -23,7 +23,8 @@ class Queue(Protocol):
     """A queue in which workers wait for a place, with priorities that change while they wait."""
 
     def age(self, store: Store, after: str = "") -> tuple[str, str, int]:
-        """Raise waiting work, and protect nearly finished work from preemption, within the time of a sensor's tick.
+        """Raise waiting work, protect nearly finished work from preemption, and have elastic trainings take another
+        number of GPUs, within the time of a sensor's tick.
 
         Args:
             store: store of the workers.
@@ -71,6 +72,13 @@ class Launcher(Protocol):
 
     @property
     def remote(self) -> Jobs | None: ...
+
+    def gpus_now(self, spec: WorkSpec, attempt: Attempt) -> int:
+        """The largest of ``spec.resources.gpu_sizes`` for which there is room, else the smallest.
+
+        Raises UserError as ``launch`` does.
+        """
+        ...
 
     def launch(self, spec: WorkSpec, attempt: Attempt) -> None:
         """Start the worker and record its handle on the attempt.

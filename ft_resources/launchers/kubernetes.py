@@ -3,19 +3,21 @@
 import time
 from collections.abc import Callable
 
-from ft_resources.attempts import Attempt, Ending, attempts_at
+from ft_resources.attempts import Attempt, Ending
 from ft_resources.errors import ClusterUnavailable, NoRoomYet, WorkFailed
 from ft_resources.jobs import Job
 from ft_resources.kubernetes import names
 from ft_resources.kubernetes.api import Api, ApiRefusal, events, jobs, pods
+from ft_resources.kubernetes.attempt_plan import plan_attempt
 from ft_resources.kubernetes.causes import MEANINGS, UNEXPLAINED, Cause
 from ft_resources.kubernetes.creation import create_beside, create_job
+from ft_resources.kubernetes.elastic import Elastic
 from ft_resources.kubernetes.followed import FollowedJob
-from ft_resources.kubernetes.job_plan import PodPlan, plan_pod
+from ft_resources.kubernetes.job_plan import PodPlan
 from ft_resources.kubernetes.kueue_api import list_workloads
 from ft_resources.kubernetes.manifests import owned_by, to_k8s
 from ft_resources.kubernetes.objects import Object, ended
-from ft_resources.kubernetes.placement import CANCELLED, lost_spot, record_place
+from ft_resources.kubernetes.placement import CANCELLED, record_place
 from ft_resources.kubernetes.pod import WORKER
 from ft_resources.kubernetes.queue import KueueQueue, job_of, list_jobs
 from ft_resources.kubernetes.settings import KubernetesSettings
@@ -60,9 +62,12 @@ class KubernetesLauncher:
         self._look_every_s = look_every_s
         self._followed: dict[str, FollowedJob] = {}
         self._watched: dict[str, WatchedNamespace] = {}
-        ages = settings.queue is not None and settings.ageing is not None
-        self.queue = KueueQueue(settings, api, clock) if ages else None
+        self.queue = KueueQueue(settings, api, clock) if settings.queue else None
         self.explains = self.remote = self
+
+    def gpus_now(self, spec: WorkSpec, attempt: Attempt) -> int:
+        """What there is room for in the tenant's queue; see ``elastic.py``."""
+        return Elastic(self._settings, self._api, self._clock).gpus_now(spec, attempt)
 
     def launch(self, spec: WorkSpec, attempt: Attempt) -> None:
         """Create the attempt's Job, or find the one that a request with a lost answer created.
@@ -70,15 +75,7 @@ class KubernetesLauncher:
         Raises UserError for hardware that the cluster does not have and for a Job that the API refuses, NoRoomYet while
         the namespace's quota is full, ClusterUnavailable if the API does not answer.
         """
-        earlier = [each for each in attempts_at(attempt.store, attempt.address) if each.number < attempt.number]
-        plan = plan_pod(
-            spec,
-            self._settings,
-            spot_losses=sum(map(lost_spot, earlier)),
-            avoid=[node for each in earlier for node in each.sick_nodes()],
-            save_s=max((float(each.progress().get("save_s", 0.0)) for each in earlier), default=0.0),
-            module=self._module,
-        )
+        plan = plan_attempt(spec, attempt, self._settings, self._module)
         created = self._create(plan, attempt)
         handle = {"launcher": "kubernetes", "namespace": plan.namespace, "job": plan.name}
         kind = {"spot": plan.spot, "own_image": spec.resources.image is not None}

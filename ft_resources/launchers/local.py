@@ -18,6 +18,7 @@ import psutil
 from ft_resources.attempts import Attempt, Ending
 from ft_resources.errors import UserError
 from ft_resources.launchers.base import LaunchState
+from ft_resources.launchers.choice import local_gpus
 from ft_resources.outcomes import outcome_of_exit
 from ft_resources.work import WorkSpec
 
@@ -38,6 +39,11 @@ class LocalLauncher:
         self._module = module
         self._pythons = pythons or {}
         self._children: dict[int, subprocess.Popen[bytes]] = {}
+
+    def gpus_now(self, spec: WorkSpec, attempt: Attempt) -> int:
+        """As many as this machine has."""
+        sizes = spec.resources.gpu_sizes
+        return next((size for size in sizes if size <= local_gpus()), sizes[-1])
 
     def launch(self, spec: WorkSpec, attempt: Attempt) -> None:
         _require_one_node(spec)

@@ -4,6 +4,8 @@ Written from Kueue's API and messages (0.18, with the reasons that say why a wor
 Fair sharing, admission checks, partial admission and topology are not covered.
 """
 
+from collections import Counter
+from functools import partial
 from itertools import product
 
 from tests.cluster.containers import quantity, written
@@ -59,7 +61,26 @@ class QueueScheduler(Controller):
                     say(self._objects, workload, ("QuotaReserved", "False", reason, why))
                 if key not in seen:
                     del asks[key]
+        self._tell_usage(tree)
         return None
+
+    def _tell_usage(self, tree: QuotaTree) -> None:
+        """Each ClusterQueue's status: what its Workloads have reserved, and how many wait."""
+        queues = {f"{_name(one)}": one["spec"]["clusterQueue"] for one in self._objects.list(LOCAL_QUEUES)}
+        waiting = Counter[str]()
+        for one in self._objects.list(WORKLOADS):
+            if not has(one, "Finished") and "admission" not in one["status"]:
+                waiting[queues.get(f"{one['metadata']['namespace']}/{one['spec']['queueName']}", "")] += 1
+        for queue in self._objects.list(CLUSTER_QUEUES):
+            name = queue["metadata"]["name"]
+            flavors: dict[str, list[Object]] = {}
+            for flavor, resource in tree.queues[name].quotas if name in tree.queues else ():
+                used = tree.queues[name].usage.get((flavor, resource), 0.0)
+                flavors.setdefault(flavor, []).append({"name": resource, "total": _written(resource, used)})
+            reserved = [{"name": flavor, "resources": resources} for flavor, resources in flavors.items()]
+            status = {"pendingWorkloads": waiting[name], "flavorsReservation": reserved}
+            if {one: queue.get("status", {}).get(one) for one in status} != status:
+                self._objects.change(CLUSTER_QUEUES, queue, partial(_set_status, status), "status")
 
     def _ask(self, workload: Object, tree: QuotaTree, age: int) -> Ask | None:
         """What a Workload asks of its ClusterQueue. Without a queue: None, and the Workload's conditions say so."""
@@ -144,8 +165,16 @@ _WHY: dict[Reason, str] = {
 }
 
 
+def _set_status(status: Object, draft: Object) -> None:
+    draft.setdefault("status", {}).update(status)
+
+
+def _name(item: Object) -> str:
+    return f"{item['metadata']['namespace']}/{item['metadata']['name']}"
+
+
 def _key(workload: Object) -> str:
-    return f"{workload['metadata']['namespace']}/{workload['metadata']['name']}"
+    return _name(workload)
 
 
 def _wanted(workload: Object) -> tuple[Object, dict[str, float]]:

@@ -45,7 +45,7 @@ def _unknown_modules(recipe: Recipe, known: Known | None) -> str:
 def _packed_apart(recipe: Recipe, known: Known | None) -> str:
     if recipe.packing.mode != "packed" or known is None or not known.apart:
         return ""
-    if known.kernels and recipe.hardware.gpus:
+    if known.kernels and recipe.hardware.most_gpus:
         return ""
     return f"documents of this base cannot share a row: it has {known.apart}"
 

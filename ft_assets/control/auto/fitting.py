@@ -120,7 +120,7 @@ def memory_setup(recipe: Recipe, known: Known, fit: Fit) -> Setup:
         recompute=fit.recompute,
         offload=fit.offload,
         scores=_scores(recipe, known, tokens),
-        gpus=recipe.hardware.gpus if fit.sharding == "hsdp" else recipe.hardware.all_gpus,
+        gpus=recipe.hardware.most_gpus if fit.sharding == "hsdp" else recipe.hardware.all_gpus,
         # For adapters these stages shard nothing (``Layout.zero_stage``).
         shards="none" if recipe.variant != "full" and fit.sharding in ("zero1", "zero2") else fit.sharding,
     )
@@ -134,9 +134,9 @@ def _scores(recipe: Recipe, known: Known, tokens: int) -> Bounds:
     """
     longest = min(recipe.packing.max_length, tokens)
     usual = min(longest, max(1, known.tokens // known.examples)) if known.examples else longest
-    rows = tokens if recipe.packing.mode == "apart" or recipe.hardware.gpus else longest
+    rows = tokens if recipe.packing.mode == "apart" or recipe.hardware.most_gpus else longest
     found = Bounds(lower=usual * usual, expected=rows * usual, upper=rows * longest)
-    if recipe.hardware.gpus and recipe.packing.mode == "auto":
+    if recipe.hardware.most_gpus and recipe.packing.mode == "auto":
         found = Bounds(lower=0.0, expected=0.0, upper=found.upper)
     return found.times(known.scores / recipe.hardware.context_parallel)
 
@@ -146,13 +146,13 @@ def _ways(recipe: Recipe) -> Iterator[Fit]:
     every = recipe.training.recompute_every
     some = _EVERY if every == "auto" else (every,)
     chosen: dict[str, Sequence[int]] = {
-        "auto": (0, *some) if recipe.hardware.gpus else (0,),
+        "auto": (0, *some) if recipe.hardware.most_gpus else (0,),
         "on": some[-1:],
         "off": (0,),
     }
     offload = recipe.training.offload
     kept = [(each, offload == "on" and each > 0) for each in chosen[recipe.training.recompute]]
-    if offload == "auto" and recipe.hardware.gpus and kept[-1][0]:
+    if offload == "auto" and recipe.hardware.most_gpus and kept[-1][0]:
         kept.append((kept[-1][0], True))
     for weights, optimizer in _exact(recipe):
         ways = product(kept, _shardings(recipe, weights, optimizer), _micros(recipe))
@@ -196,13 +196,19 @@ def _shardings(recipe: Recipe, weights: TrainedIn, optimizer: Optimizer) -> Sequ
     if chosen != "auto":
         return (chosen,)
     whole = optimizer != "adamw" or recipe.training.precision in ("fp16", "fp8")
-    if recipe.hardware.all_gpus < 2 or recipe.variant == "qlora" or whole or needs_whole_matrices(recipe):
+    if (
+        recipe.hardware.all_gpus < 2
+        or recipe.hardware.elastic
+        or recipe.variant == "qlora"
+        or whole
+        or needs_whole_matrices(recipe)
+    ):
         return ("none",)
     # Adapters' optimizer states are small; only their base is worth sharding. DeepSpeed does not know compiled layers.
     zero = recipe.variant == "full" and weights == "float32" and recipe.training.compile != "on"
     divided: Sequence[Shards] = ("none", "zero1", "zero2") if zero else ("none",)
     # Weights are gathered for each layer: within a node that is faster than between nodes.
-    within: Sequence[Shards] = ("hsdp",) if recipe.hardware.nodes > 1 and recipe.hardware.gpus > 1 else ()
+    within: Sequence[Shards] = ("hsdp",) if recipe.hardware.nodes > 1 and recipe.hardware.most_gpus > 1 else ()
     return (*divided, *within, "fsdp")
 
 
@@ -216,6 +222,6 @@ def _micros(recipe: Recipe) -> list[int]:
         return [training.micro_batch_size]
     assert isinstance(training.global_batch_size, int)
     share = max(1, training.global_batch_size // recipe.hardware.readers)
-    busy = (_GPU_TOKENS if recipe.hardware.gpus else _CPU_TOKENS) * recipe.hardware.context_parallel
+    busy = (_GPU_TOKENS if recipe.hardware.most_gpus else _CPU_TOKENS) * recipe.hardware.context_parallel
     most = max(1, busy // (documents_of(recipe) * recipe.packing.max_length))
     return [micro for micro in range(min(most, share), 0, -1) if share % micro == 0]

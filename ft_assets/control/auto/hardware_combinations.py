@@ -79,7 +79,7 @@ def _kept_shards(recipe: Recipe, known: Known | None) -> str:
 
 def _nothing_to_shard(recipe: Recipe, known: Known | None) -> str:
     sharding, hardware = recipe.hardware.sharding, recipe.hardware
-    if sharding == "hsdp" and (hardware.nodes == 1 or hardware.gpus < 2):
+    if sharding == "hsdp" and (hardware.nodes == 1 or hardware.most_gpus < 2):
         return "hsdp divides weights among the GPUs of each of several nodes"
     if sharding in ("auto", "none") or hardware.world > 1:
         return ""
@@ -135,6 +135,20 @@ def _divided_compiled(recipe: Recipe, known: Known | None) -> str:
     return "GPUs that share their windows exchange tokens for heads inside each layer, which is not compiled"
 
 
+def _elastic_whole_models(recipe: Recipe, known: Known | None) -> str:
+    if not recipe.hardware.elastic or recipe.variant != "full":
+        return ""
+    return "the gradients of all weights would be held and exchanged several times, and those of adapters are small"
+
+
+def _elastic_shards(recipe: Recipe, known: Known | None) -> str:
+    hardware = recipe.hardware
+    if not hardware.elastic or (hardware.sharding in ("auto", "none") and hardware.context_parallel == 1):
+        return ""
+    divides = "context_parallel" if hardware.context_parallel > 1 else hardware.sharding
+    return f"{divides} divides one model among a fixed number of GPUs, and gpus is a range"
+
+
 def _divided_apart(recipe: Recipe, known: Known | None) -> str:
     if recipe.hardware.context_parallel == 1 or recipe.packing.mode != "apart":
         return ""
@@ -142,6 +156,16 @@ def _divided_apart(recipe: Recipe, known: Known | None) -> str:
 
 
 HARDWARE: tuple[Combination, ...] = (
+    Combination(
+        where="hardware.gpus",
+        found=_elastic_whole_models,
+        instead="Write one number of GPUs, or use variant lora or qlora.",
+    ),
+    Combination(
+        where="hardware.gpus",
+        found=_elastic_shards,
+        instead="Write one number of GPUs, or use sharding none and context_parallel 1.",
+    ),
     Combination(
         where="hardware.sharding",
         found=_quantised_shards,

@@ -38,8 +38,8 @@ class Choice:
 
 
 def device(recipe: Recipe, known: Known | None) -> Choice:
-    found = "cuda" if recipe.hardware.gpus else "cpu"
-    return Choice(found, f"{found} for {recipe.hardware.gpus} GPUs")
+    found = "cuda" if recipe.hardware.most_gpus else "cpu"
+    return Choice(found, f"{found} for {recipe.hardware.most_gpus} GPUs")
 
 
 def precision(recipe: Recipe, known: Known | None) -> Choice:

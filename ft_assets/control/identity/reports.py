@@ -137,7 +137,7 @@ def _evaluated_on(
 
 def _suite_processes(recipe: Recipe, suites: dict[str, InputRef]) -> int:
     """Number of processes, each with a GPU, that share the general suites: at most one per suite."""
-    return max(1, min(recipe.hardware.gpus, sum(name.startswith("suite:") for name in suites)))
+    return max(1, min(recipe.hardware.most_gpus, sum(name.startswith("suite:") for name in suites)))
 
 
 def _refusal_rule(suites: dict[str, InputRef]) -> dict[str, str]:

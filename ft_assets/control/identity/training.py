@@ -106,15 +106,16 @@ def checkpoint_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) 
             "recompute": recomputed(recipe),
             "offload": offloaded(recipe),
             "compile": recipe.training.compile == "on",
-            "processes": max(1, recipe.hardware.gpus),
+            "processes": max(1, recipe.hardware.most_gpus),
             "nodes": recipe.hardware.nodes,
+            **({"virtual_ranks": recipe.hardware.world} if recipe.hardware.elastic else {}),
             "sharding": recipe.hardware.sharding,
             "context_parallel": recipe.hardware.context_parallel,
             "origins": configuration.origins,
             **_tracked(artifacts, recipe_key),
         },
         label=f"{dataset_key}|{recipe_key}",
-        resources=recipe.hardware.resources(recipe.hardware.gpus),
+        resources=recipe.hardware.resources(recipe.hardware.most_gpus, elastic=True),
     )
     return _of_living(artifacts, request, start)
 

@@ -93,7 +93,7 @@ def usage_of(store: Store, attempt: Attempt, label: str, actor: str, tenants: Te
     if span is None:
         return None
     address = attempt.address
-    gpus, gpu_type = _gpus(store, address.asset, label)
+    gpus, gpu_type = _gpus(attempt, label)
     hardware = find_hardware(gpu_type) if gpu_type else None
     price = tenants.price_of(hardware) if hardware else None
     return UsageRecord(
@@ -199,8 +199,9 @@ def attempt_at(store: Store, marker: str) -> Attempt:
         raise CorruptArtifact("this is not an open attempt", where=marker, remedy=remedy) from error
 
 
-def _gpus(store: Store, asset: str, label: str) -> tuple[int, str]:
+def _gpus(attempt: Attempt, label: str) -> tuple[int, str]:
     """Number and type of GPUs that the work uses, from the recipe in its label."""
+    store, asset = attempt.store, attempt.address.asset
     if asset not in _ON_GPUS:
         return 0, ""
     recipe_key = label.rpartition("|")[2]
@@ -212,7 +213,10 @@ def _gpus(store: Store, asset: str, label: str) -> tuple[int, str]:
     if not RECIPE.exists(store, recipe_key):
         return 0, ""
     hardware = get_recipe(store, recipe_key).recipe.hardware
-    return (hardware.all_gpus if _ON_GPUS[asset] else hardware.gpus), hardware.gpu_type or ""
+    gpus = hardware.all_gpus if _ON_GPUS[asset] else hardware.most_gpus
+    if hardware.elastic and (spec := attempt.spec()) and spec.resources.gpu_sizes:
+        gpus = spec.resources.gpus * hardware.nodes
+    return gpus, hardware.gpu_type or ""
 
 
 def _evidence(span: Span, outcome: Outcome, error: dict[str, str] | None) -> dict[str, Any]:

@@ -93,11 +93,13 @@ def _estimate(
     require_possible(recipe, known, recipe.key)
     order = _order(recipe, sizes)
     tokens = round(sizes.tokens * order.steps / order.steps_per_epoch)
-    hardware = find_hardware(recipe.hardware.gpu_type) if recipe.hardware.gpus and recipe.hardware.gpu_type else None
+    hardware = (
+        find_hardware(recipe.hardware.gpu_type) if recipe.hardware.most_gpus and recipe.hardware.gpu_type else None
+    )
     past = past_rates(artifacts, dataset_key, recipe, base, sizes)
     setup = memory_setup(recipe, known, fit_of(recipe))
     host = base.architecture and host_needs(
-        base.architecture, setup, processes=max(1, recipe.hardware.gpus), kept=recipe.training.keep_best or 0
+        base.architecture, setup, processes=max(1, recipe.hardware.most_gpus), kept=recipe.training.keep_best or 0
     )
     early = recipe.training.early_stopping
     every = recipe.training.validate_every_steps or (-(-order.steps // VALIDATIONS) if early else None)
@@ -165,7 +167,7 @@ def _estimate(
 def _documents(recipe: Recipe, base: KnownBase) -> tuple[str, str]:
     if recipe.packing.mode == "apart":
         return "apart", "the recipe asks for it"
-    return how_documents_run(base.file("config.json"), gpus=recipe.hardware.gpus)
+    return how_documents_run(base.file("config.json"), gpus=recipe.hardware.most_gpus)
 
 
 def _rough_seconds(base: KnownBase, setup: Setup, work: Work) -> Bounds | None:
@@ -212,11 +214,13 @@ def _parts(memory: Memory | None) -> dict[str, int]:
 
 def _gpu_hours_from(recipe: Recipe, gpu_hours: Bounds | None, base: KnownBase, scored: int) -> str:
     hardware = recipe.hardware
-    if hardware.gpus == 0:
+    if hardware.most_gpus == 0:
         return "a training on the CPU takes no GPU-hours"
     if gpu_hours:
         gpus = f"{hardware.all_gpus} GPU" + ("s" if hardware.all_gpus > 1 else "")
         where = f"{gpus} of {hardware.nodes} nodes" if hardware.nodes > 1 else gpus
+        if hardware.elastic:
+            where += "; about as many on fewer, which take longer"
         before = "; before it one GPU scores the reference" if scored else ""
         return f"time to train and to start, on {where}{before}"
     if hardware.gpu_type is None:
@@ -242,7 +246,7 @@ def _price(
     gpu_hours: Bounds | None, hardware: Hardware | None, recipe: Recipe, tenants: TenantsFile
 ) -> tuple[Bounds | None, str, str]:
     """The price with its currency, and its source."""
-    if recipe.hardware.gpus == 0 or gpu_hours is None:
+    if recipe.hardware.most_gpus == 0 or gpu_hours is None:
         return None, tenants.currency, "GPU-hours, which are unknown" if gpu_hours else "unknown GPU-hours"
     if hardware is None:
         return None, tenants.currency, "the GPU type is unknown"

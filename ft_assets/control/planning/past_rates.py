@@ -138,6 +138,9 @@ def _same_hardware(past: HardwareSettings | None, now: HardwareSettings) -> bool
     """Hardware is not part of the identity. If no attempt records it, only a CPU may be assumed."""
     if past is None:
         return now.gpus == 0 and now.nodes == 1
+    if now.elastic:
+        # Its rate is of no number of GPUs.
+        return False
     mine, theirs = ((each.gpus, each.nodes, each.context_parallel, each.gpu_type) for each in (now, past))
     return mine == theirs
 

@@ -48,8 +48,8 @@ def require_affordable(
     hardware, where = stored.recipe.hardware, f"pair {dataset_key}|{recipe_key}"
     _require_whole(hardware)
     found = estimate_training(artifacts, tenants, dataset_key, recipe_key)
-    warnings = _require_room(found, worker_room(hardware.resources(hardware.gpus)), where)
-    if hardware.gpus == 0:
+    warnings = _require_room(found, worker_room(hardware.resources(hardware.most_gpus)), where)
+    if hardware.most_gpus == 0:
         return warnings
     if stored.trial is not None and max_gpu_hours is not None:
         _require_sweep_hours(artifacts, tenants, dataset_key, stored.trial.sweep, max_gpu_hours)
@@ -77,7 +77,7 @@ def admit_to_quota(store: Store, tenants: TenantsFile, submission: Submission, *
 def most_hours(artifacts: Artifacts, tenants: TenantsFile, submission: Submission) -> float | None:
     """Upper bound of a submission's GPU-hours: 0 on CPUs, and if its training exists or is in progress; None if it
     cannot be estimated."""
-    if get_recipe(artifacts.store, submission.recipe).recipe.hardware.gpus == 0:
+    if get_recipe(artifacts.store, submission.recipe).recipe.hardware.most_gpus == 0:
         return 0.0
     with suppress(MissingInput, SweepUndecided):
         if _begun(artifacts, submission.dataset, submission.recipe):

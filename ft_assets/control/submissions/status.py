@@ -194,6 +194,8 @@ def _of_ended(submission: Submission, work: "Work", ending: "Ending") -> Status:
         return _status(submission, State.REJECTED, work, detail=detail)
     if ending.outcome in (Outcome.PREEMPTED, Outcome.CANCELLED):
         return _status(submission, State(ending.outcome), work, detail=POLICIES[ending.outcome].message)
+    if ending.outcome is Outcome.RESIZED:
+        return _status(submission, state_of_work(work.asset), work, detail=POLICIES[ending.outcome].message)
     if POLICIES[ending.outcome].retries:
         return _status(submission, state_of_work(work.asset), work, detail=f"retrying after: {detail}")
     failed = _status(submission, State.FAILED, work, detail=detail)

@@ -1,6 +1,6 @@
 """The recipe's section on where the training runs, and which resources it requests there."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -9,13 +9,41 @@ from ft_resources.strict_model import added_field
 from ft_resources.work import Resources
 
 
+class GpuRange(Settings):
+    """A training that starts on what there is: ``max`` GPUs, half, a quarter and so on, but not fewer than ``min``."""
+
+    min: int = Field(ge=1, le=8, description="Fewest GPUs on which the training starts or goes on.")
+    max: int = Field(ge=2, le=8, description="Most GPUs that it takes when there is room.")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers of GPUs on which it may run, the largest first: ``max`` as often halved as that leaves no rest."""
+        found = [self.max]
+        while found[-1] % 2 == 0 and found[-1] // 2 >= self.min:
+            found.append(found[-1] // 2)
+        return tuple(found)
+
+    @model_validator(mode="after")
+    def _has_a_choice(self) -> "GpuRange":
+        if len(self.sizes) == 1:
+            raise ValueError(
+                f"from {self.min} to {self.max} GPUs there is one size only, as each is half of the next; write the "
+                "number, or a smaller min"
+            )
+        return self
+
+
 class HardwareSettings(Settings):
     """Where the training runs."""
 
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="Device of the worker. auto: cuda where gpus is at least 1, else cpu."
     )
-    gpus: int = Field(0, ge=0, le=8, description="GPUs of one training on each node: at most 8.")
+    gpus: Annotated[int, Field(ge=0, le=8)] | GpuRange = Field(
+        0,
+        description="GPUs of one training on each node: at most 8. {min: 2, max: 8}: as many as there is room for (8, "
+        "4 or 2), more or fewer from a save on; adapters only. Does not change the result.",
+    )
     nodes: int = added_field(
         1,
         ge=1,
@@ -59,10 +87,12 @@ class HardwareSettings(Settings):
         None, gt=0.0, description="Most GPU-hours one training may take; null: the submission's or tenant's limit."
     )
 
-    def resources(self, gpus: int) -> Resources:
-        """Resources that a worker with ``gpus`` of these GPUs requests (none if the recipe has no GPUs)."""
+    def resources(self, gpus: int, *, elastic: bool = False) -> Resources:
+        """Resources that a worker with ``gpus`` of these GPUs requests (none if the recipe has no GPUs); if
+        ``elastic``, or any number that the recipe allows."""
         return Resources(
-            gpus=min(gpus, self.gpus),
+            gpus=min(gpus, self.most_gpus),
+            gpu_sizes=self.sizes if elastic and self.elastic else (),
             gpu_type=self.gpu_type,
             memory_gib=self.memory_gib,
             spot=self.spot,
@@ -70,14 +100,30 @@ class HardwareSettings(Settings):
         )
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers of GPUs of each node that one training may have, the largest first."""
+        return self.gpus.sizes if isinstance(self.gpus, GpuRange) else (self.gpus,)
+
+    @property
+    def elastic(self) -> bool:
+        """Whether the number of GPUs may change from attempt to attempt."""
+        return len(self.sizes) > 1
+
+    @property
+    def most_gpus(self) -> int:
+        """GPUs of one training on each node, at most."""
+        return self.sizes[0]
+
+    @property
     def all_gpus(self) -> int:
-        """GPUs of one training over all nodes; 0 on CPUs."""
-        return self.gpus * self.nodes
+        """GPUs of one training over all nodes, at most; 0 on CPUs."""
+        return self.most_gpus * self.nodes
 
     @property
     def world(self) -> int:
-        """Processes of one training over all nodes: one per GPU, or one per node without GPUs."""
-        return max(1, self.gpus) * self.nodes
+        """Processes of one training over all nodes: one per GPU, or one per node without GPUs; virtual ones if their
+        number may change."""
+        return max(1, self.most_gpus) * self.nodes
 
     @property
     def readers(self) -> int:
@@ -86,10 +132,10 @@ class HardwareSettings(Settings):
 
     @model_validator(mode="after")
     def _device_matches_gpus(self) -> "HardwareSettings":
-        if self.device == "cuda" and self.gpus == 0:
+        if self.device == "cuda" and not self.most_gpus:
             raise ValueError("device cuda needs gpus of at least 1")
-        if self.device == "cpu" and self.gpus > 0:
-            raise ValueError(f"device cpu and gpus {self.gpus} contradict each other")
-        if max(1, self.gpus) % self.context_parallel:
-            raise ValueError(f"context_parallel {self.context_parallel} does not divide gpus {self.gpus}")
+        if self.device == "cpu" and self.most_gpus:
+            raise ValueError(f"device cpu and gpus {self.most_gpus} contradict each other")
+        if max(1, self.most_gpus) % self.context_parallel:
+            raise ValueError(f"context_parallel {self.context_parallel} does not divide gpus {self.most_gpus}")
         return self

@@ -81,7 +81,7 @@ def known_pair(pack_facts: Mapping[str, Any], base_facts: Mapping[str, Any], con
 
 def gpu_of(hardware: HardwareSettings) -> tuple[Hardware | None, bool]:
     """The type of GPU to assume, None on a CPU; and whether the recipe names it."""
-    if not hardware.gpus:
+    if not hardware.most_gpus:
         return None, True
     named = find_hardware(hardware.gpu_type) if hardware.gpu_type else None
     return (named, True) if named else (_SMALLEST, False)

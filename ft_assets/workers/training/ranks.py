@@ -26,7 +26,7 @@ class Ranks:
 
     ``nodes`` names each rank's machine; ``store`` is the key-value store by which they found each other.
     With ``context``, neighbouring ranks read the same windows, and each has a slice of their tokens.
-    ``virtual`` is how many virtual ranks this process computes one after the other (``distributed/virtual.py``); 0: none.
+    ``virtual`` is how many virtual ranks this process computes in turn (``distributed/virtual.py``); 0: none.
     One alone settles everything by itself, without torch.distributed.
     What is settled together is asked for by every rank, as often and in the same order by each, or all wait for ever.
     """

@@ -82,7 +82,7 @@ def test_another_base_form_or_a_gpu_is_another_recipe() -> None:
     keys = {first_try(form, "hub:a/b@main", key, locked).key for form in ("chat", "text") for locked in ("one", "two")}
     assert len(keys) == 4
     with_gpu = first_try("chat", "hub:a/b@main", key, "one", 1)
-    assert (with_gpu.hardware.gpus, with_gpu.key in keys) == (1, False)
+    assert (with_gpu.hardware.most_gpus, with_gpu.key in keys) == (1, False)
     longest = DatasetKey.parse(f"acme.{'x' * 40}.v1")
     assert first_try("unpaired_preference", "hub:a/b@main", longest, "one").recipe_key.name.startswith("xxx")
 
@@ -95,7 +95,7 @@ def test_a_first_try_trains_on_a_gpu_where_there_is_one(
     make_fake_base(tmp_path / "base")
     store = open_store(str(tmp_path / "store"), create=True)
     asked = submit(rows_file(tmp_path, "chat"), base=str(tmp_path / "base"), store=store).submission
-    assert get_recipe(store, asked.recipe).recipe.hardware.gpus == here
+    assert get_recipe(store, asked.recipe).recipe.hardware.most_gpus == here
 
 
 def test_a_recipe_is_written_out_as_its_next_version_which_can_be_registered(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def main(folder: Path, together: int) -> None:
     with sharding.loading() as spread:
         model = load_base(folder / "base", TrainingSettings(precision="fp32"), full=True, spread=spread)
     pack = Pack.open(folder / "pack", "train")
-    row = micro_batch(pack, ranks.share(range(8)))
+    row = micro_batch(pack, range(8)[ranks.parts.start :: ranks.all_parts])
     summed_loss(model, row.slice_for(ranks.context) if ranks.context else row).backward()
     # Ranks average, and the step's gradient is a sum.
     found = {name: sharding.whole(weight.grad) * ranks.world for name, weight in model.named_parameters()}

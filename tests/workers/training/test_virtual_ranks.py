@@ -1,5 +1,6 @@
 """Virtual ranks: a training of adapters has the same bytes on any of its sizes."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +51,13 @@ def test_a_training_that_changes_its_size_at_saves_has_the_bytes_of_one_that_doe
     for attempt, processes in ((2, 4), (3, 2)):
         bench.runtime["processes"] = processes
         context = bench.context(attempt)
-        reported = at_step(context, 5 * attempt, context._stopping.set, lambda: has_saved(context))
+        reported = at_step(context, 5 * attempt, context._stopping.set, partial(has_saved, context))
         with pytest.raises(Preempted):
             train(context)
         assert 3 < reported[-1] < bench.order.steps
     bench.runtime["processes"] = 1
     resumed = train(bench.context(4))
-    assert [each["attempt"] for each in resumed.facts["resumed"]] == [1, 2, 3]
+    assert resumed.facts["resumed"][-1]["attempt"] == 3
     assert weights(content(resumed)) == weights(content(quiet))
     assert check_ledger(content(resumed)["ledger.jsonl"].decode().splitlines(), bench.pack, bench.order) == []
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ft_assets.workers.training.distributed.sharding import Sharding
+from ft_assets.workers.training.distributed.sharding import Sharding, computing
 from ft_assets.workers.training.ranks import Ranks
 
 _AT_ONCE = 1 << 24
@@ -34,8 +34,8 @@ class VirtualRanks(Sharding):
         self._sums: list[tuple[int, list[torch.Tensor]]] = []
 
     def wrap(self, accelerator: Any, model: Any, optimizer: Any, max_grad_norm: float) -> tuple[Any, Any]:
-        """Unchanged, as for one process."""
-        return model, optimizer
+        """Prepared as for one process, and so not wrapped by others: backward passes exchange nothing."""
+        return computing(accelerator, model), optimizer
 
     def micro_batch(self, model: Any, *, last: bool) -> AbstractContextManager[None]:
         return nullcontext()

@@ -1,0 +1,128 @@
+"""What a queue has room for now: Kueue's quota tree, from ClusterQueues and Cohorts as the API shows them. Pure.
+
+Quota, borrowing and lending limits as in https://kueue.sigs.k8s.io/docs/concepts/cohort/: a node keeps for itself what
+its lending limit withholds, and what it uses beyond that counts above it. Without preemption by priority: room is what
+is idle, and what others borrowed of the queue's own quota or of a Cohort's above it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf
+
+from ft_resources.kubernetes.flavours import amount_of
+from ft_resources.kubernetes.objects import Object
+
+Place = tuple[str, str]
+"""A flavour and one of its resources."""
+
+
+@dataclass(eq=False)
+class _Node:
+    """A ClusterQueue, whose ``used`` is reserved by its Workloads, or a Cohort."""
+
+    spec: Object
+    used: Mapping[Place, float] = field(default_factory=dict)
+    waiting: int = 0
+    parent: "_Node | None" = None
+    children: "list[_Node]" = field(default_factory=list)
+    _quota: dict[Place, float] = field(default_factory=dict)
+    _usage: dict[Place, float] = field(default_factory=dict)
+
+    @cached_property
+    def quotas(self) -> Mapping[Place, Object]:
+        groups = self.spec.get("resourceGroups") or ()
+        flavours = [flavour for group in groups for flavour in group["flavors"]]
+        return {(each["name"], one["name"]): one for each in flavours for one in each["resources"]}
+
+    @property
+    def root(self) -> "_Node":
+        return self if self.parent is None else self.parent.root
+
+    def quota(self, place: Place) -> float:
+        """All quota of the node and of those below it, as far as they lend it."""
+        if place not in self._quota:
+            below = sum(each.quota(place) - each.kept(place) for each in self.children)
+            self._quota[place] = self._said(place, "nominalQuota", 0.0) + below
+        return self._quota[place]
+
+    def kept(self, place: Place) -> float:
+        """What it never lends."""
+        return max(0.0, self.quota(place) - self._said(place, "lendingLimit", inf))
+
+    def usage(self, place: Place) -> float:
+        if place not in self._usage:
+            below = sum(max(0.0, each.usage(place) - each.kept(place)) for each in self.children)
+            self._usage[place] = self.used.get(place, 0.0) + below
+        return self._usage[place]
+
+    def room(self, place: Place) -> float:
+        """What it may have beside its usage, if those who borrowed its quota give it back."""
+        own = self.quota(place) - self.usage(place)
+        if self.parent is None:
+            return own
+        kept, usage = self.kept(place), self.usage(place)
+        lent = self.quota(place) - kept - max(0.0, usage - kept) + self._said(place, "borrowingLimit", inf)
+        return max(own, max(0.0, kept - usage) + min(lent, self.parent.room(place)))
+
+    def all_waiting(self) -> int:
+        return self.waiting + sum(each.all_waiting() for each in self.children)
+
+    def _said(self, place: Place, name: str, otherwise: float) -> float:
+        said = self.quotas.get(place, {}).get(name)
+        return otherwise if said is None else amount_of(said)
+
+
+class Room:
+    """The room of each ClusterQueue."""
+
+    def __init__(self, queues: Iterable[Object], cohorts: Iterable[Object]) -> None:
+        self._queues = {each["metadata"]["name"]: _queue(each) for each in queues}
+        self._cohorts = {each["metadata"]["name"]: _Node(each.get("spec", {})) for each in cohorts}
+        for node in self._queues.values():
+            # v1beta1 calls it ``cohort``.
+            self._place(node, node.spec.get("cohortName") or node.spec.get("cohort"))
+        for node in list(self._cohorts.values()):
+            self._place(node, node.spec.get("parentName"))
+
+    def _place(self, node: _Node, above: str | None) -> None:
+        """A Cohort that is only named exists too, without quota of its own."""
+        if above:
+            node.parent = self._cohorts.setdefault(above, _Node({}))
+            node.parent.children.append(node)
+
+    def flavours(self, queue: str) -> list[str]:
+        """The flavours of a ClusterQueue, in its order; none if there is no such queue."""
+        node = self._queues.get(queue)
+        return list(dict.fromkeys(flavour for flavour, _ in node.quotas)) if node else []
+
+    def fits(
+        self, queue: str, flavours: Sequence[str], wanted: Mapping[str, float], held: Mapping[Place, float]
+    ) -> bool:
+        """Whether one of ``flavours`` has all of ``wanted``, once the queue gives back what it has ``held``. Resources
+        that the queue does not count are not asked."""
+        node = self._queues[queue]
+        counted = {resource for _, resource in node.quotas}
+        return any(
+            all(
+                amount - held.get((each, resource), 0.0) <= node.room((each, resource))
+                for resource, amount in wanted.items()
+                if resource in counted
+            )
+            for each in flavours
+        )
+
+    def waiting(self, queue: str) -> int:
+        """Workloads that wait in any queue that shares quota with this one."""
+        node = self._queues.get(queue)
+        return node.root.all_waiting() if node else 0
+
+
+def _queue(item: Object) -> _Node:
+    status = item.get("status") or {}
+    used = {
+        (flavour["name"], each["name"]): amount_of(each.get("total") or "0")
+        for flavour in status.get("flavorsReservation") or ()
+        for each in flavour["resources"]
+    }
+    return _Node(item["spec"], used, int(status.get("pendingWorkloads") or 0))
