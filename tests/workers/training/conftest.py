@@ -72,13 +72,14 @@ class Bench:
     inputs: dict[str, Artifact]
     params: dict[str, Any]
     runtime: dict[str, Any] = field(default_factory=dict)
+    tenant: str = TENANT
     made: int = 0
 
     @property
     def request(self) -> WorkRequest:
         return WorkRequest(
             asset="checkpoint",
-            tenant=TENANT,
+            tenant=self.tenant,
             code_version=CODE_VERSIONS["checkpoint"],
             inputs={name: artifact.ref for name, artifact in self.inputs.items()},
             params=self.params,
@@ -117,7 +118,13 @@ def publish(store: Store, folder: Path, asset: str, tenant: str, facts: dict[str
 
 
 def make_bench(
-    root: Path, *, variant: str = "lora", documents: int = 60, dropout: float = 0.1, **training: Any
+    root: Path,
+    *,
+    variant: str = "lora",
+    documents: int = 60,
+    dropout: float = 0.1,
+    tenant: str = TENANT,
+    **training: Any,
 ) -> Bench:
     store = open_store(str(root / "store"), create=True)
     write_pack(root / "pack", "train", documents)
@@ -136,8 +143,9 @@ def make_bench(
     return Bench(
         store=store,
         scratch=root / "scratch",
+        tenant=tenant,
         inputs={
-            "pack": publish(store, root / "pack", "token_pack", TENANT),
+            "pack": publish(store, root / "pack", "token_pack", tenant),
             "base": publish(store, base, "base_model", "shared", {"source": "hub:acme/tiny", "revision": "abc123"}),
         },
         params={
