@@ -126,6 +126,7 @@ def _drills(folder: Path, asked: argparse.Namespace) -> list[Figure]:
     told = {
         "restore_equal": "the same answers from bucket versions and an empty database",
         "upgrade_in_flight_ok": "an earlier release's work in flight ends well",
+        "elastic_bytes_equal": "an adapter trained on 2, 4 and 1 processes has the bytes of one trained on 1",
     }
     return [goal_figure(key, what, float(cluster_drills.drill(key)), 1.0) for key, what in told.items()]
 
