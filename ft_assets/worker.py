@@ -5,7 +5,6 @@ outcome to ``outcome.json`` beside its progress, then exits with the outcome's c
 """
 
 import errno
-import json
 import os
 import shutil
 import sys

@@ -16,7 +16,9 @@ from ft_resources.launchers.local import LocalLauncher
 from ft_resources.outcomes import POLICIES, Outcome
 from ft_resources.store import Store
 from ft_resources.store_marker import open_store
+from ft_resources.work import Resources
 from tests.control.submissions.estimate_world import DATASET, World
+from tests.made import spec_of
 from tests.resources.small_work import request_for
 
 PAIR = f"{DATASET}|large.v1"
@@ -52,6 +54,17 @@ def test_gpu_hours_are_those_of_all_nodes_from_the_start_of_the_pod_to_its_end(w
     assert (record.gpu_hours, record.billed_hours, record.price) == (6.0, 6.0, 2.0)
     assert record.evidence["pod"] == "p"
     assert record.month == "2026-11"
+
+
+def test_an_elastic_attempt_is_billed_for_the_gpus_that_it_had(world: World) -> None:
+    world.recipe("elastic.v1", gpus={"min": 1, "max": 4}, nodes=2)
+    for number, gpus in ((1, 2), (2, 4)):
+        attempt = attempt_at(
+            world.store, label=f"{DATASET}|elastic.v1", number=number, hours=1.0, outcome=Outcome.RESIZED
+        )
+        spec = spec_of(world.store, request_for("checkpoint"), number)
+        attempt.write_spec(spec.model_copy(update={"resources": Resources(gpus=gpus, gpu_sizes=(4, 2, 1))}))
+    assert [each.billed_hours for each in count_usage(world.store, TenantsFile())] == [4.0, 8.0]
 
 
 def test_an_export_is_counted_as_other_work_on_the_cpu_and_its_evaluation_as_the_adapters(world: World) -> None:

@@ -11,7 +11,7 @@ from ft_assets.records.submissions import Submission, SubmissionOutcome, Submiss
 from ft_resources.artifacts import Address
 from ft_resources.attempts import Ending
 from ft_resources.errors import HeldForReview
-from ft_resources.outcomes import Outcome
+from ft_resources.outcomes import POLICIES, Outcome
 
 ASKED = datetime.fromisoformat("2026-11-01T12:00:00+00:00").timestamp()
 SUBMISSION = Submission(
@@ -59,6 +59,11 @@ def test_work_that_this_version_does_not_know_counts_as_preparing_and_crashes_no
     assert status(done("dataset"), work("thought_transfer")).state is State.PREPARING
     again = ended("thought_transfer", Outcome.PLATFORM_ERROR, what="the disk hiccuped")
     assert status(done("dataset"), again).detail == "retrying after: the disk hiccuped"
+
+
+def test_a_training_that_changes_its_gpus_still_trains() -> None:
+    found = status(done("token_pack"), ended("checkpoint", Outcome.RESIZED))
+    assert (found.state, found.detail) == (State.TRAINING, POLICIES[Outcome.RESIZED].message)
 
 
 def test_training_shows_step_loss_rate_and_time_left() -> None:

@@ -99,6 +99,23 @@ def test_a_stopped_worker_ends_by_itself_and_is_gone_when_stop_returns(place: Pl
     assert ending.outcome is Outcome.CANCELLED
 
 
+def test_a_worker_that_is_to_have_other_gpus_ends_by_itself_and_a_person_who_cancels_is_heard_first(
+    place: Place,
+) -> None:
+    spec, attempt = spec_of(place, "write", text="x", seconds=60.0)
+    launcher = place.launcher()
+    launcher.launch(spec, attempt)
+    until(lambda: attempt.progress().get("phase") == "writing")
+    attempt.request_resize(2)
+    ending = until(attempt.ending)
+    assert ending.outcome is attempt.stopped_as() is Outcome.RESIZED
+    gone(place, attempt)
+    attempt.request_stop("t")
+    assert attempt.stopped_as() is Outcome.CANCELLED
+    attempt.request_resize(4)
+    assert attempt.stopped_as() is Outcome.CANCELLED
+
+
 def test_a_worker_that_does_not_hear_is_ended_when_its_grace_is_over(place: Place) -> None:
     spec, attempt = spec_of(place, "hang")
     launcher = place.launcher()
