@@ -53,7 +53,8 @@ def test_the_launcher_asks_for_every_right_that_it_has_and_for_no_other(on_clust
     assert execution.run(request, actor="ann").attempts == 1
     launcher = on_cluster.launcher(queue=queue, clock=lambda: time.time() + 13 * 3600)
     spec, attempt = spec_of(place, "write", text="y", seconds=60.0)
-    spec = spec.model_copy(update={"resources": Resources(gpus=2, priority="batch")})
+    spec = spec.model_copy(update={"resources": Resources(gpus=2, gpu_sizes=(2, 1), priority="batch")})
+    assert launcher.gpus_now(spec, attempt) == 1
     launcher.launch(spec, attempt)
     # A request whose answer was lost, why it waits, ageing, and an end that leaves no time to save.
     launcher.launch(spec, attempt)
@@ -68,7 +69,11 @@ def test_the_launcher_asks_for_every_right_that_it_has_and_for_no_other(on_clust
     lines = [line for _, line in list(requests)[before:]]
     wide = {line.partition("?")[0].removeprefix("GET ") for line in lines if "/namespaces/" not in line}
     kueue = "/apis/kueue.x-k8s.io"
-    assert wide == {"/apis/batch/v1/jobs", kueue, f"{kueue}/v1beta2/workloadpriorityclasses"}
+    quota = {f"{kueue}/v1beta2/{each}" for each in ("clusterqueues", "cohorts", "resourceflavors")}
+    assert wide == {"/apis/batch/v1/jobs", kueue, f"{kueue}/v1beta2/workloadpriorityclasses", *quota}
+    assert {each.rpartition("/")[2] for each in wide} - {"kueue.x-k8s.io"} == {
+        resource for resource, _ in granted("ClusterRole", "ft-orphans")
+    }
     asked = {asked_for(line) for line in lines if "/namespaces/" in line}
     assert asked == granted("ClusterRole", "ft-launcher")
 
