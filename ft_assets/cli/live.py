@@ -182,6 +182,8 @@ def _running(work: Work) -> RenderableType:
         text += f"  loss {progress['loss']:.3f}"
     if progress.get("tokens_per_s"):
         text += f"  {progress['tokens_per_s']:,.0f} tokens/s"
+    if progress.get("gpus"):
+        text += f"  on {progress['gpus']} GPUs for now"
     if progress.get("eta_s") is not None:
         text += f"  {seconds(progress['eta_s'])} left"
     if not total:

@@ -57,7 +57,8 @@ class Elastic:
         for job in sorted(elastic, key=_created)[:_LOOKS]:
             attempt, waits = _attempt(store, job), bool(job["spec"].get("suspend"))
             spec = _spec(attempt)
-            if spec is None or "deletionTimestamp" in job["metadata"] or attempt.stop_requested():
+            ending = "deletionTimestamp" in job["metadata"] or attempt.stop_requested()
+            if ending or spec is None or not spec.resources.gpu_sizes:
                 continue
             if waits:
                 # One that ran before is ended by its own pods.

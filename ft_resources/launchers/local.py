@@ -111,10 +111,14 @@ class LocalLauncher:
     def _process(self, attempt: Attempt, handle: dict[str, Any]) -> psutil.Process | None:
         """The living process of a handle; a zombie or another process with the same id does not count."""
         child = self._children.get(handle["pid"])
-        if child is not None:
-            child.poll()
+        if child is not None and child.poll() is not None:
+            return None
         try:
             process = psutil.Process(handle["pid"])
+            # One that is about to end has no command line any more. The id of a child is not reused before it is known
+            # to have ended.
+            if child is not None:
+                return process
             same = any(part.endswith(_spec_of(attempt)) for part in process.cmdline())
             return process if same and process.status() != psutil.STATUS_ZOMBIE else None
         except (psutil.NoSuchProcess, psutil.AccessDenied):

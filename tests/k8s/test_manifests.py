@@ -148,13 +148,18 @@ def test_the_control_plane_may_not_read_secrets_run_commands_or_give_rights() ->
     assert all("*" not in rule["verbs"] and "*" not in rule["apiGroups"] for rule in rules)
 
 
-def test_rights_over_the_whole_cluster_are_to_list_jobs_and_priority_classes_only() -> None:
+def test_rights_over_the_whole_cluster_are_to_list_jobs_and_what_kueue_has_of_all() -> None:
     roles = {each["metadata"]["name"]: each["rules"] for each in base_objects() if each["kind"] == "ClusterRole"}
     bound = [each["roleRef"]["name"] for each in base_objects() if each["kind"] == "ClusterRoleBinding"]
     assert bound == ["ft-orphans"]
     assert roles["ft-orphans"] == [
         {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list"]},
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloadpriorityclasses"], "verbs": ["list"]},
+        {
+            "apiGroups": ["kueue.x-k8s.io"],
+            "resources": ["clusterqueues", "cohorts", "resourceflavors"],
+            "verbs": ["list"],
+        },
     ]
 
 

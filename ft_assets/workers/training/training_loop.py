@@ -139,6 +139,7 @@ class TrainingLoop(TrainerCallback):
             eta_s=self.meter.eta_s(self.order.steps - step.number),
             save_s=round(self.saver.predicted_s(trainer), 1),
             alerts=self.telemetry.alerts,
+            **({"gpus": trainer.reader.ranks.world} if trainer.reader.ranks.virtual else {}),
         )
         self._after_step(step.number)
         if self.stopped_early:

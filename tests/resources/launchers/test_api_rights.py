@@ -54,6 +54,7 @@ def test_the_launcher_asks_for_every_right_that_it_has_and_for_no_other(on_clust
     launcher = on_cluster.launcher(queue=queue, clock=lambda: time.time() + 13 * 3600)
     spec, attempt = spec_of(place, "write", text="y", seconds=60.0)
     spec = spec.model_copy(update={"resources": Resources(gpus=2, gpu_sizes=(2, 1), priority="batch")})
+    attempt.write_spec(spec)
     assert launcher.gpus_now(spec, attempt) == 1
     launcher.launch(spec, attempt)
     # A request whose answer was lost, why it waits, ageing, and an end that leaves no time to save.

@@ -13,7 +13,7 @@ from ft_resources.execution import Execution
 from ft_resources.kubernetes import pod
 from ft_resources.launchers.kubernetes import KubernetesLauncher
 from tests.resources.launchers.conftest import OnCluster
-from tests.workers.training import conftest as training
+from tests.workers.training.conftest import make_bench
 
 pytestmark = pytest.mark.cluster
 
@@ -28,9 +28,8 @@ def test_two_pods_train_one_model_and_publish_it_once(
 ) -> None:
     _ = on_cluster.access.machines
     # A tenant of the test's own; and all pods of a test cluster share this machine's ports.
-    monkeypatch.setattr(training, "TENANT", on_cluster.tenant)
     monkeypatch.setattr(pod, "MASTER_PORT", free_port())
-    bench = training.make_bench(tmp_path / "bench", epochs=1)
+    bench = make_bench(tmp_path / "bench", tenant=on_cluster.tenant, epochs=1)
     bench.runtime |= {"nodes": 2, "processes": 1, "sharding": "none"}
     settings = on_cluster.settings(memory_gib=8.0, environment={"OMP_NUM_THREADS": "1"})
     launcher = KubernetesLauncher(settings, on_cluster.api())
