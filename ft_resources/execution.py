@@ -7,7 +7,7 @@ caller attaches to a living attempt or replaces a dead one.
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ft_resources import errors
@@ -41,8 +41,8 @@ class Observer:
     def waiting(self, why: str, delay_s: float) -> None:
         """There is no room for the worker, and launching it is tried again after a delay."""
 
-    def retrying(self, ending: Ending, delay_s: float) -> None:
-        """The attempt has ended, and the next begins after a delay."""
+    def retrying(self, ending: Ending, delay_s: float, change: str) -> None:
+        """The attempt has ended, and the next begins after a delay; ``change`` says what differs, "" if nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,13 +83,19 @@ class Execution:
             reached = _reached(attempt)
             if ending.outcome is Outcome.PREEMPTED and reached > furthest:
                 endings[Outcome.PREEMPTED], furthest = 0, reached
-            endings[ending.outcome] += 1
             policy = POLICIES[ending.outcome]
+            if policy.halves and (larger := request.resources.larger_gpu_type):
+                # The prediction was wrong. Not counted: what memory a whole GPU lacks is another question.
+                grown = request.resources.model_copy(update={"gpu_type": larger, "larger_gpu_type": None})
+                request = replace(request, resources=grown)
+                observer.retrying(ending, 0.0, f"on one {larger}")
+                continue
+            endings[ending.outcome] += 1
             useless = policy.halves and not _can_halve(request.runtime, halved=endings[ending.outcome] - 1)
             if endings[ending.outcome] > policy.retries or useless:
                 raise error_of(ending, attempt, request.label)
             delay_s = policy.delay_s(endings[ending.outcome])
-            observer.retrying(ending, delay_s)
+            observer.retrying(ending, delay_s, "with half the micro-batch" if policy.halves else "")
             self.sleep(delay_s)
 
     def cancel(self, address: Address, *, actor: str) -> bool:

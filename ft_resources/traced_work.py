@@ -52,11 +52,11 @@ class TracedWork(Observer):
     def waiting(self, why: str, delay_s: float) -> None:
         self._then.waiting(why, delay_s)
 
-    def retrying(self, ending: Ending, delay_s: float) -> None:
+    def retrying(self, ending: Ending, delay_s: float, change: str) -> None:
         if self._attempt is not None:
             self._attempt.set_attribute("ft.outcome", str(ending.outcome))
         self.end()
-        self._then.retrying(ending, delay_s)
+        self._then.retrying(ending, delay_s, change)
 
     def end(self) -> None:
         """End what is open."""

@@ -160,8 +160,8 @@ class MlflowObserver(Observer):
     def waiting(self, why: str, delay_s: float) -> None:
         self._then.waiting(why, delay_s)
 
-    def retrying(self, ending: Ending, delay_s: float) -> None:
-        self._then.retrying(ending, delay_s)
+    def retrying(self, ending: Ending, delay_s: float, change: str) -> None:
+        self._then.retrying(ending, delay_s, change)
 
     def ended(self) -> None:
         """Set the run's status from the last attempt's ending; work that continues, or may, stays running."""

@@ -20,6 +20,7 @@ class Resources(StrictModel):
         gpus: number per node.
         gpu_sizes: numbers of which the launcher chooses by what there is room for, the largest first; empty: ``gpus``.
         gpu_type: its name in recipes.
+        larger_gpu_type: type of the next attempt if one runs out of memory on this one; None: the same.
         memory_gib: host memory of each node, in GiB.
         spot: whether an interruptible machine is allowed.
         image: container image, by digest.
@@ -35,6 +36,7 @@ class Resources(StrictModel):
     priority: Priority | None = None
     timeout_s: float | None = None
     gpu_sizes: tuple[int, ...] = added_field(())
+    larger_gpu_type: str | None = added_field(None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,9 +65,8 @@ class DagsterObserver(Observer):
     def waiting(self, why: str, delay_s: float) -> None:
         self._log.info(f"waits for room: {why}; next try in {delay_s:.0f} s")
 
-    def retrying(self, ending: Ending, delay_s: float) -> None:
-        policy = POLICIES[ending.outcome]
-        how = " with half the micro-batch" if policy.halves else ""
+    def retrying(self, ending: Ending, delay_s: float, change: str) -> None:
+        policy, how = POLICIES[ending.outcome], f" {change}" if change else ""
         why = f" ({ending.error['what']})" if ending.error else ""
         self._log.warning(f"the worker {policy.message}{why}; next attempt{how} in {delay_s:.1f} s")
 

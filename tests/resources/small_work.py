@@ -50,7 +50,7 @@ class Watcher(Observer):
     def steps(self, attempt: Attempt, chunk: int, data: bytes) -> None:
         self.chunks.append(chunk)
 
-    def retrying(self, ending: object, delay_s: float) -> None:
+    def retrying(self, ending: object, delay_s: float, change: str) -> None:
         self.retries += 1
 
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from ft_assets.control.auto import rules
 from ft_assets.control.auto.compiling import compiling
 from ft_assets.control.auto.fitting import Fit, best_fit, expected_memory
+from ft_assets.control.auto.parts import smallest_gpu
 from ft_assets.control.auto.rules import Choice
 from ft_assets.settings.recipe.hardware import HardwareSettings
 from ft_assets.settings.recipe.recipe import Recipe
@@ -37,7 +38,7 @@ _TOGETHER = (
     "training.offload",
     "training.micro_batch_size",
 )
-_COMPILE = "training.compile"
+_COMPILE, _GPU_TYPE = "training.compile", "hardware.gpu_type"
 _WINDOW = "packing.max_length"
 _PENDING = "auto: settled for each dataset, from its size, the base and the GPUs"
 
@@ -47,12 +48,13 @@ class Configuration:
     """A recipe for one pair, and the origin of each setting by dotted path.
 
     Origins are ``recipe``, ``default`` or ``auto: <why this value>``. ``memory_bytes`` is the expected memory of a
-    device; None if the base is not known.
+    device; None if the base is not known. ``larger_gpu_type``: the whole GPU, if the recipe is settled for a part of it.
     """
 
     recipe: Recipe
     origins: dict[str, str]
     memory_bytes: int | None = None
+    larger_gpu_type: str | None = None
 
 
 def configure(recipe: Recipe, known: Known | None) -> Configuration:
@@ -60,13 +62,15 @@ def configure(recipe: Recipe, known: Known | None) -> Configuration:
 
     Deterministic and idempotent.
     """
-    origins = origins_of(recipe)
+    origins, whole = origins_of(recipe), recipe.hardware.gpu_type
     if origins[_WINDOW] == "default" and recipe.packing.max_length < PackingSettings().max_length:
         origins[_WINDOW] = "auto: as much as the base reads at once"
     for path, rule in RULES:
         if _get(recipe, path) == "auto":
             recipe = _settle(recipe, origins, path, rule(recipe, known))
     if known is not None:
+        if recipe.hardware.parts:
+            recipe = _settle(recipe, origins, _GPU_TYPE, smallest_gpu(recipe, known))
         fit = best_fit(recipe, known)
         for path, choice in _fitted(recipe, known, fit):
             if _get(recipe, path) == "auto":
@@ -78,7 +82,12 @@ def configure(recipe: Recipe, known: Known | None) -> Configuration:
             # A later setting that is left out has no entry.
             if _get(recipe, path) == "auto" and path in origins:
                 origins[path] = _PENDING
-    return Configuration(recipe=recipe, origins=origins, memory_bytes=expected_memory(recipe, known))
+    return Configuration(
+        recipe=recipe,
+        origins=origins,
+        memory_bytes=expected_memory(recipe, known),
+        larger_gpu_type=None if recipe.hardware.gpu_type == whole else whole,
+    )
 
 
 def origins_of(model: BaseModel, prefix: str = "") -> dict[str, str]:

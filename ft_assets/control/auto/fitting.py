@@ -27,7 +27,8 @@ _EXACTNESS: tuple[tuple[TrainedIn, Optimizer], ...] = (
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fit:
     """One way to fit a training: every ``recompute``-th layer is recomputed, none if 0, and its input is in host memory
-    if ``offload``. ``why`` explains it by memory, ``""`` if memory plays no part."""
+    if ``offload``. ``why`` explains it by memory, ``""`` if memory plays no part; ``sure`` if even the upper bound
+    fits."""
 
     weights: TrainedIn
     optimizer: Optimizer
@@ -36,6 +37,7 @@ class Fit:
     offload: bool
     micro: int
     why: str = ""
+    sure: bool = False
 
 
 def best_fit(recipe: Recipe, known: Known) -> Fit:
@@ -53,7 +55,7 @@ def best_fit(recipe: Recipe, known: Known) -> Fit:
     of = f"of the {room / GIB:.1f} GiB of one {gpu.name}{'' if named else ', as no known GPU type is named'}"
     for way, peak in zip(ways, peaks, strict=True):
         if peak.upper <= room:
-            return replace(way, why=f"at most {peak.upper / GIB:.1f} {of}")
+            return replace(way, why=f"at most {peak.upper / GIB:.1f} {of}", sure=True)
     way, peak = min(zip(ways, peaks, strict=True), key=lambda both: both[1].expected)
     return replace(way, why=f"about {peak.expected / GIB:.1f} (at most {peak.upper / GIB:.1f}) {of}")
 

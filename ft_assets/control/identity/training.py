@@ -82,6 +82,7 @@ def checkpoint_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) 
         return carried_request(artifacts, carry)
     configuration = pair_configuration(artifacts, dataset_key, recipe_key)
     recipe, training = configuration.recipe, configuration.recipe.training
+    larger = {"larger_gpu_type": configuration.larger_gpu_type}
     inputs = {
         "pack": token_pack(artifacts, dataset_key, recipe_key).ref,
         "base": base_model(artifacts, recipe_key).ref,
@@ -115,7 +116,7 @@ def checkpoint_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) 
             **_tracked(artifacts, recipe_key),
         },
         label=f"{dataset_key}|{recipe_key}",
-        resources=recipe.hardware.resources(recipe.hardware.most_gpus, elastic=True),
+        resources=recipe.hardware.resources(recipe.hardware.most_gpus, elastic=True).model_copy(update=larger),
     )
     return _of_living(artifacts, request, start)
 

@@ -200,7 +200,8 @@ def attempt_at(store: Store, marker: str) -> Attempt:
 
 
 def _gpus(attempt: Attempt, label: str) -> tuple[int, str]:
-    """Number and type of GPUs that the work uses, from the recipe in its label."""
+    """Number and type of GPUs that the work uses, from the recipe in its label; what the recipe leaves open, from what
+    the attempt was started with."""
     store, asset = attempt.store, attempt.address.asset
     if asset not in _ON_GPUS:
         return 0, ""
@@ -213,10 +214,13 @@ def _gpus(attempt: Attempt, label: str) -> tuple[int, str]:
     if not RECIPE.exists(store, recipe_key):
         return 0, ""
     hardware = get_recipe(store, recipe_key).recipe.hardware
-    gpus = hardware.all_gpus if _ON_GPUS[asset] else hardware.most_gpus
-    if hardware.elastic and (spec := attempt.spec()) and spec.resources.gpu_sizes:
-        gpus = spec.resources.gpus * hardware.nodes
-    return gpus, hardware.gpu_type or ""
+    gpus, gpu_type = hardware.all_gpus if _ON_GPUS[asset] else hardware.most_gpus, hardware.gpu_type
+    spec = attempt.spec() if hardware.elastic or hardware.parts else None
+    if spec is not None:
+        gpu_type = spec.resources.gpu_type
+        if spec.resources.gpu_sizes:
+            gpus = spec.resources.gpus * hardware.nodes
+    return gpus, gpu_type or ""
 
 
 def _evidence(span: Span, outcome: Outcome, error: dict[str, str] | None) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, Strict, model_validator
 
-from ft_resources.settings import Settings
+from ft_assets.settings.gpus import find_hardware
+from ft_resources.settings import Settings, unique
 from ft_resources.strict_model import added_field
 from ft_resources.work import Resources
 
@@ -53,6 +54,13 @@ class HardwareSettings(Settings):
     )
     gpu_type: str | None = Field(
         None, min_length=1, max_length=100, description="GPU type to request from a cluster; null: any."
+    )
+    parts: Annotated[tuple[str, ...], Strict(False), AfterValidator(unique)] = added_field(
+        (),
+        max_length=16,
+        description="Parts of gpu_type, such as [H100-1g.10gb, H100-3g.40gb], of which a training gets the smallest "
+        "that surely holds it without more recomputation or less exact numbers than on gpu_type; gpu_type if there is "
+        "none, and for evaluations.",
     )
     sharding: Literal["auto", "none", "zero1", "zero2", "zero3", "fsdp", "hsdp"] = Field(
         "auto",
@@ -129,6 +137,17 @@ class HardwareSettings(Settings):
     def readers(self) -> int:
         """How many processes, or groups of processes that share their windows, read different windows."""
         return self.world // self.context_parallel
+
+    @model_validator(mode="after")
+    def _parts_are_of_the_type(self) -> "HardwareSettings":
+        if self.parts and self.all_gpus != 1:
+            raise ValueError("parts need gpus: 1 and nodes: 1: parts of GPUs cannot train together")
+        whole = find_hardware(self.gpu_type or "")
+        for name in self.parts:
+            part = find_hardware(name)
+            if whole is None or part is None or part.part_of != whole.name:
+                raise ValueError(f"parts has {name}, which is no known part of gpu_type {self.gpu_type}")
+        return self
 
     @model_validator(mode="after")
     def _device_matches_gpus(self) -> "HardwareSettings":
