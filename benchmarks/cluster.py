@@ -1,6 +1,6 @@
 """``python -m benchmarks cluster [PART …]``: what running on a cluster costs, and whether faults leave it whole.
 
-The parts ``quotas`` and ``month`` simulate. All others run on the cluster of ``tests/cluster``: a real API over HTTP
+The parts ``quotas``, ``month`` and ``packing`` simulate. All others run on the cluster of ``tests/cluster``: a real API over HTTP
 and real processes, on this machine. Without a PART all of them are measured, one after the other; each one's figures
 are printed when it is done, as the last may take an hour. Smaller numbers than the goals' prove the program and meet
 no goal.
@@ -21,6 +21,7 @@ from benchmarks import (
     cluster_drills,
     cluster_finetunes,
     cluster_month,
+    cluster_packing,
     cluster_waiting,
     cluster_watches,
     replay,
@@ -122,6 +123,10 @@ def _month(folder: Path, asked: argparse.Namespace) -> list[Figure]:
     return cluster_month.figures(days=float(asked.days))
 
 
+def _packing(folder: Path, asked: argparse.Namespace) -> list[Figure]:
+    return cluster_packing.figures()
+
+
 def _drills(folder: Path, asked: argparse.Namespace) -> list[Figure]:
     told = {
         "restore_equal": "the same answers from bucket versions and an empty database",
@@ -142,6 +147,7 @@ _PARTS: Mapping[str, Callable[[Path, argparse.Namespace], list[Figure]]] = {
     "watches": _watches,
     "quotas": _quotas,
     "month": _month,
+    "packing": _packing,
     "finetunes": _finetunes,
     "chaos": _chaos,
     "drills": _drills,

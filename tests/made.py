@@ -59,6 +59,7 @@ def spec_of(store: Store, request: WorkRequest, attempt: int = 1) -> WorkSpec:
         runtime=request.runtime,
         label=request.label,
         actor="ann",
+        resources=request.resources,
     )
 
 

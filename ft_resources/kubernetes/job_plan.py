@@ -90,7 +90,7 @@ def plan_pod(
         gpu_shared_by=gpu.shared_by,
         network=gpu.network if nodes > 1 else None,
         shared_memory_gib=_shared_memory_gib(settings, gpu, wanted),
-        cpus=settings.cpus_per_gpu * wanted.gpus if wanted.gpus else settings.cpus,
+        cpus=settings.cpus_of(wanted),
         memory_gib=settings.memory_gib_of(wanted),
         avoid=tuple(dict.fromkeys(avoid)),
         node_selector={label: value for place in places for label, value in place.node_selector.items()},

@@ -131,7 +131,14 @@ class GpuType(Place):
         description="/dev/shm of its workers, in GiB, through which a node's GPUs may exchange; null: "
         "shared_memory_gib of the settings.",
     )
-
+    cpus_per_gpu: float | None = Field(
+        None, gt=0.0, description="CPUs per GPU; of a part, its share of them. null: cpus_per_gpu of the settings."
+    )
+    memory_gib_per_gpu: float | None = Field(
+        None,
+        gt=0.0,
+        description="Host memory per GPU, in GiB; of a part, its share. null: memory_gib_per_gpu of the settings.",
+    )
     shared_by: int | None = Field(
         None,
         ge=2,
@@ -335,7 +342,16 @@ class KubernetesSettings(StrictModel):
 
     def memory_gib_of(self, wanted: Resources) -> float:
         """Host memory of each node of a worker that requests ``wanted``, in GiB."""
-        return wanted.memory_gib or (self.memory_gib_per_gpu * wanted.gpus if wanted.gpus else self.memory_gib)
+        if wanted.memory_gib or not wanted.gpus:
+            return wanted.memory_gib or self.memory_gib
+        return wanted.gpus * (self._type_of(wanted).memory_gib_per_gpu or self.memory_gib_per_gpu)
+
+    def cpus_of(self, wanted: Resources) -> float:
+        """CPUs of each node of a worker that requests ``wanted``."""
+        return wanted.gpus * (self._type_of(wanted).cpus_per_gpu or self.cpus_per_gpu) if wanted.gpus else self.cpus
+
+    def _type_of(self, wanted: Resources) -> GpuType:
+        return self.gpu_types.get(wanted.gpu_type or "", GpuType())
 
     def service_account_of(self, tenant: str) -> str:
         return self.service_account.replace(_TENANT, tenant)

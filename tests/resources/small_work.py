@@ -39,7 +39,11 @@ class Watcher(Observer):
         self.attached: list[bool] = []
         self.phases: list[str] = []
         self.chunks: list[int] = []
-        self.retries = 0
+        self.changes: list[str] = []
+
+    @property
+    def retries(self) -> int:
+        return len(self.changes)
 
     def attempt(self, attempt: Attempt, *, attached: bool) -> None:
         self.attached.append(attached)
@@ -51,7 +55,7 @@ class Watcher(Observer):
         self.chunks.append(chunk)
 
     def retrying(self, ending: object, delay_s: float, change: str) -> None:
-        self.retries += 1
+        self.changes.append(change)
 
 
 def in_thread(call: Callable[[], Any]) -> tuple[threading.Thread, list]:

@@ -13,9 +13,9 @@ from ft_resources.execution import Execution
 from ft_resources.launchers.local import LocalLauncher
 from ft_resources.outcomes import EXIT_CODES, POLICIES, Outcome, outcome_of_exit
 from ft_resources.store import Store
-from ft_resources.work import WorkRequest
+from ft_resources.work import Resources, WorkRequest
 from tests.cluster.fixtures import until
-from tests.resources.small_work import begun, in_thread, request_for
+from tests.resources.small_work import Watcher, begun, in_thread, request_for
 
 pytestmark = pytest.mark.subprocess
 
@@ -70,6 +70,29 @@ def test_out_of_memory_with_nothing_to_halve_is_not_tried_again(
     with pytest.raises(WorkFailed, match="ran out of memory: too large"):
         execution.run(request, actor="t")
     assert len(attempts_at(execution.store, request.address)) == attempts
+
+
+def test_out_of_memory_in_a_part_the_next_attempt_has_the_whole_gpu_and_only_then_half_the_micro_batch(
+    execution: Execution,
+) -> None:
+    asked = request_for(
+        "fail", how="out_of_memory", times=2, runtime={"micro_batch_divisor": 1, "micro_batch_size": 2}
+    )
+    request = replace(asked, resources=Resources(gpus=1, gpu_type="H100-1g.10gb", larger_gpu_type="H100"))
+    watcher = Watcher()
+    assert execution.run(request, actor="t", observer=watcher).attempts == 3
+    specs = [execution.store.get_json(f"{each.path}/spec.json") for each in attempts_at(execution.store, asked.address)]
+    assert [spec["resources"]["gpu_type"] for spec in specs] == ["H100-1g.10gb", "H100", "H100"]
+    assert [spec["runtime"]["micro_batch_divisor"] for spec in specs] == [1, 1, 2]
+    assert watcher.changes == ["on one H100", "with half the micro-batch"]
+
+
+def test_out_of_memory_in_a_part_and_on_the_whole_gpu_ends_where_nothing_can_be_halved(execution: Execution) -> None:
+    asked = request_for("fail", how="out_of_memory", times=9)
+    request = replace(asked, resources=Resources(gpus=1, gpu_type="H100-1g.10gb", larger_gpu_type="H100"))
+    with pytest.raises(WorkFailed, match="ran out of memory: too large"):
+        execution.run(request, actor="t")
+    assert len(attempts_at(execution.store, asked.address)) == 2
 
 
 def test_a_claim_whose_claimer_died_before_launching_is_taken_over(store: Store) -> None:

@@ -10,8 +10,8 @@ from ft_assets.workers.model_size.known import Known
 def smallest_gpu(recipe: Recipe, known: Known) -> Choice:
     """The part with least memory that surely holds the training, the recipe's own type if there is none.
 
-    In the part it must be as exact and recompute as little as on a whole GPU, so that it costs no more: a part is
-    billed by its share, and takes longer by as much. Only its micro-batch may be smaller, which fills a part too.
+    In the part it must be as exact and recompute as little as on a whole GPU: what it computes again is paid for, and
+    the result must not depend on where there was room. Its micro-batch may be smaller, which fills a part too.
     """
     whole = recipe.hardware.gpu_type
     wanted = _costs(best_fit(recipe, known))

@@ -217,7 +217,7 @@ def _gpus(attempt: Attempt, label: str) -> tuple[int, str]:
     gpus, gpu_type = hardware.all_gpus if _ON_GPUS[asset] else hardware.most_gpus, hardware.gpu_type
     spec = attempt.spec() if hardware.elastic or hardware.parts else None
     if spec is not None:
-        gpu_type = spec.resources.gpu_type
+        gpu_type = spec.resources.gpu_type or gpu_type
         if spec.resources.gpu_sizes:
             gpus = spec.resources.gpus * hardware.nodes
     return gpus, gpu_type or ""

@@ -147,6 +147,7 @@ def _estimate(
         memory=found.memory.total if found.memory else None,
         memory_parts=_parts(found.memory),
         memory_from=base.source,
+        gpu_type=recipe.hardware.gpu_type,
         gpu_memory=hardware.memory_bytes if hardware else None,
         fits=found.fits,
         gpu_hours=found.gpu_hours,

@@ -21,7 +21,8 @@ class Estimate:
             type; None otherwise, and if the base is not known.
         memory: peak bytes of one GPU or of the process on a CPU; ``memory_parts`` are expected bytes.
         host_memory: peak bytes of the first node's host memory; scratch: of its scratch disk.
-        gpu_memory: bytes of the recipe's GPU; None on a CPU and for an unknown type.
+        gpu_type: that the training would request; None if any, or none.
+        gpu_memory: bytes of that GPU; None on a CPU and for an unknown type.
         fits: whether the peak fits it.
         gpu_hours: from the worker's start to its end, times the GPUs; 0 on a CPU, None if unknown.
         settings: (path, value, origin) of each setting of the training, resolved from what is known now.
@@ -57,6 +58,7 @@ class Estimate:
     host_memory: Bounds | None = None
     scratch: Bounds | None = None
     rough_seconds: Bounds | None = None
+    gpu_type: str | None = None
     counted: bool = False
     documents: tuple[str, str] = ("", "")
     at_most: bool = False

@@ -48,7 +48,8 @@ def require_affordable(
     hardware, where = stored.recipe.hardware, f"pair {dataset_key}|{recipe_key}"
     _require_whole(hardware)
     found = estimate_training(artifacts, tenants, dataset_key, recipe_key)
-    warnings = _require_room(found, worker_room(hardware.resources(hardware.most_gpus)), where)
+    wanted = hardware.resources(hardware.most_gpus).model_copy(update={"gpu_type": found.gpu_type})
+    warnings = _require_room(found, worker_room(wanted), where)
     if hardware.most_gpus == 0:
         return warnings
     if stored.trial is not None and max_gpu_hours is not None:
@@ -56,7 +57,7 @@ def require_affordable(
     maximum, whose = limit_of(artifacts, tenants, dataset_key, recipe_key, max_gpu_hours)
     if maximum is not None:
         _require_hours(found, maximum, whose, where)
-    return warnings + _require_memory(found, hardware.gpu_type or "", where)
+    return warnings + _require_memory(found, where)
 
 
 def admit_to_quota(store: Store, tenants: TenantsFile, submission: Submission, *, promise: bool) -> list[str]:
@@ -189,10 +190,10 @@ def _require_whole(hardware: HardwareSettings) -> None:
         )
 
 
-def _require_memory(found: Estimate, gpu_type: str, where: str) -> list[str]:
+def _require_memory(found: Estimate, where: str) -> list[str]:
     if found.memory is None or found.gpu_memory is None:
         return []
-    room, needs = found.gpu_memory, _in_words(found.memory)
+    room, needs, gpu_type = found.gpu_memory, _in_words(found.memory), found.gpu_type
     remedy = (
         "Lower training.micro_batch_size or packing.max_length, set training.optimizer (and, for full, "
         "training.weights) to auto, train lora instead of full, or name a larger GPU"

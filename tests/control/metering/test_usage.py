@@ -67,6 +67,18 @@ def test_an_elastic_attempt_is_billed_for_the_gpus_that_it_had(world: World) -> 
     assert [each.billed_hours for each in count_usage(world.store, TenantsFile())] == [4.0, 8.0]
 
 
+def test_work_in_a_part_is_billed_by_the_part_that_it_requested(world: World, tmp_path: Path) -> None:
+    tenants = tmp_path / "t.yaml"
+    tenants.write_text("gpu_prices: {H100: 7.0}\n")
+    label = f"{DATASET}|{world.recipe('small.v1', parts=['H100-1g.10gb'])}"
+    for number, gpu_type in ((1, "H100-1g.10gb"), (2, "H100")):
+        attempt = attempt_at(world.store, label=label, number=number, outcome=Outcome.DONE)
+        spec = spec_of(world.store, request_for("checkpoint"), number)
+        attempt.write_spec(spec.model_copy(update={"resources": Resources(gpus=1, gpu_type=gpu_type)}))
+    found = [(each.gpu_type, round(each.price, 6)) for each in count_usage(world.store, load_tenants(tenants))]
+    assert found == [("H100-1g.10gb", 1.0), ("H100", 7.0)]
+
+
 def test_an_export_is_counted_as_other_work_on_the_cpu_and_its_evaluation_as_the_adapters(world: World) -> None:
     """Its worker asks for no GPU, so the tenant is billed none; that it is evaluated again takes the recipe's."""
     for asset in ("merged_model", "quantized_model", "dataset", "eval_report"):

@@ -300,3 +300,32 @@ def test_prices_and_limits_that_mean_nothing_are_refused_by_their_place(
     with pytest.raises(UserError) as error:
         load_tenants(path)
     assert message in str(error.value)
+
+
+def test_a_training_in_a_part_costs_the_part_and_is_requested_there(world: World, tenants: Tenants) -> None:
+    tenants("gpu_prices: {H100: 4.0}\n")
+    recipe = world.recipe(max_length=1024, parts=["H100-1g.10gb", "H100-3g.40gb"])
+    world.pack(recipe)
+    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
+    settings = {path: (value, origin) for path, value, origin in found.settings}
+    assert settings["hardware.gpu_type"][0] == "H100-3g.40gb"
+    assert settings["hardware.gpu_type"][1].startswith("auto: the smallest of its parts that surely holds the training")
+    assert found.fits is Fits.YES
+    # Four eighths of an H100's memory are more than its three of seven slices.
+    assert found.price_from == "2.00 USD an hour of one H100-3g.40gb"
+    asked = identity.checkpoint_request(world.artifacts, DATASET, recipe).resources
+    assert (asked.gpu_type, asked.larger_gpu_type) == ("H100-3g.40gb", "H100")
+    evaluated = identity.baseline_report_request(world.artifacts, recipe).resources
+    assert (evaluated.gpu_type, evaluated.larger_gpu_type) == ("H100", None)
+
+
+def test_the_rate_of_a_training_in_a_part_says_nothing_of_whole_gpus(world: World) -> None:
+    part = world.recipe("part.v1", max_length=1024, parts=["H100-3g.40gb"])
+    same = world.recipe("same.v1", max_length=1024, gpu_type="H100-3g.40gb")
+    whole = world.recipe("whole.v1", max_length=1024)
+    world.trained(part, 1234.0)
+    for recipe in (same, whole):
+        world.pack(recipe)
+    found = {key: estimate_training(world.artifacts, load_tenants(), DATASET, key) for key in (same, whole)}
+    assert "the last training" in found[same].seconds_from
+    assert "arithmetic" in found[whole].seconds_from

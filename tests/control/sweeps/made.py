@@ -45,15 +45,18 @@ def trained(world: World, trial: str, *losses: float | None, dataset: str = DATA
     return world.make(request, {"validation_loss": validation, "steps": 20, "tokens_per_s": 1000.0})
 
 
-def ended(world: World, trial: str, outcome: Outcome, *, divisor: int = 1, error: str = "WorkFailed") -> Attempt:
+def ended(
+    world: World, trial: str, outcome: Outcome, *, divisor: int = 1, larger: str | None = None, error: str = "WorkFailed"
+) -> Attempt:
     """One more attempt at a trial, which ended so."""
     request = identity.checkpoint_request(world.artifacts, DATASET, trial)
     attempt = Attempt(world.store, request.address, len(attempts_at(world.store, request.address)) + 1)
     attempt.claim("ann")
-    attempt.write_spec(
-        spec_of(
-            world.store, replace(request, runtime={**request.runtime, "micro_batch_divisor": divisor}), attempt.number
-        )
+    asked = replace(
+        request,
+        runtime={**request.runtime, "micro_batch_divisor": divisor},
+        resources=request.resources.model_copy(update={"larger_gpu_type": larger}),
     )
+    attempt.write_spec(spec_of(world.store, asked, attempt.number))
     attempt.record_ending(outcome, {"type": error, "what": "row 7 says 4111", "where": "", "remedy": ""})
     return attempt

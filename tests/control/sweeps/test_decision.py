@@ -100,6 +100,7 @@ def test_a_trial_that_comes_too_late_changes_nothing(world: World) -> None:
         (Outcome.BAD_DATA, {}, True),
         (Outcome.OUT_OF_MEMORY, {}, False),
         (Outcome.OUT_OF_MEMORY, {"divisor": 2}, True),
+        (Outcome.OUT_OF_MEMORY, {"divisor": 2, "larger": "H100"}, False),
         (Outcome.USER_ERROR, {"error": "BadRecipe"}, True),
         (Outcome.USER_ERROR, {"error": "CorruptArtifact"}, False),
         (Outcome.PREEMPTED, {}, False),

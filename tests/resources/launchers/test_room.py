@@ -17,11 +17,15 @@ def test_on_a_cluster_it_is_what_the_recipe_requests_else_what_the_settings_give
 ) -> None:
     settings = tmp_path / "kubernetes.yaml"
     image = f"example.com/worker@sha256:{'0' * 64}"
-    settings.write_text(yaml.safe_dump({"image": image, "memory_gib_per_gpu": 90.0, "scratch_gib": 50.0}))
+    types = {"H100": {}, "H100-1g.10gb": {"resource": "nvidia.com/mig-1g.10gb", "memory_gib_per_gpu": 12.0}}
+    given = {"image": image, "memory_gib_per_gpu": 90.0, "scratch_gib": 50.0, "gpu_types": types}
+    settings.write_text(yaml.safe_dump(given))
     monkeypatch.setenv("FT_LAUNCHER", "kubernetes")
     monkeypatch.setenv("FT_KUBERNETES", str(settings))
     assert worker_room(Resources(gpus=2)).memory == 180 * GIB
     assert worker_room(Resources(gpus=2, memory_gib=300.0)).memory == 300 * GIB
+    assert worker_room(Resources(gpus=2, gpu_type="H100")).memory == 180 * GIB
+    assert worker_room(Resources(gpus=1, gpu_type="H100-1g.10gb")).memory == 12 * GIB
     assert worker_room(Resources()).memory == 16 * GIB
     assert worker_room(Resources()).disk == 50 * GIB
 
