@@ -1,9 +1,9 @@
 """``python -m benchmarks cluster [PART …]``: what running on a cluster costs, and whether faults leave it whole.
 
-The parts ``quotas``, ``month`` and ``packing`` simulate. All others run on the cluster of ``tests/cluster``: a real API over HTTP
-and real processes, on this machine. Without a PART all of them are measured, one after the other; each one's figures
-are printed when it is done, as the last may take an hour. Smaller numbers than the goals' prove the program and meet
-no goal.
+The parts ``quotas``, ``month`` and ``packing`` simulate. All others run on the cluster of ``tests/cluster``: a real API
+over HTTP and real processes, on this machine. Without a PART all of them are measured, one after the other; each one's
+figures are printed when it is done, as the last may take an hour. Smaller numbers than the goals' prove the program and
+meet no goal.
 """
 
 import argparse

@@ -113,12 +113,12 @@ def gpus(found: Sequence[Training], within_s: float = WITHIN_S) -> float:
     needed = 0
     for gpu_type, seconds in by_type.items():
         slots: list[float] = []
-        for each in sorted(seconds, reverse=True):
-            place = next((at for at, busy in enumerate(slots) if busy + each <= within_s), None)
+        for longest in sorted(seconds, reverse=True):
+            place = next((at for at, busy in enumerate(slots) if busy + longest <= within_s), None)
             if place is None:
-                slots.append(each)
+                slots.append(longest)
             else:
-                slots[place] += each
+                slots[place] += longest
         needed += -(-len(slots) // PARTS.get(gpu_type, 1))
     return float(needed)
 

@@ -75,9 +75,7 @@ def test_out_of_memory_with_nothing_to_halve_is_not_tried_again(
 def test_out_of_memory_in_a_part_the_next_attempt_has_the_whole_gpu_and_only_then_half_the_micro_batch(
     execution: Execution,
 ) -> None:
-    asked = request_for(
-        "fail", how="out_of_memory", times=2, runtime={"micro_batch_divisor": 1, "micro_batch_size": 2}
-    )
+    asked = request_for("fail", how="out_of_memory", times=2, runtime={"micro_batch_divisor": 1, "micro_batch_size": 2})
     request = replace(asked, resources=Resources(gpus=1, gpu_type="H100-1g.10gb", larger_gpu_type="H100"))
     watcher = Watcher()
     assert execution.run(request, actor="t", observer=watcher).attempts == 3

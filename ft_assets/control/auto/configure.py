@@ -48,7 +48,7 @@ class Configuration:
     """A recipe for one pair, and the origin of each setting by dotted path.
 
     Origins are ``recipe``, ``default`` or ``auto: <why this value>``. ``memory_bytes`` is the expected memory of a
-    device; None if the base is not known. ``larger_gpu_type``: the whole GPU, if the recipe is settled for a part of it.
+    device; None if the base is not known. ``larger_gpu_type``: the whole GPU, if ``recipe`` is for a part of it.
     """
 
     recipe: Recipe

@@ -22,6 +22,7 @@ from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.outcomes import POLICIES, Outcome, Refund
 from ft_resources.records import Record
 from ft_resources.store import Store
+from ft_resources.strict_model import added_field
 
 # Assets that run on the recipe's GPUs, and whether on all nodes; all others need no GPU.
 _ON_GPUS = {"checkpoint": True, "reference_logps": False, "baseline_report": False, "eval_report": False}
@@ -45,6 +46,7 @@ class UsageRecord(Record):
     ended_at: float
     gpus: int = Field(ge=0)
     gpu_type: str = Field(description="Empty if it needs none, or any type.")
+    share: float = added_field(1.0, gt=0.0, le=1.0, description="What each counts as: its share, if a part of a GPU.")
     outcome: str = Field(description="How it ended.")
     refund: Refund = Field(description="full: not billed; flagged: billed, until a person decides.")
     price: float = Field(ge=0.0, description="Of a GPU-hour; 0 if none is set.")
@@ -59,7 +61,7 @@ class UsageRecord(Record):
     @property
     def gpu_hours(self) -> float:
         """Occupied GPU-hours, whoever pays."""
-        return self.gpus * (self.ended_at - self.started_at) / 3600
+        return self.gpus * self.share * (self.ended_at - self.started_at) / 3600
 
     @property
     def billed_hours(self) -> float:
@@ -95,7 +97,7 @@ def usage_of(store: Store, attempt: Attempt, label: str, actor: str, tenants: Te
     address = attempt.address
     gpus, gpu_type = _gpus(attempt, label)
     hardware = find_hardware(gpu_type) if gpu_type else None
-    price = tenants.price_of(hardware) if hardware else None
+    price, share = (tenants.price_of(hardware), hardware.share) if hardware else (None, 1.0)
     return UsageRecord(
         key=f"{address.asset}.{address.fingerprint}.{attempt.number:04d}",
         tenant=address.tenant,
@@ -106,9 +108,10 @@ def usage_of(store: Store, attempt: Attempt, label: str, actor: str, tenants: Te
         ended_at=span.ended_at,
         gpus=gpus,
         gpu_type=gpu_type,
+        share=share,
         outcome=ending.outcome,
         refund=_refund(store, attempt, ending.outcome),
-        price=(price or 0.0) * tenants.tier_of(address.tenant).price_factor,
+        price=(price or 0.0) / share * tenants.tier_of(address.tenant).price_factor,
         currency=tenants.currency,
         evidence=_evidence(span, ending.outcome, ending.error),
     )

@@ -218,7 +218,10 @@ def _gpu_hours_from(recipe: Recipe, gpu_hours: Bounds | None, base: KnownBase, s
     if hardware.most_gpus == 0:
         return "a training on the CPU takes no GPU-hours"
     if gpu_hours:
+        known = find_hardware(hardware.gpu_type or "")
         gpus = f"{hardware.all_gpus} GPU" + ("s" if hardware.all_gpus > 1 else "")
+        if known and known.part_of:
+            gpus = f"a part that counts as {known.share:.2g} of a GPU"
         where = f"{gpus} of {hardware.nodes} nodes" if hardware.nodes > 1 else gpus
         if hardware.elastic:
             where += "; about as many on fewer, which take longer"
@@ -255,4 +258,5 @@ def _price(
     if each is None:
         hint = f"set one in tenants.yaml: gpu_prices: {{{hardware.name}: …}}"
         return None, tenants.currency, f"no price is set for {hardware.name}; {hint}"
-    return gpu_hours.times(each), tenants.currency, f"{each:,.2f} {tenants.currency} an hour of one {hardware.name}"
+    source = f"{each:,.2f} {tenants.currency} an hour of one {hardware.name}"
+    return gpu_hours.times(each / hardware.share), tenants.currency, source

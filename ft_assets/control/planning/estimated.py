@@ -24,7 +24,7 @@ class Estimate:
         gpu_type: that the training would request; None if any, or none.
         gpu_memory: bytes of that GPU; None on a CPU and for an unknown type.
         fits: whether the peak fits it.
-        gpu_hours: from the worker's start to its end, times the GPUs; 0 on a CPU, None if unknown.
+        gpu_hours: from the worker's start to its end, times the GPUs or the part of one; 0 on a CPU, None if unknown.
         settings: (path, value, origin) of each setting of the training, resolved from what is known now.
         trials: number of trainings covered, more than one for a sweep.
         documents: how documents run through the base, packed or apart, and why; empty if nothing is known of the base.

@@ -31,8 +31,8 @@ class Fits(StrEnum):
 class Prediction:
     """Each value is None if too little is known.
 
-    ``seconds`` are training alone. ``gpu_hours`` are from the worker's start to its end, times the GPUs, plus those
-    of the worker that scores the reference before, on one GPU.
+    ``seconds`` are training alone. ``gpu_hours`` are from the worker's start to its end, times the GPUs or the part of
+    one, plus those of the worker that scores the reference before, on one GPU.
     """
 
     memory: Memory | None
@@ -72,7 +72,8 @@ def predict(
         seconds = training_seconds(model, setup, work, hardware)
     gpu_hours = NOTHING if setup.gpus == 0 else None
     if seconds and setup.gpus:
-        gpu_hours = (seconds + startup_seconds(weight_bytes)).times(setup.gpus / 3600)
+        share = hardware.share if hardware else 1.0
+        gpu_hours = (seconds + startup_seconds(weight_bytes)).times(share * setup.gpus / 3600)
         if scored_tokens:
             scored = replace(work, tokens=scored_tokens)
             gpu_hours = gpu_hours + _scoring(model, setup, scored, hardware, rates, converted, weight_bytes)

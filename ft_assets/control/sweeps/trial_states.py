@@ -114,8 +114,7 @@ def final_ending(attempts: list[Attempt]) -> str:
 
 
 def _may_retry(attempts: list[Attempt]) -> bool:
-    """Whether an out-of-memory attempt is retried: on a larger GPU, or with half the micro-batch, once and not below 1.
-    """
+    """Whether an out-of-memory attempt is retried: on a larger GPU, or once with half the micro-batch, not below 1."""
     spec = attempts[-1].store.find_json(f"{attempts[-1].path}/spec.json") or {}
     micro = spec.get("params", {}).get("training", {}).get("micro_batch_size", 1)
     divisor = spec.get("runtime", {}).get("micro_batch_divisor", 1)

@@ -75,8 +75,14 @@ def test_work_in_a_part_is_billed_by_the_part_that_it_requested(world: World, tm
         attempt = attempt_at(world.store, label=label, number=number, outcome=Outcome.DONE)
         spec = spec_of(world.store, request_for("checkpoint"), number)
         attempt.write_spec(spec.model_copy(update={"resources": Resources(gpus=1, gpu_type=gpu_type)}))
-    found = [(each.gpu_type, round(each.price, 6)) for each in count_usage(world.store, load_tenants(tenants))]
-    assert found == [("H100-1g.10gb", 1.0), ("H100", 7.0)]
+    found = count_usage(world.store, load_tenants(tenants))
+    # Of a quota too a part takes its share: it has no more than that of a GPU.
+    assert [(each.gpu_type, round(each.billed_hours, 6)) for each in found] == [
+        ("H100-1g.10gb", round(1.5 / 7, 6)),
+        ("H100", 1.5),
+    ]
+    assert [each.price for each in found] == [pytest.approx(7.0), 7.0]
+    assert UsageRecord.get(world.store, found[0].path) == found[0]
 
 
 def test_an_export_is_counted_as_other_work_on_the_cpu_and_its_evaluation_as_the_adapters(world: World) -> None:

@@ -313,6 +313,10 @@ def test_a_training_in_a_part_costs_the_part_and_is_requested_there(world: World
     assert found.fits is Fits.YES
     # Four eighths of an H100's memory are more than its three of seven slices.
     assert found.price_from == "2.00 USD an hour of one H100-3g.40gb"
+    assert "a part that counts as 0.5 of a GPU" in found.gpu_hours_from
+    assert found.seconds is not None
+    assert middle(found.gpu_hours) == pytest.approx(0.5 * found.seconds / 3600, rel=0.2)
+    assert middle(found.price) == pytest.approx(4.0 * middle(found.gpu_hours))
     asked = identity.checkpoint_request(world.artifacts, DATASET, recipe).resources
     assert (asked.gpu_type, asked.larger_gpu_type) == ("H100-3g.40gb", "H100")
     evaluated = identity.baseline_report_request(world.artifacts, recipe).resources

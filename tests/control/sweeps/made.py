@@ -46,7 +46,13 @@ def trained(world: World, trial: str, *losses: float | None, dataset: str = DATA
 
 
 def ended(
-    world: World, trial: str, outcome: Outcome, *, divisor: int = 1, larger: str | None = None, error: str = "WorkFailed"
+    world: World,
+    trial: str,
+    outcome: Outcome,
+    *,
+    divisor: int = 1,
+    larger: str | None = None,
+    error: str = "WorkFailed",
 ) -> Attempt:
     """One more attempt at a trial, which ended so."""
     request = identity.checkpoint_request(world.artifacts, DATASET, trial)
