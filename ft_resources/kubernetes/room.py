@@ -100,8 +100,10 @@ class Room:
         self, queue: str, flavours: Sequence[str], wanted: Mapping[str, float], held: Mapping[Place, float]
     ) -> bool:
         """Whether one of ``flavours`` has all of ``wanted``, once the queue gives back what it has ``held``. Resources
-        that the queue does not count are not asked."""
-        node = self._queues[queue]
+        that the queue does not count are not asked, and a queue that is not there has nothing."""
+        node = self._queues.get(queue)
+        if node is None:
+            return False
         counted = {resource for _, resource in node.quotas}
         return any(
             all(

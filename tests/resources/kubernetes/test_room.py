@@ -80,6 +80,7 @@ def test_resources_that_the_queue_does_not_count_are_not_asked_and_a_flavour_mus
     assert not room.fits("a", ["other"], {GPU: 1}, {})
     assert room.flavours("a") == ["h100"]
     assert room.flavours("nowhere") == []
+    assert not room.fits("nowhere", ["h100"], {GPU: 1}, {})
 
 
 limits = st.none() | st.integers(0, 8)
