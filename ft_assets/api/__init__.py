@@ -103,12 +103,12 @@ if TYPE_CHECKING:
     from ft_assets.api.first_looks import FirstLook as FirstLook
     from ft_assets.api.first_looks import ShownRow as ShownRow
     from ft_assets.api.first_looks import look_at_head as look_at_head
+    from ft_assets.api.folder_steps import FolderStep as FolderStep
     from ft_assets.api.gates import GateReport as GateReport
     from ft_assets.api.gates import Verdict as Verdict
     from ft_assets.api.gates import evaluation as evaluation
     from ft_assets.api.gates import show_gates as show_gates
     from ft_assets.api.gates import waive_gate as waive_gate
-    from ft_assets.api.gitops import FolderStep as FolderStep
     from ft_assets.api.gitops import apply_folder as apply_folder
     from ft_assets.api.gitops import plan_folder as plan_folder
     from ft_assets.api.job_estimates import estimate_job as estimate_job

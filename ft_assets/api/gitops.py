@@ -4,14 +4,13 @@ The folder has ``tenants.yaml`` and ``recipes/*.yaml``, and for a cluster ``kube
 ``models.yaml`` and ``servers.yaml``. A recipe that is registered and not in the folder stays: its results need it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from ft_assets.api.clusters import cluster_manifests
 from ft_assets.api.defaults import Orchestrator, actor_or_user, store_or_default, tenants_or_default
+from ft_assets.api.folder_steps import SETTINGS, FolderStep, name_of, step_of
 from ft_assets.api.recipes import has_recipe
 from ft_assets.api.registration import register_recipe
 from ft_assets.control.lines.lines import address_at
@@ -21,7 +20,6 @@ from ft_assets.records.submissions import open_submissions
 from ft_assets.settings.models import load_models
 from ft_assets.settings.servers import load_servers
 from ft_assets.settings.tenants import TenantsFile, load_tenants
-from ft_resources.dotted import leaves
 from ft_resources.errors import BadRecipe, Misconfigured, NotPermitted
 from ft_resources.hub import Hub
 from ft_resources.kubernetes.api import Api, jobs
@@ -31,21 +29,9 @@ from ft_resources.kubernetes.names import MANAGED, STORE, TENANT, store_label
 from ft_resources.kubernetes.objects import Object, ended
 from ft_resources.kubernetes.settings_file import read_settings
 from ft_resources.store import Store
-from ft_resources.strict import parse_yaml
 
-_SETTINGS = ("kubernetes.yaml", "tenants.yaml", "models.yaml", "servers.yaml")
 _CONFIG_MAP = "ft-settings"
 _QUEUE = "ft-"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FolderStep:
-    """One thing that differs: ``what`` it is, such as ``Namespace ft-acme`` or ``recipe first.v1``, and in ``details``
-    which settings change, as ``path: before -> after``."""
-
-    verb: Literal["create", "change", "delete"]
-    what: str
-    details: tuple[str, ...] = ()
 
 
 def plan_folder(
@@ -61,11 +47,9 @@ def plan_folder(
     """
     tenants = _tenants_of(folder)
     store = store_or_default(store)
-    found = [_shown(each) for each in _on_cluster(folder, tenants, store, cluster or _cluster_of(folder))]
-    for file in _recipes(folder):
-        if key := _unregistered(file, store, tenants, actor, hub):
-            found.append(FolderStep(verb="create", what=f"recipe {key}"))
-    return found
+    found = [step_of(each) for each in _on_cluster(folder, tenants, store, cluster or _cluster_of(folder))]
+    recipes = _unregistered(folder, store, tenants, actor, hub)
+    return [*found, *(FolderStep(verb="create", what=f"recipe {key}") for key in recipes)]
 
 
 def apply_folder(
@@ -87,7 +71,7 @@ def apply_folder(
     store = store_or_default(store, create=True)
     cluster = cluster or _cluster_of(folder)
     on_cluster = _on_cluster(folder, tenants, store, cluster)
-    recipes = [(file, key) for file in _recipes(folder) if (key := _unregistered(file, store, tenants, actor, hub))]
+    recipes = _unregistered(folder, store, tenants, actor, hub)
     _require_idle([each.object for each in on_cluster if each.verb == "delete"], store, cluster)
     done = []
 
@@ -98,8 +82,8 @@ def apply_folder(
     for each in on_cluster:
         assert cluster is not None
         carry_out(cluster, each)
-        note(_shown(each))
-    for file, key in recipes:
+        note(step_of(each))
+    for key, file in recipes.items():
         register_recipe(file, store=store, tenants=tenants, actor=actor, orchestrator=orchestrator, hub=hub)
         note(FolderStep(verb="create", what=f"recipe {key}"))
     return done
@@ -139,7 +123,7 @@ def _on_cluster(folder: Path, tenants: TenantsFile, store: Store, cluster: Api |
     )
     mark = store_label(store.url)
     wanted = [_marked(each, mark) for each in objects]
-    files = {name: (folder / name).read_text(encoding="utf-8") for name in _SETTINGS if (folder / name).exists()}
+    files = {name: (folder / name).read_text(encoding="utf-8") for name in SETTINGS if (folder / name).exists()}
     metadata = {"name": _CONFIG_MAP, "namespace": settings.control_namespace}
     mounted = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": files}
     first = differences(cluster, [mounted])
@@ -147,7 +131,7 @@ def _on_cluster(folder: Path, tenants: TenantsFile, store: Store, cluster: Api |
         raise Misconfigured(
             f"the platform is not installed on this cluster: there is no ConfigMap {_CONFIG_MAP}",
             where=f"namespace {settings.control_namespace}",
-            remedy="Install the chart first (docs/how-to/cluster.md), or point KUBECONFIG to another cluster.",
+            remedy="Install the chart first (docs/start/cluster.md), or point KUBECONFIG to another cluster.",
         )
     return [*first, *differences(cluster, wanted), *strays(cluster, wanted, f"{STORE}={mark}")]
 
@@ -159,16 +143,28 @@ def _marked(manifest: Object, mark: str) -> Object:
     return {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}
 
 
-def _recipes(folder: Path) -> Sequence[Path]:
-    return sorted((folder / "recipes").glob("*.yaml"))
-
-
 class _CheckedError(Exception):
     """A recipe passed every check of a registration."""
 
 
-def _unregistered(file: Path, store: Store, tenants: TenantsFile, actor: str, hub: Hub | None) -> str:
-    """The key of the recipe in ``file`` if it would be registered; "" if it is. Checked as by a registration."""
+def _unregistered(folder: Path, store: Store, tenants: TenantsFile, actor: str, hub: Hub | None) -> dict[str, Path]:
+    """The files of recipes that would be registered, by their keys. Every file is checked as by a registration; raises
+    BadRecipe also for two with one key."""
+    files: dict[str, Path] = {}
+    for file in sorted((folder / "recipes").glob("*.yaml")):
+        key = _checked(file, store, tenants, actor, hub)
+        if key in files:
+            raise BadRecipe(
+                f"recipe {key} is in two files, {files[key].name} and {file.name}",
+                where=str(file.parent),
+                remedy="Remove one of them, or give it another key.",
+            )
+        files[key] = file
+    return {key: file for key, file in files.items() if not has_recipe(key, store=store)}
+
+
+def _checked(file: Path, store: Store, tenants: TenantsFile, actor: str, hub: Hub | None) -> str:
+    """The key of the recipe in ``file``, which passed every check of a registration."""
     keys = []
 
     def stop(recipe: StoredRecipe) -> None:
@@ -180,7 +176,7 @@ def _unregistered(file: Path, store: Store, tenants: TenantsFile, actor: str, hu
             store, file, actor=actor_or_user(actor), tenants=tenants, hub=hub, at_stage=address_at, before=stop
         )
     (key,) = keys
-    return "" if has_recipe(key, store=store) else key
+    return key
 
 
 def _require_idle(gone: Sequence[Object], store: Store, cluster: Api | None) -> None:
@@ -197,7 +193,7 @@ def _require_idle(gone: Sequence[Object], store: Store, cluster: Api | None) -> 
         tenant = _tenant_of(each)
         if held := sorted(busy & {tenant} if tenant else busy):
             raise NotPermitted(
-                f"{_name(each)} would be deleted, and work of {', '.join(held)} is in flight",
+                f"{name_of(each)} would be deleted, and work of {', '.join(held)} is in flight",
                 where="nothing was changed",
                 remedy="Wait for it or cancel it (ft status --tenant, ft cancel), or leave it in the files until then.",
             )
@@ -209,39 +205,3 @@ def _tenant_of(manifest: Object) -> str:
     if manifest["kind"] == "ClusterQueue":
         return str(metadata["name"]).removeprefix(_QUEUE)
     return str((metadata.get("labels") or {}).get(TENANT, ""))
-
-
-def _shown(difference: Difference) -> FolderStep:
-    details = tuple(line for field in difference.fields for line in _lines(*field))
-    return FolderStep(verb=difference.verb, what=_name(difference.object), details=details)
-
-
-def _name(manifest: Object) -> str:
-    metadata = manifest["metadata"]
-    return " ".join([manifest["kind"], "/".join(filter(None, [metadata.get("namespace"), metadata["name"]]))])
-
-
-def _lines(path: str, before: object, after: object) -> Iterator[str]:
-    """What changes; of a settings file, each setting in it."""
-    name = path.removeprefix("data.")
-    if name not in _SETTINGS:
-        yield f"{path}: {before} -> {after}"
-        return
-    old, new = _settings_in(before, name), _settings_in(after, name)
-    if old is None or new is None:
-        yield f"{name}: it was no settings file"
-        return
-    changed = [each for each in sorted({*old, *new}) if old.get(each) != new.get(each)]
-    for each in changed:
-        yield f"{name}: {each}: {old.get(each, 'not set')} -> {new.get(each, 'not set')}"
-    if not changed:
-        yield f"{name}: its comments or its order"
-
-
-def _settings_in(text: object, name: str) -> dict[str, object] | None:
-    """By dotted path; None for what is on the cluster and cannot be read."""
-    try:
-        found = parse_yaml(str(text or ""), name) or {}
-    except BadRecipe:
-        return None
-    return dict(leaves(found)) if isinstance(found, Mapping) else None

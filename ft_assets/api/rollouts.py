@@ -18,6 +18,7 @@ from ft_assets.control.rollouts.evidence import Evidence
 from ft_assets.control.rollouts.judged_copies import JudgedCopies
 from ft_assets.control.rollouts.look import look
 from ft_assets.control.rollouts.pruning import remove_old
+from ft_assets.control.rollouts.require_judge import withdrawn
 from ft_assets.control.rollouts.rollouts import (
     RolloutLost,
     RolloutRecord,
@@ -116,7 +117,7 @@ def start_rollout(
     return asked.start(Artifacts(store), line, wish, decision)
 
 
-def show_rollout(line: str, *, store: Store | None = None) -> RolloutReport:
+def show_rollout(line: str, *, store: Store | None = None, tenants: TenantsFile | None = None) -> RolloutReport:
     """How the rollouts of a line stand, and what outcomes say of the open one. Looking changes nothing, and may be
     done at any time. What cannot be read of outcomes hides nothing else. Raises UserError for what is no line."""
     store, line = store_or_default(store), own_line(line)
@@ -130,6 +131,10 @@ def show_rollout(line: str, *, store: Store | None = None) -> RolloutReport:
         else:
             evidence, judged = seen.evidence, seen.judged
             said = f"{seen.verdict.action.replace('_', ' ')}: {seen.verdict.reason}"
+            judge = state.open.started.plan.judge
+            if judged is not None and judge is not None:
+                why = withdrawn(judge, tenants_or_default(tenants).settings_of(line))
+                judged = judged.model_copy(update={"withdrawn": why})
     divided = list(traffic.weights)
     return RolloutReport(
         state=state, weights=divided, evidence=evidence, next=said, shadow=traffic.shadow, judged=judged

@@ -64,7 +64,7 @@ def judge_copies(
         after = asked.rollout.started.line
         hosts = tenants.judge_hosts_of(after.partition(".")[0])
         if trouble := judge_pairs(asked.rollout, hosts, pairs, log):
-            warnings.append(f"{after}: its judge was not reached, and is asked again later: {trouble}")
+            warnings.append(f"{after}: {trouble}")
             continue
         judged += len(pairs)
         if asked.waiting:
@@ -80,7 +80,7 @@ def _asked(store: Store, tenants: TenantsFile, line: str, warnings: list[str]) -
     if rollout is None or judge is None or not traffic_of(store, line).shadow:
         return None
     if why := withdrawn(judge, tenants.settings_of(line)):
-        warnings.append(f"{line}: its judge is not asked: {why}. To go on without it, cancel the rollout and start one")
+        warnings.append(f"{line}: its judge is not asked: {why}")
         return None
     pairs = pairs_to_judge(store, rollout, datetime.now(UTC))
     return _Asked(rollout=rollout, waiting=pairs) if pairs else None

@@ -22,6 +22,9 @@ from ft_resources.signatures import require_signed, trusted_keys
 _AT_ONCE = 4
 _LOAD_S = 300.0
 _LOOK_S = 5.0
+_REMEMBER_S = 3600.0
+# Signatures that were seen, of adapters served long ago too.
+_SIGNED = 10_000
 _CONFIG = "adapter_config.json"
 _OURS = re.compile(r"[^@/]+\.[^@/]+\.[^@/]+@[0-9a-f]{16}")
 
@@ -52,9 +55,9 @@ class StoreFleet:
         self._served: dict[Endpoint, frozenset[str]] = {}
         self._clients: dict[Endpoint, HttpServer] = {}
         self._loading: dict[tuple[Endpoint, str], Future[None]] = {}
-        self._digests: dict[str, str] = {}
+        self._digests: dict[str, tuple[str, float]] = {}
         self._asked_at: dict[str, float] = {}
-        self._signed: set[str] = set()
+        self._signed: dict[str, None] = {}
 
     def endpoints(self, base: str) -> Sequence[Endpoint]:
         """As ``Fleet.endpoints``."""
@@ -131,14 +134,14 @@ class StoreFleet:
             late = {name for at, name in before - set(self.loading()) if at == endpoint}
             with self._lock:
                 self._served[endpoint] = found[endpoint] | (self._served.get(endpoint, frozenset()) & late)
+        self._forget_old()
         return found
 
     def keep(self, digests: Collection[str], *, but_not: Collection[str] = ()) -> bool:
         """Which adapters' copies on disk may not go, beside those of models that are served; ``but_not`` go at once.
         Whether none of these is left: one that a server still has stays."""
         with self._lock:
-            names = {name for served in self._served.values() for name in served} | {name for _, name in self._loading}
-            served = {self._digests[name] for name in names if name in self._digests}
+            served = {self._digests[name][0] for name in self._names() if name in self._digests}
         return self._folders.keep({*digests, *served}, but_not=but_not)
 
     def close(self) -> None:
@@ -150,8 +153,28 @@ class StoreFleet:
         for client in self._clients.values():
             client.close()
 
+    def _names(self) -> set[str]:
+        """What is served or being loaded anywhere; the caller holds the lock."""
+        return {name for served in self._served.values() for name in served} | {name for _, name in self._loading}
+
+    def _forget_old(self) -> None:
+        """Forget names that nobody asked for in the last hour, and digests of names that no server had in it: one that
+        comes back sooner has what it had."""
+        now = self._clock()
+        for name, asked in list(self._asked_at.items()):
+            if asked < now - _REMEMBER_S:
+                self._asked_at.pop(name, None)
+        with self._lock:
+            there = self._names()
+            for name, (digest, seen) in list(self._digests.items()):
+                if name in there:
+                    self._digests[name] = digest, now
+                elif seen < now - _REMEMBER_S:
+                    del self._digests[name]
+
     def _load(self, model: ServedModel, endpoint: Endpoint) -> None:
-        self._digests[model.name] = model.digest
+        with self._lock:
+            self._digests[model.name] = model.digest, self._clock()
         try:
             self._require_signed(model)
             with closing(VllmServer(endpoint.url, endpoint.key, answer_s=_LOAD_S)) as client:
@@ -185,7 +208,9 @@ class StoreFleet:
         require_signed(self._artifacts.store, artifact)
         if artifact.digest != model.digest:
             raise CorruptArtifact(f"its content is not {model.digest[:16]}, which was promoted", where=model.address)
-        self._signed.add(model.digest)
+        self._signed[model.digest] = None
+        if len(self._signed) > _SIGNED:
+            del self._signed[next(iter(self._signed))]
 
     def _found(self, model: ServedModel) -> Artifact:
         artifact = self._artifacts.find(Address.parse(model.address))

@@ -75,6 +75,17 @@ def test_a_recipe_that_changed_under_its_key_is_refused_before_anything_is_done(
     assert not api.has_recipe("new.v1", store=project.store)
 
 
+def test_two_files_with_the_key_of_one_recipe_are_refused_by_their_names(
+    ft: Ft, folder: Path, project: Project
+) -> None:
+    shutil.copy(folder / "recipes" / "tiny.v1.yaml", folder / "recipes" / "wide.v1.yaml")
+    for command in ("plan", "apply"):
+        refused = ft(command, folder)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert "recipe tiny.v1 is in two files, tiny.v1.yaml and wide.v1.yaml" in refused.stderr
+    assert api.list_recipes(store=project.store) == []
+
+
 def test_a_cluster_is_brought_to_the_folder_and_then_nothing_differs(ft: Ft, folder: Path, installed: Cluster) -> None:
     planned = ft("plan", folder).stdout.splitlines()
     assert planned[0] == "~ ConfigMap ft-system/ft-settings"

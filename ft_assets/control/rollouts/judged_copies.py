@@ -13,7 +13,7 @@ class JudgedCopies(StrictModel):
     """Pairs of answers by the judge's verdict; ``problems`` has those without one, by the reason.
 
     ``cost`` is what they cost at most. ``trouble`` says when the judge was not reached, and why, where that was its
-    last news.
+    last news. ``withdrawn`` says why it may not be asked any more, if so.
     """
 
     judge: str
@@ -23,6 +23,7 @@ class JudgedCopies(StrictModel):
     problems: dict[str, int]
     cost: float
     trouble: str
+    withdrawn: str = ""
 
     @property
     def sentence(self) -> str:
@@ -32,6 +33,8 @@ class JudgedCopies(StrictModel):
             told += f", {sum(self.problems.values())} without a verdict ({reasons})"
         if self.cost:
             told += f"; cost at most {self.cost:.2f}"
+        if self.withdrawn:
+            return f"{told}; not asked any more: {self.withdrawn}"
         return f"{told}; not reached {self.trouble}" if self.trouble else told
 
 

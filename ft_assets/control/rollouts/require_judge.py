@@ -41,9 +41,9 @@ def require_judge(
 
 def withdrawn(judge: ShadowJudge, settings: LineSettings) -> str:
     """Why the judge of a rollout, which was allowed when that began, may not be asked now; empty where it may."""
+    named, why = settings.rollouts.judge, ""
     if not settings.traffic.keep:
-        return "the line keeps no conversations any more"
-    named = settings.rollouts.judge
-    if named is None or named.model.name != judge.model.name:
-        return f"the line does not name {judge.model.name} any more"
-    return ""
+        why = "the line keeps no conversations any more"
+    elif named is None or named.model.name != judge.model.name:
+        why = f"the line does not name {judge.model.name} any more"
+    return why and f"{why}. To go on without it, cancel the rollout and start one"

@@ -20,7 +20,7 @@ from ft_assets.records.shadows import CONVERSATIONS
 from ft_assets.settings.judge_hosts import JudgeHost, allowed_host
 from ft_assets.settings.shadow_judge import ShadowJudge
 from ft_assets.workers.evals.preferences.endpoint import GIVE_UP, EndpointJudge
-from ft_assets.workers.evals.preferences.judge import UNAVAILABLE, Judge
+from ft_assets.workers.evals.preferences.judge import FORBIDDEN, UNAVAILABLE, Judge
 from ft_assets.workers.evals.preferences.judged_pairs import Contest, Judged, judge_contests
 from ft_assets.workers.evals.preferences.prompt import ORDERS
 from ft_resources.errors import UserError
@@ -61,9 +61,9 @@ def pairs_to_judge(store: Store, rollout: Rollout, now: datetime) -> list[Conver
 
 
 def judge_pairs(rollout: Rollout, hosts: Sequence[JudgeHost], pairs: Sequence[Conversation], log: VerdictLog) -> str:
-    """Ask about ``pairs`` and write the verdicts; why the judge was not reached, empty where it was.
+    """Ask about ``pairs`` and write the verdicts; what went wrong, empty where nothing did.
 
-    A pair is asked about again only where the judge was not reached.
+    A pair is asked about again only where the judge was not reached. One that it forbids is left out.
 
     Args:
         hosts: those that the platform allows to the line's tenant.
@@ -79,10 +79,17 @@ def judge_pairs(rollout: Rollout, hosts: Sequence[JudgeHost], pairs: Sequence[Co
         # Judgements that came beside the one that was refused are paid for.
         again = partial(_made, rollout, win=None, problem=error.what, again=True, asked=bool(heard))
         _write(log, [again(each.request) for each in pairs])
-        return error.what
+        return _unreached(error.what)
     verdicts = [_verdict(rollout, each) for each in judged]
     _write(log, verdicts)
-    return next((each.problem for each in verdicts if each.again), "")
+    if unreached := next((each.problem for each in verdicts if each.again), ""):
+        return _unreached(unreached)
+    forbidden = sum(each.problem == FORBIDDEN for each in verdicts)
+    return f"its judge answers 403 on {forbidden} copied requests, which are left out" if forbidden else ""
+
+
+def _unreached(why: str) -> str:
+    return f"its judge was not reached, and is asked again later: {why}"
 
 
 def at_once(rollout: Rollout) -> int:
@@ -97,7 +104,7 @@ def _open(rollout: Rollout, hosts: Sequence[JudgeHost]) -> Judge:
     model = _judge(rollout).model
     quick = model.model_copy(update={"timeout_s": min(model.timeout_s, LONGEST_S)})
     # The next tick is its second try.
-    return EndpointJudge(quick, allowed_host(model, hosts), seed=_SEED, tries=1)
+    return EndpointJudge(quick, allowed_host(model, hosts), seed=_SEED, tries=1, by_text=True)
 
 
 def _pairs(store: Store, rollout: Rollout, since: str, now: datetime) -> Iterator[Conversation]:

@@ -37,12 +37,12 @@ def test_a_judge_that_cannot_be_asked_decides_nothing_and_is_told(
     said = {
         "status": "not available",
         "refused": "it does not accept the key",
-        "key": f"the worker has no key {KEY}",
+        "key": f"there is no key {KEY}",
         "host": "may not receive this tenant's rows",
     }[fault]
     (warning,) = step.warnings
     assert said in warning
-    shown = api.show_rollout(LINE, store=rolled.store)
+    shown = api.show_rollout(LINE, store=rolled.store, tenants=told)
     assert said in shown.judged.sentence
     assert "not reached at 20" in shown.judged.sentence
     assert shown.next == "wait: outcomes of the candidate of 20 % of requests, copied: judge: 0 of 30"
@@ -71,12 +71,12 @@ def test_a_judge_without_a_verdict_says_nothing_is_counted_and_not_asked_again(
         rolled.ask(file)
         assert rolled.ask(file).worked == 0
         assert len(server.asked) == 4
-    shown = api.show_rollout(LINE, store=rolled.store)
+    shown = api.show_rollout(LINE, store=rolled.store, tenants=file)
     assert f"0 lost, 2 without a verdict ({problem}: 2); cost at most 0.02" in shown.judged.sentence
     assert [each.candidate for each in shown.evidence] == [0]
 
 
-def test_a_text_that_the_endpoint_refuses_as_it_does_a_wrong_key_holds_up_no_other(rolled: Asked) -> None:
+def test_a_text_that_the_endpoint_does_not_permit_is_told_and_left_out_and_holds_up_no_other(rolled: Asked) -> None:
     def moderated(message: str) -> Answer:
         return Answer(status=403, delay_s=0.5) if "Damn." in message else Answer(text="VERDICT: TIE")
 
@@ -85,13 +85,13 @@ def test_a_text_that_the_endpoint_refuses_as_it_does_a_wrong_key_holds_up_no_oth
         rolled.begin(file)
         rolled.copy(1, "Damn.", GOOD, at=datetime.now(UTC) - timedelta(seconds=5))
         rolled.copy(4, BAD, GOOD)
-        (warning,) = rolled.ask(file).warnings
-        assert "answers 403" in warning
-    # What was answered beside it was paid for.
-    assert [(each.result, each.cost) for each in rolled.verdicts()] == [("unreached", 0.1)] * 2
-    later = datetime.now(UTC) + PAUSE + timedelta(seconds=5)
-    left = pairs_to_judge(rolled.store, read_rollouts(rolled.store, LINE).open, later)
-    assert [each.answer for each in left] == [BAD, BAD, BAD, "Damn.", BAD]
+        assert rolled.ask(file).warnings == (f"{LINE}: its judge answers 403 on 1 copied requests, which are left out",)
+        # Never again, while the others go on at the next tick.
+        assert rolled.ask(file).warnings == ()
+        assert sum("Damn." in each for each in server.messages) == 2
+    assert sorted(each.result for each in rolled.verdicts()) == ["none", *["tied"] * 4]
+    shown = api.show_rollout(LINE, store=rolled.store, tenants=file)
+    assert "1 without a verdict (not permitted by the endpoint: 1)" in shown.judged.sentence
 
 
 @pytest.mark.parametrize("concurrency", [4, 32])

@@ -31,7 +31,7 @@ def test_a_candidate_that_the_judge_likes_less_is_rolled_back_before_any_user_ha
     assert len(judge.asked) == 50
     assert sorted({answers_in(message) for message in judge.messages}) == sorted([(BAD, GOOD), (GOOD, BAD)])
     assert {each["authorization"] for each in judge.headers} == {"Bearer the-key"}
-    shown = api.show_rollout(LINE, store=rolled.store)
+    shown = api.show_rollout(LINE, store=rolled.store, tenants=file)
     assert shown.judged.sentence == (
         "judge-1 at 127.0.0.1 judged copies: 0 won by the candidate, 0 tied, 25 lost; cost at most 0.50"
     )
@@ -115,8 +115,12 @@ def test_a_judge_that_the_line_lets_see_nothing_any_more_is_sent_nothing(
     file = tenants(judge.url)
     rolled.begin(file)
     rolled.copy(3, BAD, GOOD)
-    (warning,) = rolled.ask(tenants(judge.url, line=change)).warnings
+    changed = tenants(judge.url, line=change)
+    (warning,) = rolled.ask(changed).warnings
     assert said in warning
+    shown = api.show_rollout(LINE, store=rolled.store, tenants=changed).judged.sentence
+    assert "not asked any more" in shown
+    assert said in shown
     assert judge.asked == []
     assert rolled.ask(file).worked == 3
 

@@ -103,6 +103,28 @@ def model(adapter: Artifact, base: Artifact) -> ServedModel:
     return ServedModel(line=LINE, address=str(adapter.address), digest=adapter.digest, base=base.digest)
 
 
+def test_what_no_server_has_and_nobody_asks_for_is_forgotten_after_an_hour(
+    lines: Lines, far: Far, tmp_path: Path
+) -> None:
+    now = [0.0]
+    server = ConfiguredServer(name="far", url=far.url, base=f"{SOURCE}@{COMMIT}", key="secret")
+    embedded = EmbeddedServers(lines.store, tmp_path / "logs", most=0)
+    folders = AdapterFolders(tmp_path / "shared", 1 << 20)
+    fleet = StoreFleet(lines.artifacts, folders, ConfiguredServers([server]), embedded, clock=lambda: now[0])
+    base = lines.base()
+    served, gone = (model(lines.adapter(base, seed), base) for seed in (1, 2))
+    (state,) = fleet.provide([wanted(base)])
+    assert state.endpoint
+    for each in (served, gone):
+        fleet.load(each, state.endpoint)
+    fleet.unload(gone.name, state.endpoint)
+    for now[0], known in ((3000.0, {served.name, gone.name}), (4000.0, {served.name})):
+        fleet.look()
+        assert set(fleet._digests) == known
+    assert fleet.asked_at(served.name) is None
+    fleet.close()
+
+
 def test_an_adapter_is_loaded_by_the_path_of_its_verified_copy(
     lines: Lines, far: Far, fleet: StoreFleet, tmp_path: Path
 ) -> None:

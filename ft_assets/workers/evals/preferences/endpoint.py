@@ -13,6 +13,7 @@ from ft_assets.settings.recipe.judges import JudgeModel
 from ft_assets.workers.evals.preferences.judge import (
     CUT_SHORT,
     DECLINED,
+    FORBIDDEN,
     TIMED_OUT,
     TOO_LONG,
     UNAVAILABLE,
@@ -52,6 +53,7 @@ class EndpointJudge:
         environment: contains the key.
         first_pause_s: seconds before the first retry; each further pause is twice as long.
         tries: how often a judgement is requested, at most.
+        by_text: 403 is about one text, as from endpoints that moderate, and not about all that is asked.
     """
 
     def __init__(
@@ -63,12 +65,13 @@ class EndpointJudge:
         environment: Mapping[str, str] = os.environ,
         first_pause_s: float = _FIRST_PAUSE_S,
         tries: int = _TRIES,
+        by_text: bool = False,
     ) -> None:
         self._settings, self._host, self._seed = settings, host, seed
         self._headers = {"User-Agent": "ft-judge", "Accept": "application/json"}
         if settings.key is not None:
             self._headers["Authorization"] = f"Bearer {read_key(settings.key, environment)}"
-        self._first_pause_s, self._tries = first_pause_s, tries
+        self._first_pause_s, self._tries, self._by_text = first_pause_s, tries, by_text
         self._stopped = threading.Event()
         self._failures, self._counting = 0, threading.Lock()
 
@@ -157,6 +160,8 @@ class EndpointJudge:
 
     def _read(self, reply: Reply) -> Judgement:
         """Raises UserError for a response that will be the same for every prompt."""
+        if reply.status == 403 and self._by_text:
+            return Judgement(problem=FORBIDDEN)
         if reply.status in _MISTAKES:
             self._mistake(f"answers {reply.status}: {_MISTAKES[reply.status]}")
         if 300 <= reply.status < 400:
@@ -205,9 +210,10 @@ def read_key(name: str, environment: Mapping[str, str]) -> str:
     key = key.strip()
     if not key or not key.isascii() or not key.isprintable():
         raise UserError(
-            f"the worker has no key {name} that could be sent",
+            f"there is no key {name} that could be sent",
             where=f"{WHERE}, key",
-            remedy=f"Give workers the environment variable {name}, or {name}_FILE with the path of a file that has it.",
+            remedy=f"Set {name}, or {name}_FILE with the path of a file that has it, where the judge is asked: for "
+            "workers in an evaluation, for Dagster's code location in a rollout.",
         )
     return key
 

@@ -28,8 +28,10 @@ Takes root, folder, and data: what replaces or adds to a ConfigMap's data, by it
   {{- $_ := set $map "data" (merge (dict) (get (default dict $.data) $made.name | default dict) $data) -}}
   {{- $found = append $found $map -}}
 {{- end -}}
+{{- $wide := list "Namespace" "ClusterRole" "ClusterRoleBinding" -}}
+{{- $wide = concat $wide (list "ValidatingAdmissionPolicy" "ValidatingAdmissionPolicyBinding") -}}
 {{- range $object := $found -}}
-  {{- if and $said.namespace (not (has $object.kind (list "Namespace" "ClusterRole" "ClusterRoleBinding"))) -}}
+  {{- if and $said.namespace (not (has $object.kind $wide)) -}}
     {{- $_ := set $object.metadata "namespace" $said.namespace -}}
   {{- end -}}
 {{- end -}}
