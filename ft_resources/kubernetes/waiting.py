@@ -36,7 +36,7 @@ _HINTS: dict[Reason, tuple[str, str]] = {
     ),
     "queue_missing": (
         "the ClusterQueue of queue {queue!r} is missing or not active",
-        "Create the ClusterQueue and its flavours (docs/how-to/cluster.md), or point the LocalQueue to another.",
+        "Create the ClusterQueue and its flavours (docs/start/cluster.md), or point the LocalQueue to another.",
     ),
     "too_large": (
         "it requests more than its queue can ever have",

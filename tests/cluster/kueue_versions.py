@@ -10,12 +10,6 @@ BOTH = ("v1beta2", "v1beta1")
 _SOURCE = "kueue.x-k8s.io/workloadpriorityclass"
 
 
-def discovered(versions: tuple[str, ...]) -> Object:
-    """The API group as discovery tells it."""
-    served = [{"groupVersion": f"{GROUP}/{version}", "version": version} for version in versions]
-    return {"kind": "APIGroup", "apiVersion": "v1", "name": GROUP, "versions": served, "preferredVersion": served[0]}
-
-
 def kept(body: Object) -> Object:
     """An object, or a patch of one, that came as ``v1beta1``."""
     spec = dict(body.get("spec") or {})

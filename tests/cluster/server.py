@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from tests.cluster import kueue_versions
 from tests.cluster.admission import admit, check_change, check_types, patched, selector, without
+from tests.cluster.discovery import discovery
 from tests.cluster.objects import KINDS, KUEUE, PODS, ApiError, Change, Kind, Match, Object, Objects, condition
 
 _PATH = re.compile(
@@ -120,8 +121,8 @@ class Handler(BaseHTTPRequestHandler):
     def _serve(self, body: Object) -> None:
         url = urlsplit(self.path)
         query = dict(parse_qsl(url.query))
-        if url.path == f"/apis/{kueue_versions.GROUP}" and self.server.kueue:
-            return self._send(200, kueue_versions.discovered(self.server.kueue))
+        if told := discovery(url.path, self.server.kueue):
+            return self._send(200, told)
         at = _PATH.fullmatch(url.path)
         served = at["core"] or at["group"] if at else ""
         if served in {f"{kueue_versions.GROUP}/{version}" for version in self.server.kueue}:

@@ -11,7 +11,7 @@ from kubernetes.client.exceptions import ApiException
 from tests.cluster.cluster import ADMIN
 from tests.cluster.fixtures import Access, until
 from tests.cluster.kueue import PRIORITY, QUEUE
-from tests.cluster.objects import KINDS, NAMESPACES
+from tests.cluster.objects import KINDS, KUEUE, NAMESPACES
 
 SLEEP = "import time; time.sleep(600)"
 
@@ -47,6 +47,16 @@ def test_what_is_not_there_is_told_apart_from_what_is_not_served(cluster: Access
         cluster.custom.list_namespaced_custom_object(*things)
     assert caught.value.status == 404
     assert _code(cluster.batch.create_namespaced_job, "no-such-namespace", _manifest("a")) == (404, "NotFound")
+
+
+def test_a_client_that_knows_no_kind_learns_where_each_is_served(cluster: Access) -> None:
+    groups = {each.name: each for each in client.ApisApi(cluster.client()).get_api_versions().groups}
+    group, version = KUEUE.split("/")
+    assert version in {each.version for each in groups[group].versions}
+    for api in (cluster.core, cluster.batch):
+        kinds = {each.kind: each for each in api.get_api_resources().resources}
+        found = kinds.get("Pod") or kinds["Job"]
+        assert (found.name, found.namespaced) in (("pods", True), ("jobs", True))
 
 
 def test_a_malformed_job_is_refused(cluster: Access) -> None:

@@ -46,7 +46,7 @@ def commands() -> Iterator[tuple[Path, list[str]]]:
     for page, text in blocks("sh"):
         whole = text.replace("\\\n", " ")
         for line in re.sub(r"<<'?END'?.*?^END$", "", whole, flags=re.S | re.M).splitlines():
-            for call in re.findall(r"(?:^|[;|(] ?|do )(ft [^;|>&)]+)", line):
+            for call in re.findall(r"(?:^|[;|(] ?|do |-- |[A-Z]=\w+ )(ft [^;|>&)]+)", line):
                 yield page, shlex.split(call, comments=True)[1:]
 
 

