@@ -23,7 +23,7 @@ NAMES = (
     "serving",
     "images",
 )
-_WITH_OPTIONS = ("gpu", "cluster", "house", "scale", "server", "serving")
+_WITH_OPTIONS = ("gpu", "cluster", "house", "scale", "server", "serving", "images")
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
-"""``python -m benchmarks images``: what the small images take unpacked, and how long a process of each takes to start.
+"""``python -m benchmarks images [TARGET …]``: what images take unpacked, and how long a process of each takes to start.
 
-They are built first, as tools/images.py says.
+They are built first, as tools/images.py says. Without a TARGET the small ones are; ``worker``, with PyTorch for CUDA,
+takes 35 GB of disk meanwhile, and whatever FLASH_ATTN among FT_IMAGE_ARGS says.
 """
 
 import sys
@@ -10,15 +11,21 @@ from pathlib import Path
 from benchmarks.table import Figure
 from tools.images import LIMITS_MB, build, lacking, run, size_mb, unpacked
 
+_NAMES = {"control": "control", "worker-cpu": "worker_cpu", "worker": "worker_cuda"}
 
-def measure() -> list[Figure]:
+
+def measure(*targets: str) -> list[Figure]:
+    if unknown := set(targets) - _NAMES.keys():
+        sys.exit(f"no target {', '.join(sorted(unknown))}; there are {', '.join(_NAMES)}")
     if missing := lacking():
         sys.exit(f"no image can be built: {missing} is missing")
     figures = []
-    for target, limit in LIMITS_MB.items():
-        name = target.replace("-", "_")
+    for target in targets or LIMITS_MB:
+        name, limit = _NAMES[target], LIMITS_MB.get(target)
         with unpacked(build(target)) as root:
             figures.append(_at_most(f"image_{name}_mb", f"{target}, unpacked, MB", size_mb(root), limit))
+            if target != "control":
+                run(root, "ft", "kernels")
             figures.append(
                 _at_most(f"image_{name}_load_s", f"{target}: the code location loads, s", _loads(root), None)
             )

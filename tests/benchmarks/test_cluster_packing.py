@@ -24,6 +24,7 @@ def test_a_gpu_is_divided_into_parts_of_one_kind(found: list[Training], needed: 
     assert gpus(found, within_s=100.0) == needed
 
 
+@pytest.mark.statistics
 def test_parts_need_fewer_gpu_hours_and_gpus_than_whole_ones() -> None:
     assert sum(many for _, many in BASES) == TRAININGS
     hours, number = figures()

@@ -72,11 +72,11 @@ def predict(
         seconds = training_seconds(model, setup, work, hardware)
     gpu_hours = NOTHING if setup.gpus == 0 else None
     if seconds and setup.gpus:
-        share = hardware.share if hardware else 1.0
-        gpu_hours = (seconds + startup_seconds(weight_bytes)).times(share * setup.gpus / 3600)
+        gpu_hours = (seconds + startup_seconds(weight_bytes)).times(setup.gpus / 3600)
         if scored_tokens:
             scored = replace(work, tokens=scored_tokens)
             gpu_hours = gpu_hours + _scoring(model, setup, scored, hardware, rates, converted, weight_bytes)
+        gpu_hours = gpu_hours.times(hardware.share if hardware else 1.0)
     return Prediction(memory=memory, fits=fits, seconds=seconds, gpu_hours=gpu_hours)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ft_assets.control.planning.predict import Fits, predict
 from ft_assets.settings.bounds import Bounds
-from ft_assets.settings.gpus import CATALOGUE
+from ft_assets.settings.gpus import CATALOGUE, find_hardware
 from ft_assets.workers.model_size.time import (
     Work,
     any_gpu_seconds,
@@ -142,6 +142,19 @@ def test_measured_rates_are_used_instead_of_the_formula() -> None:
     assert found.seconds.expected == 3600
     assert found.gpu_hours is not None
     assert found.gpu_hours.expected == pytest.approx(2 * (3600 + startup_seconds(0).expected) / 3600)
+
+
+@pytest.mark.parametrize("scored", [0, 7200])
+def test_an_hour_in_a_part_is_its_share_of_a_gpu_hour(scored: int) -> None:
+    part = find_hardware("H100-1g.10gb")
+    assert part is not None
+    whole, small = (
+        predict(llama(), setup(gpus=1), work(tokens=7200), gpu, rates=[2.0], scored_tokens=scored)
+        for gpu in (H100, part)
+    )
+    assert whole.gpu_hours is not None
+    assert small.seconds == whole.seconds
+    assert small.gpu_hours == whole.gpu_hours.times(1 / 7)
 
 
 def test_a_cpu_takes_no_gpu_hours_and_fits_nothing() -> None:
