@@ -100,7 +100,7 @@ def test_pods_avoid_nodes_that_were_found_not_well() -> None:
 
 
 PARTS = {
-    "H100-1g.10gb": {"resource": "nvidia.com/mig-1g.10gb"},
+    "H100-1g.10gb": {"resource": "nvidia.com/mig-1g.10gb", "cpus_per_gpu": 2.0, "memory_gib_per_gpu": 16.0},
     "L4-1of4": {"resource": "nvidia.com/gpu.shared", "shared_by": 4},
 }
 
@@ -116,6 +116,9 @@ def test_a_part_of_a_gpu_is_asked_for_by_its_resource_and_one_that_is_shared_lea
     assert turn["resources"]["limits"]["nvidia.com/gpu.shared"] == "1"
     assert env_of(turn)["PYTORCH_ALLOC_CONF"] == "expandable_segments:True,per_process_memory_fraction:0.2250"
     assert "PYTORCH_ALLOC_CONF" not in env_of(instance)
+    # Or the node's CPUs would be given away before its parts.
+    asked = [{name: each["resources"]["requests"][name] for name in ("cpu", "memory")} for each in (instance, turn)]
+    assert asked == [{"cpu": "2000m", "memory": "16384Mi"}, {"cpu": "8000m", "memory": "98304Mi"}]
 
 
 @pytest.mark.parametrize(
