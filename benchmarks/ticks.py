@@ -34,7 +34,7 @@ OPEN = 200
 TICKS = 5
 DEPENDENTS, BUDGET = 300, 20
 QUIET_S, NEW_VERSION_S = 0.5, 1.0
-_SENSORS: dict[str, dg.SensorDefinition] = {
+SENSORS: dict[str, dg.SensorDefinition] = {
     "retraining": retraining_sensor,
     "submissions": submissions_sensor,
     "base_bump": base_bump_sensor,
@@ -46,11 +46,14 @@ _SENSORS: dict[str, dg.SensorDefinition] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Tick:
-    """Seconds on the wall and of this process's CPU, and what the sensor said."""
+    """Seconds on the wall and of this process's CPU, what the sensor said, how many runs it asks for, and where the
+    next tick continues."""
 
     wall_s: float
     cpu_s: float
     said: str
+    launched: int = 0
+    cursor: str | None = None
 
 
 def measure() -> list[Figure]:
@@ -61,22 +64,26 @@ def measure() -> list[Figure]:
         return figures + _base_bump(platform)
 
 
-def evaluate(platform: Platform, sensor: dg.SensorDefinition) -> Tick:
+def evaluate(
+    platform: Platform, sensor: dg.SensorDefinition, *, cursor: str | None = None, **resources: dg.ConfigurableResource
+) -> Tick:
     """One tick."""
     os.environ["FT_TENANTS"] = str(platform.tenants_file)
-    context = dg.build_sensor_context(instance=platform.instance)
+    context = dg.build_sensor_context(instance=platform.instance, cursor=cursor)
     wall, cpu = time.perf_counter(), time.process_time()
-    found = sensor(context, store=StoreResource(url=platform.store.url))
+    found = sensor(context, store=StoreResource(url=platform.store.url), **resources)
     spent = time.perf_counter() - wall, time.process_time() - cpu
-    runs = len(found.run_requests or []) if isinstance(found, dg.SensorResult) else 0
+    runs, after = 0, context.cursor
+    if isinstance(found, dg.SensorResult):
+        runs, after = len(found.run_requests or []), found.cursor
     said = str(found.skip_message) if isinstance(found, dg.SkipReason) else f"{runs} runs"
-    return Tick(wall_s=spent[0], cpu_s=spent[1], said=said)
+    return Tick(wall_s=spent[0], cpu_s=spent[1], said=said, launched=runs, cursor=after)
 
 
 def _quiet_and_new(platform: Platform) -> list[Figure]:
-    _populate(platform)
-    cold = {name: evaluate(platform, sensor) for name, sensor in _SENSORS.items()}
-    quiet = {name: [evaluate(platform, sensor) for _ in range(TICKS)] for name, sensor in _SENSORS.items()}
+    populate(platform)
+    cold = {name: evaluate(platform, sensor) for name, sensor in SENSORS.items()}
+    quiet = {name: [evaluate(platform, sensor) for _ in range(TICKS)] for name, sensor in SENSORS.items()}
     walls = {name: statistics.median(tick.wall_s for tick in ticks) for name, ticks in quiet.items()}
     worst = max(walls, key=lambda name: walls[name])
     about = f"{TENANTS * DATASETS * VERSIONS:,} versions, {RECIPES} recipes, {TENANTS * DATASETS * SUBSCRIBED:,} lines"
@@ -106,14 +113,15 @@ def _quiet_and_new(platform: Platform) -> list[Figure]:
     ]
 
 
-def _populate(platform: Platform) -> None:
+def populate(platform: Platform, *, opened: int = OPEN) -> None:
+    """Lines of all tenants, of which ``opened`` wait for their first runs."""
     store, artifacts, instance = platform.store, Artifacts(platform.store), platform.instance
     recipes = [f"r{number:03d}.v1" for number in range(RECIPES)]
     for recipe in recipes:
         add_recipe(store, recipe)
     keys: list[str] = []
     lines: list[str] = ["retrainings_per_day: 100000", f"retention: {{keep_versions: {VERSIONS}}}", "tenants:"]
-    opened = 0
+    waiting = 0
     for tenant in (f"t{number:03d}" for number in range(TENANTS)):
         raw = upload(artifacts, tenant)
         lines += [f"  {tenant}:", "    subscriptions:"]
@@ -125,10 +133,10 @@ def _populate(platform: Platform) -> None:
             first = len(lines)
             for recipe in (recipes[(first + number) % RECIPES] for number in range(SUBSCRIBED)):
                 lines.append(f"      - {{dataset: {name}, recipe: {recipe}}}")
-                waits = opened < OPEN and len(lines) % (TENANTS * DATASETS * SUBSCRIBED // OPEN) == 0
+                waits = waiting < opened and len(lines) % (TENANTS * DATASETS * SUBSCRIBED // opened) == 0
                 submission = add_submission(store, keys[-1], recipe, opened=waits)
                 if waits:
-                    opened += 1
+                    waiting += 1
                     start_run(instance, "prepare_dataset", submission, submission.dataset)
                     start_run(instance, "prepare_recipe", submission, submission.recipe)
     platform.tenants_file.write_text("\n".join(lines) + "\n")

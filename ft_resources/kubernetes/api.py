@@ -1,4 +1,4 @@
-"""Requests to a Kubernetes API server: plain dicts in and out, over the official client's connection and login.
+"""Requests to a Kubernetes API server: plain dicts in and out, over a pod's own login or the official client's.
 
 The client's typed models are not used: they cost a waiting run memory, and hide fields that they do not know.
 """
@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 from ft_resources.errors import ClusterUnavailable, LauncherRefusal
 from ft_resources.kubernetes.names import MANAGED_BY
 from ft_resources.kubernetes.objects import Object
+from ft_resources.kubernetes.pod_client import PodClient
 
 _PASSING = frozenset({429, 500, 502, 503, 504})
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 10.0
@@ -47,7 +48,7 @@ class Api:
     """One cluster.
 
     Args:
-        client: ``kubernetes.client.ApiClient``.
+        client: ``kubernetes.client.ApiClient`` or ``PodClient``.
         patience_s: how long requests to a failing server are retried.
     """
 
@@ -59,16 +60,14 @@ class Api:
     @classmethod
     def connect(cls, context: str | None = None) -> "Api":
         """The cluster that this process runs in, or the kubeconfig's. Raises ClusterUnavailable without either."""
-        from kubernetes import client, config
+        if (pod := PodClient.here()) is not None:
+            return cls(client=pod)
+        from kubernetes import config
 
         try:
-            try:
-                config.load_incluster_config()
-                return cls(client=client.ApiClient())
-            except config.ConfigException:
-                # The client reads the variable only when it is first imported.
-                file = os.environ.get("KUBECONFIG")
-                return cls(client=config.new_client_from_config(config_file=file, context=context))
+            # The client reads the variable only when it is first imported.
+            file = os.environ.get("KUBECONFIG")
+            return cls(client=config.new_client_from_config(config_file=file, context=context))
         except config.ConfigException as error:
             raise ClusterUnavailable(
                 f"no cluster is configured ({error})",
