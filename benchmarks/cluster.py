@@ -17,17 +17,19 @@ from pathlib import Path
 
 from benchmarks import (
     cluster_admission,
+    cluster_capacity,
     cluster_chaos,
     cluster_drills,
     cluster_finetunes,
     cluster_month,
     cluster_packing,
+    cluster_restart,
     cluster_waiting,
     cluster_watches,
     replay,
 )
 from benchmarks.cluster_finetunes_asked import ask
-from benchmarks.table import Figure, goal_figure
+from benchmarks.table import Figure, bound_figure, goal_figure
 
 
 def measure(*arguments: str) -> list[Figure]:
@@ -46,7 +48,7 @@ def measure(*arguments: str) -> list[Figure]:
 
 def _admission(folder: Path, asked: argparse.Namespace) -> list[Figure]:
     slowest = cluster_admission.slowest_admission_s(folder)
-    return [_bound("admission_to_pod_s", "admission to pod, the slowest of 20, s", slowest, "< 1", 1.0)]
+    return [bound_figure("admission_to_pod_s", "admission to pod, the slowest of 20, s", slowest, "< 1", 1.0)]
 
 
 def _waiting(folder: Path, asked: argparse.Namespace) -> list[Figure]:
@@ -54,9 +56,9 @@ def _waiting(folder: Path, asked: argparse.Namespace) -> list[Figure]:
     whole = asked.queued >= cluster_waiting.QUEUED and asked.running >= cluster_waiting.RUNNING
     around = f"beside {asked.queued} queued and {asked.running} running Jobs"
     return [
-        _bound("waiting_run_rss_mb", f"memory of a waiting run {around}, MB", cost.rss_mb, "< 250", 250.0, whole),
-        _bound("waiting_run_cpu_share", "CPU of it, part of a core", cost.cpu_share, "<= 0.01", 0.0101, whole),
-        _bound(
+        bound_figure("waiting_run_rss_mb", f"memory of a waiting run {around}, MB", cost.rss_mb, "< 250", 250.0, whole),
+        bound_figure("waiting_run_cpu_share", "CPU of it, part of a core", cost.cpu_share, "<= 0.01", 0.0101, whole),
+        bound_figure(
             "waiting_run_requests_per_10s",
             "requests to the API beside its one watch, in 10 s",
             cost.requests_per_10s,
@@ -68,32 +70,17 @@ def _waiting(folder: Path, asked: argparse.Namespace) -> list[Figure]:
 
 
 def _watches(folder: Path, asked: argparse.Namespace) -> list[Figure]:
-    ours, peer = cluster_watches.watching_cost(folder, queued=asked.watched)
-    whole = asked.watched >= cluster_watches.QUEUED
+    return cluster_watches.figures(folder, queued=asked.watched)
 
-    def beside(key: str, what: str, one: float, each: float) -> Figure:
-        return Figure(key=key, what=what, ours=one, peer=each, peer_is="a watch each", goal="reported", met=True)
 
-    return [
-        Figure(
-            key="watches_2000_jobs",
-            what=f"watches of a process that follows {asked.watched} Jobs of a namespace",
-            ours=ours.watches,
-            peer=peer.watches,
-            peer_is="a watch each",
-            goal="1",
-            met=ours.watches == 1 if whole else None,
-        ),
-        beside("watches_requests", "… requests to begin with", ours.first_requests, peer.first_requests),
-        beside("watches_mb", "… memory that they take, MB", ours.mb, peer.mb),
-        beside("watches_cpu_share", "… CPU, part of a core", ours.cpu_share, peer.cpu_share),
-        beside("watches_heard_s", "… from a change to its follower, slowest of 20, s", ours.heard_s, peer.heard_s),
-    ]
+def _capacity(folder: Path, asked: argparse.Namespace) -> list[Figure]:
+    ticks = cluster_capacity.figures(folder, submitted=asked.submitted, queued=asked.watched)
+    return [*ticks, *cluster_restart.figures(folder, submitted=asked.submitted)]
 
 
 def _quotas(folder: Path, asked: argparse.Namespace) -> list[Figure]:
     found = float(replay.replay()["quota_violations"])
-    return [_bound("quota_violations", "quotas broken in a replayed week of 1,000 submissions", found, "0", 0.5)]
+    return [bound_figure("quota_violations", "quotas broken in a replayed week of 1,000 submissions", found, "0", 0.5)]
 
 
 def _finetunes(folder: Path, asked: argparse.Namespace) -> list[Figure]:
@@ -136,15 +123,11 @@ def _drills(folder: Path, asked: argparse.Namespace) -> list[Figure]:
     return [goal_figure(key, what, float(cluster_drills.drill(key)), 1.0) for key, what in told.items()]
 
 
-def _bound(key: str, what: str, ours: float, goal: str, below: float, whole: bool = True) -> Figure:
-    met = ours < below if whole else None
-    return Figure(key=key, what=what, ours=ours, peer=None, peer_is="", goal=goal, met=met)
-
-
 _PARTS: Mapping[str, Callable[[Path, argparse.Namespace], list[Figure]]] = {
     "admission": _admission,
     "waiting": _waiting,
     "watches": _watches,
+    "capacity": _capacity,
     "quotas": _quotas,
     "month": _month,
     "packing": _packing,
@@ -171,7 +154,8 @@ def _arguments(arguments: tuple[str, ...]) -> argparse.Namespace:
     for name, default, what in (
         ("queued", cluster_waiting.QUEUED, "Jobs in the queue beside a waiting run"),
         ("running", cluster_waiting.RUNNING, "Jobs that run beside a waiting run"),
-        ("watched", cluster_watches.QUEUED, "Jobs that one process follows"),
+        ("watched", cluster_watches.QUEUED, "queued Jobs of watches and capacity"),
+        ("submitted", cluster_capacity.SUBMITTED, "submissions of capacity"),
         ("finetunes", cluster_finetunes.FINE_TUNES, "fine-tunes at once"),
         ("days", int(cluster_month.DAYS), "days of the simulated month"),
         ("chaos-runs", cluster_chaos.RUNS, "runs that meet a fault"),

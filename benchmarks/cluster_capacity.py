@@ -1,11 +1,13 @@
 """The control plane at its largest: ticks of all sensors, listings and submissions beside a full queue of Jobs.
 
-The world is that of the sensors' ticks (``benchmarks/ticks.py``: SQLite, a store in a folder), and the Jobs are those of
-attempts in its store, queued on a test cluster.
+The world is that of the sensors' ticks (``benchmarks/ticks.py``: SQLite, a store in a folder). The Jobs are those of
+attempts in its store, queued on a test cluster, which has a process of its own.
 """
 
+import multiprocessing
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +15,8 @@ import dagster as dg
 
 from benchmarks import ticks
 from benchmarks.cluster_world import cluster_with_queue, settings_file
-from benchmarks.ticks_world import Platform, empty_platform
+from benchmarks.table import Figure, bound_figure, goal_figure
+from benchmarks.ticks_world import Platform, empty_platform, platform_at
 from ft_assets import api
 from ft_assets.control.submissions.submit import submit
 from ft_assets.records.submissions import open_submissions
@@ -36,47 +39,76 @@ _OF_CLUSTER: dict[str, dg.SensorDefinition] = {"orphans": orphans_sensor, "agein
 
 @dataclass(frozen=True, kw_only=True)
 class Capacity:
-    """Seconds. ``ticks`` are the second of each sensor, beside ``first`` of a new process; ``launching`` the ticks that
-    take up what was submitted."""
+    """What one process of the control plane took.
 
-    first: dict[str, float]
-    ticks: dict[str, float]
-    submit_p99_s: float
-    launching: list[float]
-    launched: int
+    Args:
+        first: the first tick of each sensor.
+        second: the next one.
+        submit_s: each submission.
+        launching: ticks that launch what was submitted.
+        listings: seconds of each listing.
+    """
+
+    first: dict[str, ticks.Tick]
+    second: dict[str, ticks.Tick]
+    submit_s: list[float]
+    launching: list[ticks.Tick]
     listings: dict[str, float]
 
 
+def figures(folder: Path, *, submitted: int = SUBMITTED, queued: int = QUEUED) -> list[Figure]:
+    found = capacity(folder, submitted=submitted, queued=queued)
+    for name, tick in found.second.items():
+        first = found.first[name]
+        print(f"{name}: {first.wall_s:.2f} s, then {tick.wall_s:.2f} s ({tick.cpu_s:.2f} s of CPU): {tick.said}")
+    for name, seconds in found.listings.items():
+        print(f"{name}: {seconds:.2f} s")
+    ticks_of = {**found.second, "launching": max(found.launching, key=lambda tick: tick.wall_s)}
+    worst = max(ticks_of, key=lambda name: ticks_of[name].wall_s)
+    about = f"10,000 lines, {submitted} submissions, {queued} queued Jobs"
+    launched = sum(tick.launched for tick in found.launching)
+    p99_ms = sorted(found.submit_s)[int(0.99 * len(found.submit_s))] * 1000
+    whole = submitted >= SUBMITTED and queued >= QUEUED
+    return [
+        bound_figure(
+            "capacity_tick_s", f"slowest tick, {worst} ({about}), s", ticks_of[worst].wall_s, "< 60", TICK_S, whole
+        ),
+        goal_figure("capacity_launched", "… runs launched in one round of ticks", float(launched), None),
+        goal_figure("capacity_submit_ms_p99", "… a submission, p99, ms", p99_ms, None),
+        goal_figure("capacity_listing_s", "… slowest listing, s", max(found.listings.values()), None),
+    ]
+
+
 def capacity(folder: Path, *, submitted: int = SUBMITTED, queued: int = QUEUED) -> Capacity:
-    """Measure with 10,000 lines, so many submissions in the queue and as many that arrive, and so many queued Jobs."""
+    """Measure with 10,000 lines, so many submissions that wait and as many that arrive, and so many queued Jobs."""
     tenants = tuple(f"t{number:03d}" for number in range(ticks.TENANTS))
+    processes = multiprocessing.get_context("spawn")
     with empty_platform() as platform, cluster_with_queue(gpus=0, tenants=tenants) as cluster:
         ticks.populate(platform, opened=submitted)
         settings = settings_file(folder, cluster)
         _queue(platform, settings, queued)
+        with ProcessPoolExecutor(1, mp_context=processes) as control_plane:
+            return control_plane.submit(_measured, platform.folder, settings, submitted).result()
+
+
+def _measured(folder: Path, settings: Path, submitted: int) -> Capacity:
+    with platform_at(folder) as platform:
         launcher = LauncherResource(kind="kubernetes", settings=str(settings))
 
-        def tick_all() -> dict[str, float]:
+        def tick_all() -> dict[str, ticks.Tick]:
             found = {name: ticks.evaluate(platform, sensor) for name, sensor in ticks.SENSORS.items()}
             found |= {name: ticks.evaluate(platform, each, launcher=launcher) for name, each in _OF_CLUSTER.items()}
-            return {name: tick.wall_s for name, tick in found.items()}
+            return found
 
-        first, again = tick_all(), tick_all()
-        took = _submit(platform, submitted)
-        launching, launched = _launch(platform)
+        first, second = tick_all(), tick_all()
+        submit_s, launching = _submit(platform, submitted), _launch(platform)
         listings: dict[str, Callable[[], object]] = {
-            "ft list": lambda: api.list_submissions(store=platform.store),
-            "ft list --tenant": lambda: api.list_submissions(tenant=tenants[0], store=platform.store),
+            "ft status": lambda: api.list_submissions(store=platform.store),
+            "ft status --tenant": lambda: api.list_submissions(tenant="t000", store=platform.store),
             "ft lines": lambda: api.list_lines(store=platform.store),
         }
-        return Capacity(
-            first=first,
-            ticks=again,
-            submit_p99_s=sorted(took)[int(0.99 * len(took))],
-            launching=launching,
-            launched=launched,
-            listings={name: _timed(call) for name, call in listings.items()},
-        )
+        listed = {name: _timed(call) for name, call in listings.items()}
+    return Capacity(first=first, second=second, submit_s=submit_s, launching=launching, listings=listed)
 
 
 def _queue(platform: Platform, settings: Path, queued: int) -> None:
@@ -113,14 +145,12 @@ def _submit(platform: Platform, submitted: int) -> list[float]:
     return took
 
 
-def _launch(platform: Platform) -> tuple[list[float], int]:
-    """Ticks that look at all open submissions once; their seconds, and how many runs they asked for."""
-    took, launched, cursor = list[float](), 0, ""
-    while cursor or not took:
-        tick = ticks.evaluate(platform, ticks.SENSORS["submissions"], cursor=cursor)
-        took.append(tick.wall_s)
-        launched, cursor = launched + tick.launched, tick.cursor or ""
-    return took, launched
+def _launch(platform: Platform) -> list[ticks.Tick]:
+    """Ticks that look at all open submissions once."""
+    found = [ticks.evaluate(platform, ticks.SENSORS["submissions"])]
+    while cursor := found[-1].cursor:
+        found.append(ticks.evaluate(platform, ticks.SENSORS["submissions"], cursor=cursor))
+    return found
 
 
 def _timed(call: Callable[[], object]) -> float:

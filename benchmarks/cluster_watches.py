@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 
 from benchmarks.cluster_world import TENANT, cluster_with_queue, settings_file
+from benchmarks.table import Figure
 from ft_resources.kubernetes.api import Api, jobs
 from ft_resources.kubernetes.job_plan import plan_pod
 from ft_resources.kubernetes.manifests import to_k8s
@@ -44,6 +45,23 @@ class WatchCost:
     mb: float
     cpu_share: float
     heard_s: float
+
+
+def figures(folder: Path, *, queued: int = QUEUED) -> list[Figure]:
+    ours, peer = watching_cost(folder, queued=queued)
+
+    def beside(key: str, what: str, one: float, each: float, goal: str = "reported", met: bool | None = True) -> Figure:
+        return Figure(key=key, what=what, ours=one, peer=each, peer_is="a watch each", goal=goal, met=met)
+
+    whole, about = queued >= QUEUED, f"watches of a process that follows {queued:,} Jobs of a namespace"
+    met = ours.watches == 1 if whole else None
+    return [
+        beside("watches_2000_jobs", about, ours.watches, peer.watches, "1", met),
+        beside("watches_requests", "… requests to begin with", ours.first_requests, peer.first_requests),
+        beside("watches_mb", "… memory that they take, MB", ours.mb, peer.mb),
+        beside("watches_cpu_share", "… CPU, part of a core", ours.cpu_share, peer.cpu_share),
+        beside("watches_heard_s", "… from a change to its follower, slowest of 20, s", ours.heard_s, peer.heard_s),
+    ]
 
 
 def watching_cost(folder: Path, *, queued: int = QUEUED) -> tuple[WatchCost, WatchCost]:

@@ -32,6 +32,12 @@ def goal_figure(key: str, what: str, value: float | None, goal: float | None) ->
     )
 
 
+def bound_figure(key: str, what: str, ours: float, goal: str, below: float, whole: bool = True) -> Figure:
+    """A figure that should stay below a bound; unless ``whole`` it is of too little to meet or miss its goal."""
+    met = ours < below if whole else None
+    return Figure(key=key, what=what, ours=ours, peer=None, peer_is="", goal=goal, met=met)
+
+
 def print_table(name: str, figures: list[Figure]) -> None:
     """Print the figures with their ratios to the peer's."""
     table = Table(title=f"benchmark {name}", title_justify="left")

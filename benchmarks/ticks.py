@@ -46,8 +46,8 @@ SENSORS: dict[str, dg.SensorDefinition] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Tick:
-    """Seconds on the wall and of this process's CPU, what the sensor said, how many runs it asks for, and where the
-    next tick continues."""
+    """Seconds on the wall and of this process's CPU, what the sensor said, and of a tick that asks for runs, how
+    many, and where the next one continues."""
 
     wall_s: float
     cpu_s: float
@@ -73,7 +73,7 @@ def evaluate(
     wall, cpu = time.perf_counter(), time.process_time()
     found = sensor(context, store=StoreResource(url=platform.store.url), **resources)
     spent = time.perf_counter() - wall, time.process_time() - cpu
-    runs, after = 0, context.cursor
+    runs, after = 0, None
     if isinstance(found, dg.SensorResult):
         runs, after = len(found.run_requests or []), found.cursor
     said = str(found.skip_message) if isinstance(found, dg.SkipReason) else f"{runs} runs"

@@ -44,10 +44,17 @@ def empty_platform() -> Iterator[Platform]:
     """Nothing but the project's own ``dagster.yaml``."""
     with tempfile.TemporaryDirectory(prefix="ft-ticks-") as name:
         folder = Path(name)
-        instance_folder = folder / "instance"
-        instance_folder.mkdir()
-        with dg.DagsterInstance.local_temp(str(instance_folder)) as instance:
-            yield Platform(folder=folder, store=open_store(str(folder / "store"), create=True), instance=instance)
+        (folder / "instance").mkdir()
+        open_store(str(folder / "store"), create=True)
+        with platform_at(folder) as platform:
+            yield platform
+
+
+@contextmanager
+def platform_at(folder: Path) -> Iterator[Platform]:
+    """The platform below a folder, as a further process of it."""
+    with dg.DagsterInstance.local_temp(str(folder / "instance")) as instance:
+        yield Platform(folder=folder, store=open_store(str(folder / "store")), instance=instance)
 
 
 def leave_trained(artifacts: Artifacts, key: DatasetKey, recipe: str) -> Artifact:
