@@ -22,6 +22,9 @@ POLL_S = 0.2
 REMOTE_POLL_S = 1.0
 # A worker on another machine counts as dead once its heartbeat (one a second) is this old.
 LEASE_S = 30.0
+# A worker that says nothing, as one does that waits in a queue, is looked for ever more seldom: each look takes three
+# reads of the store.
+_SILENCE_SHARE, _LONGEST_POLL_S = 0.1, 10.0
 # How long a launch that finds no room waits before it is tried again, and how soon it sees meanwhile that it need not.
 _FIRST_DELAY_S, _LONGEST_DELAY_S, _LOOK_S = 5.0, 300.0, 5.0
 
@@ -211,13 +214,13 @@ class Execution:
         """Wait for the attempt to end, forwarding its progress to the observer."""
         seen_steps = 0
         last_progress: dict[str, Any] = {}
-        checked = time.monotonic()
+        checked = heard = time.monotonic()
         while True:
             ending = attempt.ending()
             progress = attempt.progress()
             if progress and progress != last_progress:
                 observer.progress(progress)
-                last_progress = progress
+                last_progress, heard = progress, time.monotonic()
             for number, data in attempt.chunks("steps", seen_steps):
                 observer.steps(attempt, number, data)
                 seen_steps = number
@@ -230,7 +233,8 @@ class Execution:
                 if not self._lives(attempt):
                     self.bury(attempt)
                     continue
-            self.sleep(self.poll_s)
+            silent_s = time.monotonic() - heard
+            self.sleep(max(self.poll_s, min(_SILENCE_SHARE * silent_s, _LONGEST_POLL_S)))
 
     def _known_better(self, attempt: Attempt, ending: Ending) -> Ending:
         """``ending``, or the launcher's if it knows why the worker was asked to stop (a time limit, for example)."""

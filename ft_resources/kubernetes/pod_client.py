@@ -1,6 +1,6 @@
 """The connection and login of a pod's own service account.
 
-Importing the official client loads its models, 67 MB, a third of all that a waiting run has. It is left to those who
+Importing the official client loads its models, a third of all that a waiting run would hold. It is left to those who
 log in by a kubeconfig file, which may name any way to do so.
 """
 

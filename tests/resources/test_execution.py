@@ -9,7 +9,8 @@ import pytest
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import Attempt, attempts_at
 from ft_resources.errors import WorkFailed
-from ft_resources.execution import Execution
+from ft_resources.execution import Execution, Observer
+from ft_resources.launchers.base import LaunchState
 from ft_resources.launchers.local import LocalLauncher
 from ft_resources.outcomes import EXIT_CODES, POLICIES, Outcome, outcome_of_exit
 from ft_resources.store import Store
@@ -170,6 +171,35 @@ def test_what_was_finished_while_somebody_looked_is_not_done_twice(
     monkeypatch.setattr(Artifacts, "find", find_too_early)
     assert execution.run(request, actor="a").artifact.facts == {"attempt": 1}
     assert [attempt.launch() is not None for attempt in attempts_at(execution.store, request.address)] == [True, False]
+
+
+def test_what_waits_in_a_queue_is_looked_for_ever_more_seldom_and_what_runs_each_time(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look reads the store three times, and 200 runs may wait for a day."""
+    attempt = Attempt(store, request_for("write", text="x").address, 1)
+    attempt.claim("a")
+    now, pauses = [0.0], list[float]()
+    monkeypatch.setattr("ft_resources.execution.time.monotonic", lambda: now[0])
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        now[0] += seconds
+        if now[0] > 3600.0:
+            store.put_json(f"{attempt.path}/progress.json", {"phase": "writing", "done": len(pauses)})
+        if now[0] > 3630.0:
+            attempt.record_ending(Outcome.DONE)
+
+    class Queued(LocalLauncher):
+        def state(self, attempt: Attempt) -> LaunchState:
+            return LaunchState.RUNNING
+
+    Execution(store=store, launcher=Queued(), poll_s=1.0, sleep=sleep)._wait(attempt, Observer())
+    first_minute = [pause for at, pause in enumerate(pauses) if sum(pauses[:at]) < 60.0]
+    assert len(pauses) < 450, "an hour of looks each second is 3,600"
+    assert max(first_minute) <= 6.0, "whoever waited a minute is not kept waiting for much more"
+    assert max(pauses) == 10.0
+    assert pauses[-20:] == [1.0] * 20
 
 
 def test_saves_go_once_the_artifact_is_there(execution: Execution) -> None:
