@@ -1,5 +1,6 @@
 """The orphans sensor beside workers that write nonsense and namespaces that refuse: no Job holds up the others."""
 
+import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from ft_assets.api.orphans import settle_orphans
 from ft_resources.artifacts import Address
 from ft_resources.attempts import PLACE, Attempt
 from ft_resources.dagster_resources import LauncherResource, StoreResource
@@ -104,3 +106,22 @@ def test_a_namespace_that_refuses_keeps_no_other_job_alive(store: Store, monkeyp
     cluster = Cluster(found=jobs, refused={1})
     assert "2 that no run waits for" in tick(store, cluster, monkeypatch)
     assert cluster.discarded == [(2, "full")]
+
+
+def test_a_full_queue_is_looked_at_in_a_tick_however_slow_the_store(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bucket answers in some 20 ms, and a tick that takes a minute is ended by Dagster."""
+    meet, find = threading.Barrier(8), Store.find_json
+
+    def slow(self: Store, path: str) -> object:
+        if path.endswith("/outcome.json"):
+            meet.wait(timeout=30.0)
+        return find(self, path)
+
+    jobs = [job(number) for number in range(1, 33)]
+    for each in jobs:
+        close_long_ago(store, each)
+    monkeypatch.setattr(Store, "find_json", slow)
+    standings = settle_orphans(Cluster(found=jobs), most=0, store=store, actor="t").said
+    assert standings == "checked 32 Jobs: 32 that no run waits for"
