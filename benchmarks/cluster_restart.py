@@ -7,7 +7,7 @@ the project's code location. Runs are queued there and start no process.
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,14 +64,17 @@ def restarted(folder: Path, *, submitted: int = SUBMITTED, kills: int = KILLS) -
         for _ in range(kills):
             found += _submit(store, len(found), part)
             with daemon(world) as process:
-                # The last of a part is launched last: half of it is the middle of a tick.
-                already = (len(found) - part) * len(_FIRST_STAGES)
-                _until(world, lambda runs, least=already + part // 2: len(runs) >= least)  # type: ignore[misc]
+                # A quarter of the part's runs: the middle of a tick.
+                some = (len(found) - part) * len(_FIRST_STAGES) + part // 2
+                wait_for(
+                    lambda some=some: world.instance.get_runs_count() >= some, _PATIENCE_S, "launches", every_s=0.2
+                )
                 _kill(process)
         found += _submit(store, len(found), submitted - len(found))
         with daemon(world):
             began = time.monotonic()
-            _until(world, lambda runs: len(set(runs)) >= submitted * len(_FIRST_STAGES))
+            every = submitted * len(_FIRST_STAGES)
+            wait_for(lambda: len(set(_first_runs(world))) >= every, _PATIENCE_S, "all launches", every_s=2.0)
             caught_up_s = time.monotonic() - began
             # A tick that repeats what was launched would do so now.
             time.sleep(10.0)
@@ -100,10 +103,6 @@ def _first_runs(world: World) -> list[tuple[str, str]]:
     runs: Sequence[dg.DagsterRun] = world.instance.get_runs()
     asked = [run for run in runs if tags.SUBMISSION in run.tags and run.parent_run_id is None]
     return [(run.tags[tags.SUBMISSION], run.job_name) for run in asked]
-
-
-def _until(world: World, enough: Callable[[list[tuple[str, str]]], bool]) -> None:
-    wait_for(lambda: enough(_first_runs(world)), _PATIENCE_S, "the daemon's launches", every_s=0.05)
 
 
 def _kill(daemon_process: psutil.Process) -> None:
