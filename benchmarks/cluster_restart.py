@@ -65,10 +65,7 @@ def restarted(folder: Path, *, submitted: int = SUBMITTED, kills: int = KILLS) -
             found += _submit(store, len(found), part)
             with daemon(world) as process:
                 # A quarter of the part's runs: the middle of a tick.
-                some = (len(found) - part) * len(_FIRST_STAGES) + part // 2
-                wait_for(
-                    lambda some=some: world.instance.get_runs_count() >= some, _PATIENCE_S, "launches", every_s=0.2
-                )
+                _wait_for_runs(world, (len(found) - part) * len(_FIRST_STAGES) + part // 2)
                 _kill(process)
         found += _submit(store, len(found), submitted - len(found))
         with daemon(world):
@@ -103,6 +100,10 @@ def _first_runs(world: World) -> list[tuple[str, str]]:
     runs: Sequence[dg.DagsterRun] = world.instance.get_runs()
     asked = [run for run in runs if tags.SUBMISSION in run.tags and run.parent_run_id is None]
     return [(run.tags[tags.SUBMISSION], run.job_name) for run in asked]
+
+
+def _wait_for_runs(world: World, count: int) -> None:
+    wait_for(lambda: world.instance.get_runs_count() >= count, _PATIENCE_S, "launches", every_s=0.2)
 
 
 def _kill(daemon_process: psutil.Process) -> None:
