@@ -15,6 +15,7 @@ from ft_assets.workers.packs.format import Layout, Pack, PackWriter
 from ft_assets.workers.packs.sampler import Order
 from ft_assets.workers.training import train
 from ft_assets.workers.training.distributed import launch
+from ft_assets.workers.training.telemetry.report import write_pictures
 from ft_resources.artifacts import EXPLAINING_FOLDERS, Address, Artifact, Artifacts
 from ft_resources.canonical import digest
 from ft_resources.store import Store
@@ -189,8 +190,14 @@ def quick(forks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "_command", starting(forks))
 
 
-@pytest.fixture
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def _no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs draw no curves and let no garbage be collected at their end: two thirds of the time of a tiny training."""
     monkeypatch.setattr(train, "write_pictures", lambda *_: None)
     monkeypatch.setattr(memory.gc, "collect", lambda: None)
+
+
+@pytest.fixture
+def pictures(_no_pictures: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs draw their curves after all."""
+    monkeypatch.setattr(train, "write_pictures", write_pictures)

@@ -24,7 +24,7 @@ from tests.workers.training.conftest import Bench
 from tests.workers.training.families import FAMILIES, family_bench
 from tests.workers.training.test_train import assert_same, rows, run_killed_at
 
-pytestmark = [pytest.mark.training, pytest.mark.usefixtures("no_pictures")]
+pytestmark = pytest.mark.training
 
 # A step is two micro-batches of a window, of three or four documents.
 STEPS = {"global_batch_size": 2, "micro_batch_size": 1}

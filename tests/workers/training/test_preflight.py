@@ -18,7 +18,7 @@ from ft_resources.store import Store
 from tests.workers.training.conftest import Bench, make_bench
 from tests.workers.training.rank_forks import starting
 
-pytestmark = [pytest.mark.training, pytest.mark.usefixtures("no_pictures")]
+pytestmark = pytest.mark.training
 
 
 class NoAnswer(Exception):

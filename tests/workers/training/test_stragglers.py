@@ -22,7 +22,7 @@ from tests.workers.training.conftest import make_bench
 from tests.workers.training.rank_forks import starting
 from tests.workers.training.test_ranks import rows, two_ranks
 
-pytestmark = [pytest.mark.training, pytest.mark.usefixtures("no_pictures")]
+pytestmark = pytest.mark.training
 
 SETTINGS: dict[str, Any] = {"dropout": 0.0, "epochs": 3, "global_batch_size": 4, "micro_batch_size": 2}
 NODES = ("gpu-1", "gpu-1", "gpu-2", "gpu-2")

@@ -12,7 +12,6 @@ from tests.workers.training.families import FAMILIES, family_bench
 from tests.workers.training.test_families import losses, plain, plain_loss
 
 
-@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("kind", TEN)
 def test_a_step_has_the_loss_of_the_base_and_moves_every_adapter(kind: str, tmp_path: Path) -> None:
     bench = family_bench(tmp_path, FAMILIES[kind], global_batch_size=1, micro_batch_size=1)

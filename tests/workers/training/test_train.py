@@ -299,6 +299,7 @@ def test_a_full_model_loads_and_holds_no_local_path(tmp_path: Path) -> None:
     assert b"ft_documents" not in (result.folder / "final" / "config.json").read_bytes()
 
 
+@pytest.mark.usefixtures("pictures")
 def test_steps_report_everything_a_person_follows(bench: Bench) -> None:
     result = train(bench.context())
     lines = map(json.loads, (result.folder / "report" / "steps.jsonl").read_text().splitlines())

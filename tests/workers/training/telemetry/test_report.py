@@ -43,6 +43,7 @@ def test_facts_are_there_without_gpu_validation_and_alerts() -> None:
     assert telemetry_facts(journal) == {"validation_perplexity": [], "mfu": None, "data_wait_s": 0.5, "alerts": []}
 
 
+@pytest.mark.usefixtures("pictures")
 def test_a_watched_training_alerts_and_has_the_bytes_of_one_that_nobody_watches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
