@@ -39,7 +39,9 @@ from tests.warm_workers import environment
 pytestmark = [
     pytest.mark.e2e,
     needs_helm,
-    pytest.mark.skipif(shutil.which("jq") is None, reason="there is no jq here, which the guide uses"),
+    pytest.mark.skipif(
+        program("kubectl") is None or shutil.which("jq") is None, reason="the guide uses kubectl and jq"
+    ),
 ]
 LONG_S = 600
 # What step 0 leaves to the reader.
