@@ -74,7 +74,7 @@ def example_tenants() -> TenantsFile:
 
 def generated(tenants: TenantsFile, nodes: int) -> list[Manifest]:
     """Kueue's objects for the example's flavours with ``nodes`` of each kind."""
-    flavours = [_many(each, nodes) for each in read_flavours(BASE / "flavours.yaml")]
+    flavours = [_many(each, nodes) for each in read_flavours(BASE / "flavours.yaml").flavours]
     return platform_queues(read_settings(str(BASE / "kubernetes.yaml")), flavours, tiers_of_cluster(tenants))
 
 

@@ -8,10 +8,11 @@ from ft_assets.api.defaults import tenants_or_default
 from ft_assets.settings.keys import SHARED
 from ft_assets.settings.tenants import DEFAULT_TIER, TenantsFile, Tier
 from ft_resources.kubernetes.flavours import Flavour, read_flavours, require_nodes
+from ft_resources.kubernetes.kueue import preempts_for_more
 from ft_resources.kubernetes.quota_plan import Promised, TierOfCluster, plan_quota
 from ft_resources.kubernetes.settings import GpuType, KubernetesSettings
 from ft_resources.kubernetes.settings_file import read_settings
-from ft_resources.kubernetes.tolerated import require_tolerated
+from ft_resources.kubernetes.tolerated import require_possible
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,7 +22,10 @@ class TierPlan:
     Args:
         gpu_type: as recipes name it; empty if the settings name none with these labels.
         reserved: what it has whenever it asks.
-        when_all_ask: what it holds once all tenants of all tiers ask for more than there is.
+        when_all_ask: what it holds once all tenants of all tiers ask for more than there is; at most, where it is
+            ``first_come``.
+        first_come: whether what it holds of that beyond ``reserved`` depends on who came first: it preempts nobody for
+            it. The lowest tiers then hold what it does not.
         most: what it holds at most, if no other tier asks.
         tenant_reserved, tenant_most: the same of one tenant.
     """
@@ -34,6 +38,7 @@ class TierPlan:
     tenants: int
     reserved: int
     when_all_ask: int
+    first_come: bool
     most: int
     tenant_reserved: int
     tenant_most: int
@@ -49,8 +54,9 @@ def cluster_plan(flavours: Path, *, nodes: Path | None = None, tenants: TenantsF
     Raises UserError for tiers that promise more than there is, and for flavours that promise more than their nodes
     have.
     """
-    settings, found = read_settings(), read_flavours(flavours)
-    require_tolerated(settings, found)
+    settings, file = read_settings(), read_flavours(flavours)
+    require_possible(settings, file)
+    found = file.flavours
     if nodes:
         require_nodes(found, nodes)
     by_name = {each.name: each for each in found}
@@ -106,6 +112,7 @@ def _rows(promised: Promised, gpu_type: str) -> list[TierPlan]:
             tenants=len(each.tier.tenants),
             reserved=each.reserved,
             when_all_ask=holds[name],
+            first_come=not preempts_for_more(each.tier.priority) and holds[name] > each.reserved,
             most=int(min(each.most, promised.reachable(name))),
             tenant_reserved=each.tenant_reserved,
             tenant_most=int(min(each.tenant_most, promised.reachable(name))) if each.tier.tenants else 0,

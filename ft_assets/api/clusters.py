@@ -17,7 +17,7 @@ from ft_resources.kubernetes.platform import platform_objects
 from ft_resources.kubernetes.s3_policy import role_policy
 from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.kubernetes.settings_file import read_settings
-from ft_resources.kubernetes.tolerated import require_tolerated
+from ft_resources.kubernetes.tolerated import require_possible
 from ft_resources.store_layout import Layout
 from ft_resources.store_marker import open_store
 from ft_resources.strict import nearest
@@ -43,7 +43,7 @@ def cluster_manifests(
         settings: those that ``FT_KUBERNETES`` names where not given.
 
     Raises UserError for a tenant that the tenants file does not name, for files that cannot be read, for a flavour
-    whose taints no Job tolerates, and for tiers that promise more than there is.
+    that no Job could run on, and for tiers that promise more than there is.
     """
     settings, tenants = settings or read_settings(), tenants_or_default(tenants)
     known = names_on_cluster(tenants)
@@ -62,8 +62,9 @@ def cluster_manifests(
         for name in chosen
         if name != SHARED
     }
-    found = read_flavours(flavours) if flavours else []
-    require_tolerated(settings, found)
+    found = read_flavours(flavours) if flavours else None
+    if found is not None:
+        require_possible(settings, found)
     objects = platform_objects(
         settings, chosen, found, tiers_of_cluster(tenants), judges=judges, account=account, namespace=namespace
     )

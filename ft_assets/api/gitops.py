@@ -114,10 +114,10 @@ def _on_cluster(folder: Path, tenants: TenantsFile, store: Store, cluster: Api |
     for name, load in (("models.yaml", load_models), ("servers.yaml", load_servers)):
         if (folder / name).exists():
             load(folder / name)
-    flavours = folder / "flavours.yaml"
+    flavours, kueue = folder / "flavours.yaml", served_version(cluster)
     objects = cluster_manifests(
         flavours=flavours if flavours.exists() else None,
-        kueue=served_version(cluster) or "v1beta2",
+        kueue=kueue or "v1beta2",
         tenants=tenants,
         settings=settings,
     )
@@ -133,7 +133,7 @@ def _on_cluster(folder: Path, tenants: TenantsFile, store: Store, cluster: Api |
             where=f"namespace {settings.control_namespace}",
             remedy="Install the chart first (docs/start/cluster.md), or point KUBECONFIG to another cluster.",
         )
-    return [*first, *differences(cluster, wanted), *strays(cluster, wanted, f"{STORE}={mark}")]
+    return [*first, *differences(cluster, wanted), *strays(cluster, wanted, f"{STORE}={mark}", kueue or "")]
 
 
 def _marked(manifest: Object, mark: str) -> Object:

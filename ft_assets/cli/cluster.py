@@ -66,7 +66,7 @@ def _cells(row: "TierPlan") -> tuple[str, ...]:
         f"{row.tier} ({row.priority})",
         str(row.tenants),
         str(row.reserved),
-        str(row.when_all_ask),
+        f"{row.reserved} to {row.when_all_ask}" if row.first_come else str(row.when_all_ask),
         f"up to {row.most}",
         f"{row.tenant_reserved} to {row.tenant_most}",
     )

@@ -69,10 +69,10 @@ CATALOGUE: dict[str, Hardware] = {
 _NOISE = re.compile(r"nvidia|tesla|amperev?|hopper|tensor|core|gpu|sxm\d?|hbm\d?e?|gddr\d|[^a-z0-9]")
 _SIZE = re.compile(r"(\d+)gi?b")
 _PART = re.compile(
-    r"(?P<whole>.+?)[ -](?:mig[ -])?(?:(?P<slices>[1-4])g\.(?P<gb>\d+)gb|1of(?P<turns>[2-8]))", re.IGNORECASE
+    r"(?P<whole>.+?)[ -](?:mig[ -])?(?:(?P<slices>[1-47])g\.(?P<gb>\d+)gb|1of(?P<turns>[2-8]))", re.IGNORECASE
 )
 _MIG_GB = {"A100-40": 40, "A100-80": 80, "H100": 80, "H100-PCIe": 80, "H200": 141}
-_EIGHTHS = {1: (1, 2), 2: (2,), 3: (4,), 4: (4,)}
+_EIGHTHS = {1: (1, 2), 2: (2,), 3: (4,), 4: (4,), 7: (8,)}
 """Of the memory, by slices of compute (https://docs.nvidia.com/datacenter/tesla/mig-user-guide). A slice is a seventh
 of the processors that are left to MIG, about an eighth of all."""
 _FREE = 0.9

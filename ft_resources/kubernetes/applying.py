@@ -9,9 +9,20 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ft_resources.dotted import leaves
-from ft_resources.kubernetes.api import Api
+from ft_resources.kubernetes.api import Api, ApiRefusal
+from ft_resources.kubernetes.kueue_api import GROUP
 from ft_resources.kubernetes.objects import Object
 
+_KUEUE = {
+    "Topology": "topologies",
+    "ResourceFlavor": "resourceflavors",
+    "ProvisioningRequestConfig": "provisioningrequestconfigs",
+    "AdmissionCheck": "admissionchecks",
+    "WorkloadPriorityClass": "workloadpriorityclasses",
+    "Cohort": "cohorts",
+    "ClusterQueue": "clusterqueues",
+}
+"""Of the whole cluster. Kueue itself keeps what a queue still names until that is gone."""
 _NAMESPACED = {
     "ServiceAccount": "serviceaccounts",
     "ConfigMap": "configmaps",
@@ -19,13 +30,7 @@ _NAMESPACED = {
     "RoleBinding": "rolebindings",
     "LocalQueue": "localqueues",
 }
-_CLUSTER_WIDE = {
-    "Namespace": "namespaces",
-    "ResourceFlavor": "resourceflavors",
-    "WorkloadPriorityClass": "workloadpriorityclasses",
-    "Cohort": "cohorts",
-    "ClusterQueue": "clusterqueues",
-}
+_CLUSTER_WIDE = {"Namespace": "namespaces", **_KUEUE}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,21 +55,33 @@ def differences(api: Api, wanted: Sequence[Object]) -> list[Difference]:
     return found
 
 
-def strays(api: Api, wanted: Sequence[Object], label: str) -> list[Difference]:
-    """What to delete: objects of the same kinds with ``label`` (``name=value``) that ``wanted`` has not. What is in a
-    namespace that goes is not told apart from it, and what belongs to another object goes with that. What is being
-    deleted already is left out."""
+def strays(api: Api, wanted: Sequence[Object], label: str, kueue: str) -> list[Difference]:
+    """What to delete: objects of the same kinds, and of all of Kueue's (in ``kueue``, the version that it serves;
+    empty: there is none), with ``label`` (``name=value``) that ``wanted`` has not. What is in a namespace that goes is
+    not told apart from it, and what belongs to another object goes with that. What is being deleted already is left
+    out."""
     kept = {_place(each) for each in wanted}
-    collections = {_collection(each): each for each in wanted}
+    kinds = [{"apiVersion": f"{GROUP}/{kueue}", "kind": kind} for kind in ([*_KUEUE, "LocalQueue"] if kueue else [])]
+    collections = {_collection(each): each for each in [*wanted, *kinds]}
     gone = []
     for path, like in collections.items():
-        items = api.items(path, {"labelSelector": label})
+        items = _labelled(api, path, label)
         # The items of a list do not say what they are.
         gone += [{**each, "apiVersion": like["apiVersion"], "kind": like["kind"]} for each in items]
     gone = [each for each in gone if _place(each) not in kept and not each["metadata"].get("ownerReferences")]
     namespaces = {each["metadata"]["name"] for each in gone if each["kind"] == "Namespace"}
     left = [each for each in gone if each["metadata"].get("namespace") not in namespaces]
     return [Difference(verb="delete", object=each) for each in left if "deletionTimestamp" not in each["metadata"]]
+
+
+def _labelled(api: Api, path: str, label: str) -> Sequence[Object]:
+    """Objects with a label; none of a kind that an older Kueue does not have."""
+    try:
+        return api.items(path, {"labelSelector": label})
+    except ApiRefusal as refusal:
+        if refusal.code != 404:
+            raise
+        return ()
 
 
 def carry_out(api: Api, difference: Difference) -> None:

@@ -11,6 +11,7 @@ class Cause(StrEnum):
 
     WORKER = "worker"
     QUEUE_PREEMPTION = "queue_preemption"
+    PODS_NOT_READY = "pods_not_ready"
     SCHEDULER_PREEMPTION = "scheduler_preemption"
     SPOT_RECLAIMED = "spot_reclaimed"
     DRAINED = "drained"
@@ -50,6 +51,7 @@ def _our_fault(what: str, remedy: str) -> Meaning:
 
 MEANINGS: dict[Cause, Meaning] = {
     Cause.QUEUE_PREEMPTION: _lost_its_place("Kueue took its quota for work of a higher priority"),
+    Cause.PODS_NOT_READY: _lost_its_place("not all of its pods were ready in the time that Kueue gives them"),
     Cause.SCHEDULER_PREEMPTION: _lost_its_place("a pod of a higher priority took its place"),
     Cause.SPOT_RECLAIMED: _lost_its_place("its spot node was reclaimed"),
     Cause.DRAINED: _lost_its_place("its node was drained"),

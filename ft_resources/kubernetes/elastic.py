@@ -16,7 +16,7 @@ from ft_resources.kubernetes.api import Api, jobs
 from ft_resources.kubernetes.attempt_plan import plan_attempt
 from ft_resources.kubernetes.flavours import Taint, amount_of
 from ft_resources.kubernetes.job_plan import PodPlan
-from ft_resources.kubernetes.kueue_api import list_quota, list_workloads, local_queue
+from ft_resources.kubernetes.kueue_api import list_quota, local_queue, workload_of
 from ft_resources.kubernetes.objects import Object, ended, seconds
 from ft_resources.kubernetes.room import Place, Room
 from ft_resources.kubernetes.settings import KubernetesSettings
@@ -92,9 +92,8 @@ class Elastic:
         left_s = float(progress.get("eta_s") or 0.0) if fresh and progress.get("phase") == "training" else 0.0
         if began is None or self._clock() - began < _SETTLED_S or left_s < _WORTH_S:
             return None
-        mine = {"labelSelector": f"kueue.x-k8s.io/job-uid={job['metadata']['uid']}"}
-        workloads = list_workloads(self._api, job["metadata"]["namespace"], mine)
-        held = _held(workloads[0]) if workloads else {}
+        workload = workload_of(self._api, job["metadata"]["namespace"], job)
+        held = _held(workload) if workload else {}
         # Whoever waits comes before who has something.
         if not held or room.waiting(self._cluster_queue(job["metadata"]["namespace"], spec)):
             return None

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ft_resources.kubernetes.causes import MEANINGS, Cause
+from ft_resources.kubernetes.held_back import PODS_READY_TIMEOUT
 from ft_resources.kubernetes.objects import Object, condition, containers, ended, seconds
 from ft_resources.outcomes import EXIT_CODES, POLICIES, Outcome, Refund, outcome_of_exit
 
@@ -20,6 +21,8 @@ _BY_CONDITION = {
     "EvictionByEvictionAPI": Cause.DRAINED,
     "TerminationByKubelet": Cause.NODE_SHUTDOWN,
 }
+_BY_EVICTION = {PODS_READY_TIMEOUT: Cause.PODS_NOT_READY, "NodeFailures": Cause.NODE_LOST}
+"""By Kueue's reasons; with any other, quota was taken."""
 _IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"})
 _START = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 _START_FAILED = frozenset({"StartError", "ContainerCannotRun"})
@@ -56,6 +59,7 @@ class Sight:
         pods: their last known state.
         begun: whether the worker has sent a heartbeat to the store.
         own_image: whether the recipe named the image.
+        evicted: Kueue's reason for an eviction; empty: unknown.
         last_beat: the last heartbeat (seconds since the epoch) of a worker that did not report its end; None: unknown.
         now: seconds since the epoch.
     """
@@ -65,6 +69,7 @@ class Sight:
     begun: bool
     spot: bool
     own_image: bool = False
+    evicted: str = ""
     last_beat: float | None = None
     now: float
     queue_timeout_s: float
@@ -82,10 +87,10 @@ def ending_of(sight: Sight) -> PodEnding | None:
     if any(_overdue(pod, sight.now) for pod in sight.pods):
         return _ended(_of_pods(sight) or _of_deletion(sight), sight)
     status = sight.job.get("status", {})
-    if sight.job["spec"].get("suspend"):
-        if sight.begun and not status.get("active") and not status.get("terminating"):
-            return _ended(Cause.QUEUE_PREEMPTION, sight)
-    elif (stuck := _stuck(sight)) is not None:
+    if asks_why_evicted(sight):
+        cause = _BY_EVICTION.get(sight.evicted, Cause.QUEUE_PREEMPTION)
+        return _ended(Cause.SPOT_RECLAIMED if sight.spot and cause is Cause.NODE_LOST else cause, sight)
+    if not sight.job["spec"].get("suspend") and (stuck := _stuck(sight)) is not None:
         return stuck
     if not sight.begun and not status.get("ready") and _waited_s(sight) > sight.queue_timeout_s:
         return _ended(Cause.QUEUE_TIMEOUT, sight)
@@ -97,6 +102,19 @@ def asks_whether_begun(sight: Sight) -> bool:
     if sight.job is None or ended(sight.job):
         return False
     return bool(sight.job["spec"].get("suspend")) or _waited_s(sight) > sight.queue_timeout_s
+
+
+def asks_why_evicted(sight: Sight) -> bool:
+    """Whether Kueue took a place from work that had begun, so that ``ending_of`` needs ``evicted``."""
+    if sight.job is None or ended(sight.job):
+        return False
+    return sight.begun and queued_again(sight.job)
+
+
+def queued_again(job: Object) -> bool:
+    """Whether a Job is back in its queue, with no pod of an earlier start left."""
+    status = job.get("status", {})
+    return bool(job["spec"].get("suspend")) and not status.get("active") and not status.get("terminating")
 
 
 def asks_last_beat(sight: Sight) -> bool:

@@ -11,6 +11,12 @@ _BUSY = re.compile(r"insufficient unused quota for \S+ in flavor ([\w.-]+)")
 _NEVER = re.compile(
     r"insufficient quota for \S+ in flavor ([\w.-]+),[^>]*> maximum capacity \((?:[^()>]*> *)?([^()>]*)\)"
 )
+_SCATTERED = re.compile(r'topology "([\w.-]+)" (?:doesn\'t allow to fit any|allows to fit only \d+ out) of \d+ pod')
+_NO_LEVEL = re.compile(r"no topology domains at level: (\S+?)(?:,|\.? |\.?$)")
+# A flavour without a topology says "does not support", to work that needs GPUs and is not for its nodes anyway.
+_OTHERWISE = re.compile(
+    r'Flavor "([\w.-]+)" (?:supports only TopologyAwareScheduling|does not contain the requested level)'
+)
 _TAINT = re.compile(r"untolerated taint \{([^}]*)\} in flavor ([\w.-]+)")
 
 
@@ -22,11 +28,17 @@ class FlavourWords:
         busy: they could have it, once other work ends.
         small: they have what it asks for, but never as much.
         tainted: with the first taint that its pods do not tolerate, such as ``nvidia.com/gpu=present:NoSchedule``.
+        scattered: topologies (not flavours) whose free nodes do not lie as it needs them.
+        unlabelled: levels of topologies whose labels no ready node has.
+        otherwise: they have a topology, and its Job does not ask for a level of it.
     """
 
     busy: Sequence[str]
     small: Sequence[str]
     tainted: dict[str, str]
+    scattered: Sequence[str]
+    unlabelled: Sequence[str]
+    otherwise: Sequence[str]
 
 
 def read_flavour_words(said: str) -> FlavourWords:
@@ -37,6 +49,9 @@ def read_flavour_words(said: str) -> FlavourWords:
         # Flavours without GPUs have a quota of 0 of them: a Job with GPUs is not too large for those.
         small=[name for name, most in never.items() if most != "0"],
         tainted={flavour: _taint(words) for words, flavour in _TAINT.findall(said)},
+        scattered=_SCATTERED.findall(said),
+        unlabelled=_NO_LEVEL.findall(said),
+        otherwise=_OTHERWISE.findall(said),
     )
 
 

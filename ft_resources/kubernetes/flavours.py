@@ -7,11 +7,11 @@ from math import floor
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, StringConstraints, model_validator
 
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.kubernetes.objects import Object
-from ft_resources.strict import read_strict, read_text
+from ft_resources.strict import nearest, read_strict, read_text
 from ft_resources.strict_model import StrictModel
 
 _UNITS = {unit: 10.0**power for unit, power in zip(("n", "u", "m", "", *"kMGTPE"), range(-9, 19, 3), strict=True)} | {
@@ -23,6 +23,11 @@ _QUANTITY = r"\d{1,12}(m|k|M|G|T|Ki|Mi|Gi|Ti)?"
 _ANY_QUANTITY = re.compile(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(\D*)")
 _MOST_BYTES = 256 * 1024 * 1024
 _AS_SHOWN = "Write them as k8s/kustomize/base/flavours.yaml shows."
+_HOST = "kubernetes.io/hostname"
+# The name of an AdmissionCheck's parameters has 63 characters, of which this is a part.
+_MAX_NAME = 48
+
+Level = Annotated[str, StringConstraints(pattern=r"^([a-z0-9.-]+/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")]
 
 
 class Taint(StrictModel):
@@ -33,28 +38,70 @@ class Taint(StrictModel):
     effect: str = Field("NoSchedule", description="The taint's effect.")
 
 
+class Provisioning(StrictModel):
+    """How an autoscaler makes the nodes of a flavour before a Job that needs them starts."""
+
+    class_name: str = Field(
+        pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$",
+        description="Class of ProvisioningRequests, such as check-capacity.autoscaling.x-k8s.io or "
+        "queued-provisioning.gke.io.",
+    )
+    parameters: dict[str, Annotated[str, Field(max_length=255)]] = Field(
+        default_factory=dict, description='What the class takes, such as {maxRunDurationSeconds: "604800"}.'
+    )
+
+
 class Flavour(StrictModel):
     """A kind of node: a GPU type, spot or on demand."""
 
-    name: str = Field(pattern=r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", description="Name of the ResourceFlavor.")
+    name: str = Field(
+        pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=_MAX_NAME, description="Name of the ResourceFlavor."
+    )
     labels: dict[str, str] = Field(description="Labels of its nodes.")
     capacity: dict[str, Annotated[str, Field(pattern=rf"^{_QUANTITY}$")]] = Field(
         min_length=1, description="What all its nodes have for workers, by resource: whole numbers, such as 768Gi."
     )
     taints: list[Taint] = Field(default_factory=list, description="Taints of its nodes.")
-    topology: str | None = Field(None, description="Name of a Topology object; null: placement does not matter.")
+    topology: str | None = Field(
+        None, description="Which of `topologies` its nodes have; null: Kueue does not look where nodes lie."
+    )
+    provisioning: Provisioning | None = Field(
+        None,
+        description="How its nodes are made for a Job; `capacity` is then the most that there may be. null: they are "
+        "there, or an autoscaler makes them for pods that wait.",
+    )
 
 
 class FlavoursFile(StrictModel):
-    """Kinds of nodes."""
+    """Kinds of nodes, and where nodes lie in the network."""
 
     flavours: list[Flavour] = Field(min_length=1, description="In the order in which Kueue tries them.")
+    topologies: dict[
+        Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")],
+        Annotated[list[Level], Field(min_length=1, max_length=16)],
+    ] = Field(
+        default_factory=dict,
+        description="Labels of nodes from the widest to the narrowest unit of the network, by the name of the "
+        "Topology, such as {racks: [cloud.provider.com/topology-rack, kubernetes.io/hostname]}.",
+    )
+
+    @model_validator(mode="after")
+    def _as_kueue_takes_them(self) -> "FlavoursFile":
+        for name, levels in self.topologies.items():
+            if len(set(levels)) < len(levels) or _HOST in levels[:-1]:
+                raise ValueError(f"topologies.{name} should name each label once, and {_HOST} last")
+        for flavour in self.flavours:
+            if flavour.topology is not None and flavour.topology not in self.topologies:
+                known = nearest(flavour.topology, [*self.topologies])
+                raise ValueError(f"{flavour.name}.topology should be one of topologies: {known}")
+        return self
 
 
-def read_flavours(file: Path) -> list[Flavour]:
-    """The flavours of a strict YAML list. Raises BadRecipe, which names every mistake, also where they count different
+def read_flavours(file: Path) -> FlavoursFile:
+    """A strict YAML file of flavours. Raises BadRecipe, which names every mistake, also where they count different
     resources: Kueue requires one set for all."""
-    found = read_strict(FlavoursFile, file, what="the flavours", remedy=_AS_SHOWN).flavours
+    said = read_strict(FlavoursFile, file, what="the flavours", remedy=_AS_SHOWN)
+    found = said.flavours
     for flavour in found[1:]:
         if set(flavour.capacity) != set(found[0].capacity):
             raise BadRecipe(
@@ -63,7 +110,7 @@ def read_flavours(file: Path) -> list[Flavour]:
                 where=f"{file}: {flavour.name}.capacity",
                 remedy='Name the same resources in every flavour; write "0" for a resource that a flavour lacks.',
             )
-    return found
+    return said
 
 
 def amount_and_unit(quantity: str) -> tuple[int, str]:
@@ -73,7 +120,8 @@ def amount_and_unit(quantity: str) -> tuple[int, str]:
 
 
 def require_nodes(flavours: Sequence[Flavour], nodes: Path) -> None:
-    """Raise UserError for a capacity above what the nodes of its flavour can give to pods.
+    """Raise UserError for a capacity above what the nodes of its flavour can give to pods. Nodes that are provisioned
+    for a Job are not looked for.
 
     Args:
         nodes: what ``kubectl get nodes -o json`` printed. A node counts for the first flavour whose labels it has, and
@@ -85,7 +133,7 @@ def require_nodes(flavours: Sequence[Flavour], nodes: Path) -> None:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         remedy = "Write it with: kubectl get nodes -o json"
         raise UserError("this is not a list of nodes", where=str(nodes), remedy=remedy) from error
-    for flavour in flavours:
+    for flavour in (each for each in flavours if each.provisioning is None):
         own = [room for labels, room in ready if _flavour_of(labels, flavours) is flavour]
         for resource, said in flavour.capacity.items():
             number, unit = amount_and_unit(said)

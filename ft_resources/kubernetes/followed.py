@@ -8,8 +8,17 @@ from typing import Any
 from ft_resources.attempts import Attempt
 from ft_resources.kubernetes import names
 from ft_resources.kubernetes.api import Api, jobs, pods
-from ft_resources.kubernetes.endings import PodEnding, Sight, asks_last_beat, asks_whether_begun, ending_of
-from ft_resources.kubernetes.objects import Object, ended
+from ft_resources.kubernetes.endings import (
+    PodEnding,
+    Sight,
+    asks_last_beat,
+    asks_whether_begun,
+    asks_why_evicted,
+    ending_of,
+    queued_again,
+)
+from ft_resources.kubernetes.kueue_api import workload_of
+from ft_resources.kubernetes.objects import Object, condition, ended
 from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.kubernetes.watched import JobWatch, WatchedNamespace
 
@@ -86,10 +95,13 @@ class FollowedJob:
         if job is not None and not self.begun and asks_whether_begun(sight):
             self.begun = bool(self.attempt.progress())
             sight = replace(sight, begun=self.begun)
-        if job is not None and not self.begun and _queued_again(job):
+        if job is not None and not self.begun and queued_again(job):
             # Kueue took its place before the worker started, and starts it again with new pods. The old pods say
             # nothing about how the new ones will end, and the time in the queue does not count.
             self.last_pods, sight = (), replace(sight, pods=())
+        if job is not None and asks_why_evicted(sight):
+            workload = workload_of(self.api, self.namespace, job) or {}
+            sight = replace(sight, evicted=(condition(workload, "Evicted") or {}).get("reason", ""))
         if asks_last_beat(sight) and self.attempt.ending() is None:
             sight = replace(sight, last_beat=self.attempt.progress().get("at"))
         self.ending = ending_of(sight)
@@ -118,12 +130,6 @@ class FollowedJob:
         troubled = status.get("terminating") or status.get("active", 0) > status.get("ready", 0)
         due = time.monotonic() - self._looked_at >= self.look_every_s
         return bool(troubled) and (due or (not patient and fresh))
-
-
-def _queued_again(job: Object) -> bool:
-    """Whether a Job is back in its queue, with no pod of an earlier start left."""
-    status = job.get("status", {})
-    return bool(job["spec"].get("suspend")) and not status.get("active") and not status.get("terminating")
 
 
 def merged(before: Sequence[Object], now: Sequence[Object]) -> list[Object]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ft_resources.errors import UserError
 from ft_resources.kubernetes.names import job_name
 from ft_resources.kubernetes.s3_policy import session_policy
-from ft_resources.kubernetes.settings import GpuType, KubernetesSettings, Network, RunCode, Toleration, pinned
+from ft_resources.kubernetes.settings import GpuType, KubernetesSettings, Near, Network, RunCode, Toleration, pinned
 from ft_resources.outcomes import grace_s
 from ft_resources.work import Resources, WorkSpec
 
@@ -35,6 +35,7 @@ class PodPlan:
     gpu_resource: str
     gpu_shared_by: int | None
     network: Network | None
+    topology: Near | None
     shared_memory_gib: float
     cpus: float
     memory_gib: float
@@ -89,6 +90,7 @@ def plan_pod(
         gpu_resource=gpu.resource,
         gpu_shared_by=gpu.shared_by,
         network=gpu.network if nodes > 1 else None,
+        topology=gpu.topology,
         shared_memory_gib=_shared_memory_gib(settings, gpu, wanted),
         cpus=settings.cpus_of(wanted),
         memory_gib=settings.memory_gib_of(wanted),
@@ -156,11 +158,14 @@ def _gpu_type(settings: KubernetesSettings, name: str | None, nodes: int) -> Gpu
 
 def _any_gpu(settings: KubernetesSettings) -> GpuType:
     """GPUs of whichever type the queue has: without labels, and with every type's tolerations, as its taint would keep
-    the Job from a flavour that has room."""
+    the Job from a flavour that has room. A Job is either for flavours with a topology or for those without, so it asks
+    for one only where all types do."""
     resource = GpuType().resource
     types = [each for each in settings.gpu_types.values() if each.resource == resource]
     tolerations = dict.fromkeys(toleration for each in types for toleration in each.tolerations)
-    return GpuType(tolerations=tuple(tolerations))
+    asked = [each.topology for each in types]
+    same = asked[0] if asked and all(each == asked[0] for each in asked) else None
+    return GpuType(tolerations=tuple(tolerations), topology=same)
 
 
 def _image(settings: KubernetesSettings, asset: str, wanted: str | None) -> str:

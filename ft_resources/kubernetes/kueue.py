@@ -4,18 +4,19 @@ https://kueue.sigs.k8s.io/docs/concepts/. The platform does no scheduling: Kueue
 runs next, borrows quota or is preempted.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from ft_resources.kubernetes.ageing import PRIORITIES, RUNNING, all_classes
 from ft_resources.kubernetes.flavours import Flavour
-from ft_resources.kubernetes.kueue_api import GROUP, VERSIONS
+from ft_resources.kubernetes.kueue_api import API, GROUP
+from ft_resources.kubernetes.kueue_nodes import checks_of, provisioning_of, topologies_of
 from ft_resources.kubernetes.quota_plan import Promised, TierOfCluster, TierQuota, plan_quota
 from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.work import Priority
 
 Manifest = dict[str, Any]
-API = f"{GROUP}/{VERSIONS[0]}"
 ROOT = "ft"
 """The Cohort of the whole platform."""
 
@@ -25,9 +26,12 @@ def platform_queues(
     flavours: Sequence[Flavour],
     tiers: Sequence[TierOfCluster],
     tenants: Sequence[str] | None = None,
+    *,
+    topologies: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> list[Manifest]:
-    """Flavours, priority classes (with ageing's), a Cohort for the platform and one below it for each tier, and for
-    each of ``tenants`` (all of the tiers, if None) a ClusterQueue in its tier's Cohort with its LocalQueue.
+    """Topologies, flavours with what provisions their nodes, priority classes (with ageing's), a Cohort for the
+    platform and one below it for each tier, and for each of ``tenants`` (all of the tiers, if None) a ClusterQueue in
+    its tier's Cohort with its LocalQueue.
 
     The platform's Cohort has what no tier reserves, a tier's what is reserved and no tenant's own. A tier takes back
     what it reserved whatever the priority of who borrowed it. Beyond that it borrows what is idle, and preempts
@@ -39,13 +43,15 @@ def platform_queues(
     valued = [all_classes(priority, base) for priority, base in settings.priority_classes.items()]
     classes = [_priority_class(name, value) for each in valued for name, value in each.items()]
     queues = [
-        (tenant, _cluster_queue(settings, promised, tier, tenant))
+        (tenant, _cluster_queue(settings, promised, tier, tenant, checks_of(flavours)))
         for tier in tiers
         for tenant in tier.tenants
         if tenants is None or tenant in tenants
     ]
     return [
+        *topologies_of(topologies),
         *(_flavour(each) for each in flavours),
+        *provisioning_of(flavours, settings.queue_timeout_s),
         *classes,
         _cohort(ROOT, _groups(promised, lambda each: {"nominalQuota": f"{each.rest}{each.unit}"})),
         *(_tier_cohort(promised, tier) for tier in tiers),
@@ -110,7 +116,7 @@ def _limited(quota: TierQuota, nominal: int, **limits: int | None) -> Manifest:
 
 
 def _cluster_queue(
-    settings: KubernetesSettings, promised: Sequence[Promised], tier: TierOfCluster, tenant: str
+    settings: KubernetesSettings, promised: Sequence[Promised], tier: TierOfCluster, tenant: str, checks: Manifest
 ) -> Manifest:
     def quota(each: Promised) -> Manifest:
         own = each.tiers[tier.name]
@@ -131,6 +137,7 @@ def _cluster_queue(
             },
             "flavorFungibility": {"whenCanBorrow": "TryNextFlavor", "whenCanPreempt": "TryNextFlavor"},
             "resourceGroups": _groups(promised, quota),
+            **checks,
         },
     }
 
@@ -142,9 +149,14 @@ def _while_borrowing(priority: Priority) -> Manifest:
     hundred times in a simulated week (benchmarks/NOTES.md). Spared are what is nearly done, and work of the same
     priority that had waited longest itself.
     """
-    if PRIORITIES[priority] not in (max(PRIORITIES.values()), min(PRIORITIES.values())):
+    if not preempts_for_more(priority):
         return {"policy": "Never"}
     return {"policy": "LowerPriority", "maxPriorityThreshold": all_classes(priority, "")[f"-{RUNNING}"]}
+
+
+def preempts_for_more(priority: Priority) -> bool:
+    """Whether work of a priority ever preempts for what is beyond the part that its tier reserved."""
+    return PRIORITIES[priority] in (max(PRIORITIES.values()), min(PRIORITIES.values()))
 
 
 def _local(settings: KubernetesSettings, tenant: str) -> Manifest:

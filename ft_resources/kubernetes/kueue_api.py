@@ -13,6 +13,7 @@ GROUP = "kueue.x-k8s.io"
 Version = Literal["v1beta2", "v1beta1"]
 VERSIONS: tuple[Version, ...] = get_args(Version)
 """Those that are spoken, the preferred one first."""
+API = f"{GROUP}/{VERSIONS[0]}"
 
 
 def served_version(api: Api) -> Version | None:
@@ -25,9 +26,10 @@ def served_version(api: Api) -> Version | None:
     return next((version for version in VERSIONS if version in served), None)
 
 
-def list_workloads(api: Api, namespace: str, query: Mapping[str, str]) -> Sequence[Object]:
-    """Workloads of a namespace; none without Kueue."""
-    return _items(api, f"namespaces/{namespace}/workloads", query)
+def workload_of(api: Api, namespace: str, job: Object) -> Object | None:
+    """The Workload that Kueue made for a Job; None without Kueue, or before it has seen the Job."""
+    mine = {"labelSelector": f"{GROUP}/job-uid={job['metadata']['uid']}"}
+    return next(iter(_items(api, f"namespaces/{namespace}/workloads", mine)), None)
 
 
 def list_priority_classes(api: Api) -> Sequence[Object]:

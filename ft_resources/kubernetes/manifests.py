@@ -97,7 +97,13 @@ def _pod_labels(plan: PodPlan) -> dict[str, str]:
 def _pod_notes(plan: PodPlan) -> dict[str, str]:
     # A node's autoscaler must not move a training to save a node.
     notes = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
-    return {**notes, **({names.TOPOLOGY: plan.settings.topology} if plan.settings.topology and plan.queue else {})}
+    near = plan.topology if plan.queue else None
+    if near is None:
+        return notes
+    if plan.nodes == 1:
+        # Kueue gives a flavour with a topology to nobody who does not ask for one.
+        return {**notes, names.ANYWHERE: "true"}
+    return {**notes, names.TOPOLOGY_REQUIRED if near.required else names.TOPOLOGY_PREFERRED: near.level}
 
 
 def _service(plan: PodPlan) -> Manifest:

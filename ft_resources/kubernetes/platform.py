@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ft_resources.kubernetes.egress import Egress, JudgeReach, JudgeService
-from ft_resources.kubernetes.flavours import Flavour
+from ft_resources.kubernetes.flavours import FlavoursFile
 from ft_resources.kubernetes.kueue import platform_queues
 from ft_resources.kubernetes.names import JUDGES, MANAGED_BY, METRICS_PORT, TENANT
 from ft_resources.kubernetes.quota_plan import TierOfCluster
@@ -21,7 +21,7 @@ API_ROLE = "ft-api"
 def platform_objects(
     settings: KubernetesSettings,
     tenants: Sequence[str],
-    flavours: Sequence[Flavour],
+    nodes: FlavoursFile | None = None,
     tiers: Sequence[TierOfCluster] = (),
     *,
     judges: Mapping[str, JudgeReach] | None = None,
@@ -32,6 +32,7 @@ def platform_objects(
     """Namespaces, accounts, policies and rights for each tenant, and Kueue's objects if the settings name a queue.
 
     Args:
+        nodes: the kinds of nodes; without them there are no queues.
         tiers: all tiers with all their tenants, whose quota depends on each other's.
         judges: the judges that evaluations may ask, by tenant; tenants not listed have none.
         account: the control plane's service account, in ``namespace``, which may launch in tenants' namespaces.
@@ -43,7 +44,9 @@ def platform_objects(
     objects = [each for tenant in tenants for each in tenant_objects(settings, tenant, (judges or {}).get(tenant))]
     bound = ((LAUNCHER_ROLE, account), (API_ROLE, api_account))
     objects += [_bound(settings, tenant, role, who, namespace) for tenant in tenants for role, who in bound]
-    return objects + (platform_queues(settings, flavours, tiers, tenants) if settings.queue and flavours else [])
+    if not settings.queue or nodes is None:
+        return objects
+    return objects + platform_queues(settings, nodes.flavours, tiers, tenants, topologies=nodes.topologies)
 
 
 def tenant_objects(settings: KubernetesSettings, tenant: str, judges: JudgeReach | None = None) -> list[Manifest]:

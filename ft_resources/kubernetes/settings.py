@@ -118,12 +118,25 @@ class Network(StrictModel):
     )
 
 
+class Near(StrictModel):
+    """How near to each other the nodes of one training should be. Its flavours in ``flavours.yaml`` then have a
+    topology."""
+
+    level: str = Field(min_length=1, description="Label of the level of the topology that its nodes share.")
+    required: bool = Field(
+        False, description="Whether it waits until one unit of that level has room; false: it takes the nearest nodes."
+    )
+
+
 class GpuType(Place):
     """A kind of GPU that the cluster has."""
 
     resource: str = Field("nvidia.com/gpu", min_length=1, description="Name of the extended resource.")
     network: Network | None = Field(
         None, description="How its nodes exchange gradients; null: over the pods' own network."
+    )
+    topology: Near | None = Field(
+        None, description="Where in the network the nodes of a training are; null: Kueue does not look."
     )
     shared_memory_gib: float | None = Field(
         None,
@@ -263,9 +276,6 @@ class KubernetesSettings(StrictModel):
     priority: Priority = Field("batch", description="Priority of work that does not request one.")
     ageing: Ageing | None = Field(
         Ageing(), description="How priorities change with time, if the cluster has the classes; null: not at all."
-    )
-    topology: str | None = Field(
-        None, min_length=1, description="Node label of the topology level that a Job's nodes should share."
     )
     gpu_types: dict[str, GpuType] = Field(
         default_factory=dict, description="GPUs of the cluster, by type as recipes name it, such as H100."

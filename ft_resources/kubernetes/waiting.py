@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 from ft_resources.kubernetes import names
 from ft_resources.kubernetes.flavour_words import FlavourWords, read_flavour_words
+from ft_resources.kubernetes.held_back import held_back
 from ft_resources.kubernetes.objects import Object, condition, containers, ended
 from ft_resources.waiting import Reason, Waiting
 
-_MISSING = "doesn't exist"
+_MISSING, _PREEMPTED = "doesn't exist", "Preempted"
 _HINTS: dict[Reason, tuple[str, str]] = {
     "gone": ("its Job is not on the cluster (any more)", ""),
     "ended": ("its Job has ended", ""),
@@ -96,15 +97,18 @@ def _queued(job: Object, workload: Object | None) -> Waiting:
         return Waiting(reason="held", what="its Job is suspended and not in a queue", remedy=remedy)
     if workload is None:
         return _waiting("kueue_silent")
-    if workload.get("spec", {}).get("active") is False:
-        remedy = "Kueue or a person deactivated it: set spec.active of the Workload, or submit the work again."
-        return Waiting(reason="held", what="its Workload was deactivated", remedy=remedy)
+    if (held := held_back(workload)) is not None:
+        return held
     refused = condition(workload, "QuotaReserved", "False") or {}
     said, reason = refused.get("message", ""), refused.get("reason", "")
     evicted = condition(workload, "Evicted")
+    if evicted is not None and evicted.get("reason", _PREEMPTED) != _PREEMPTED:
+        evicted = None
     if reason == "Misconfigured" or _MISSING in said or "is inactive" in said:
         return _waiting("queue_name" if "LocalQueue" in said else "queue_missing", said, queue)
     words = read_flavour_words(said)
+    if not words.busy and "preemption" not in said and (apart := _apart(words, said)) is not None:
+        return apart
     if not words.busy and words.tainted:
         return _tainted(words, said)
     if not words.busy and ("maximum capacity" in said or reason == "ExceedsMaxQuota"):
@@ -119,6 +123,26 @@ def _queued(job: Object, workload: Object | None) -> Waiting:
     if evicted is not None:
         return Waiting(reason="preempted", what="it was preempted", said=evicted.get("message", ""))
     return Waiting(reason="quota", what="it waits for its turn in the queue", said=said)
+
+
+def _apart(words: FlavourWords, said: str) -> Waiting | None:
+    """What is wrong with where nodes lie: work that could have a flavour but for that."""
+    if words.scattered:
+        what = f"the free nodes do not lie together as the topology {' or '.join(words.scattered)} has them"
+        remedy = (
+            "It waits for room in one unit. If none is that large, use fewer nodes in a new recipe version, or have "
+        )
+        remedy += "`required` of the GPU type's topology taken away."
+    elif words.unlabelled:
+        what = f"no ready node of its kind has the label {' or '.join(words.unlabelled)}, a level of its topology"
+        remedy = "This is for the platform's administrators: label the nodes, or correct `topologies` of the flavours."
+    elif words.otherwise and not words.small:
+        what = f"{' and '.join(words.otherwise)} has a topology, and its Job does not ask for a level of that"
+        remedy = "This is for the platform's administrators: `topology` of the GPU type has to name a level; "
+        remedy += "`ft cluster plan` compares the two files."
+    else:
+        return None
+    return Waiting(reason="topology", what=what, remedy=remedy, said=said)
 
 
 def _tainted(words: FlavourWords, said: str) -> Waiting:

@@ -14,7 +14,7 @@ from ft_resources.kubernetes.creation import create_beside, create_job
 from ft_resources.kubernetes.elastic import Elastic
 from ft_resources.kubernetes.followed import FollowedJob
 from ft_resources.kubernetes.job_plan import PodPlan
-from ft_resources.kubernetes.kueue_api import list_workloads
+from ft_resources.kubernetes.kueue_api import workload_of
 from ft_resources.kubernetes.manifests import owned_by, to_k8s
 from ft_resources.kubernetes.objects import Object, ended
 from ft_resources.kubernetes.placement import CANCELLED, record_place
@@ -168,12 +168,11 @@ class KubernetesLauncher:
             tried_again = wait is not None and wait["until"] + _SETTLE_S > self._clock()
             return waits_for_room(wait["said"]) if wait and tried_again else why_waiting(None, None)
         about = {"fieldSelector": f"involvedObject.name={name}"}
-        mine = {"labelSelector": f"kueue.x-k8s.io/job-uid={job['metadata']['uid']}"}
         queued = names.QUEUE in job["metadata"].get("labels", {})
-        found = list_workloads(self._api, namespace, mine) if queued else ()
+        workload = workload_of(self._api, namespace, job) if queued else None
         waiting_pods = self._api.items(pods(namespace), names.of_job(name))
         told = self._api.items(events(namespace), about)
-        return why_waiting(job, found[0] if found else None, waiting_pods, told)
+        return why_waiting(job, workload, waiting_pods, told)
 
     def clean_up(self, attempt: Attempt) -> None:
         """Record the place and the end of the log, and remove a Job that would only start again."""

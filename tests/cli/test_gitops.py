@@ -244,3 +244,29 @@ def test_an_apply_that_was_interrupted_is_completed_by_another(
         api.apply_folder(folder, store=project.store, cluster=connected, told=stop)
     rest = api.plan_folder(folder, store=project.store, cluster=connected)
     assert [each.what for each in rest] == [each.what for each in whole[5:]]
+
+
+def test_what_left_the_flavours_is_deleted_and_told_so(ft: Ft, folder: Path, installed: Cluster) -> None:
+    file = folder / "flavours.yaml"
+    written = yaml.safe_load(file.read_text())
+    provisioned = {"class_name": "check-capacity.autoscaling.x-k8s.io"}
+    written["flavours"][1] |= {"provisioning": provisioned}
+    file.write_text(yaml.safe_dump(written))
+    assert ft("apply", folder).exit_code == 0
+    assert ft("plan", folder).stdout == ""
+    del written["flavours"][1]
+    file.write_text(yaml.safe_dump(written))
+    gone = {"ResourceFlavor h100-spot"} | {
+        f"{kind} ft-provision-h100-spot" for kind in ("AdmissionCheck", "ProvisioningRequestConfig")
+    }
+    assert deleted(ft("plan", folder).stdout) == gone
+    assert ft("apply", folder).exit_code == 0
+    assert ft("plan", folder).stdout == ""
+    file.unlink()
+    assert {"ResourceFlavor cpu", "Cohort ft", "ClusterQueue ft-acme", "LocalQueue ft-acme/ft-acme"} < deleted(
+        ft("plan", folder).stdout
+    )
+
+
+def deleted(plan: str) -> set[str]:
+    return {line.removeprefix("- ") for line in plan.splitlines() if line.startswith("- ")}

@@ -6,6 +6,7 @@ import uuid
 from typing import Any
 
 from tests.cluster.containers import canonical
+from tests.cluster.kueue_schemas import faults
 from tests.cluster.objects import (
     JOBS,
     KUEUE,
@@ -68,8 +69,12 @@ def _count(objects: Objects, namespace: str, name: str) -> None:
 
 def check_types(kind: Kind, body: Object) -> None:
     """Refuse fields and types that a kind does not have, as a server does that is asked for strict validation."""
-    # Their schemas are their operators'.
-    if kind.api in (KUEUE, MONITORING):
+    if kind.api == KUEUE:
+        if found := faults({"apiVersion": kind.api, "kind": kind.name, **body}):
+            raise ApiError(400, "BadRequest", f"strict decoding error: {'; '.join(found)}")
+        return
+    # Their schemas are their operator's.
+    if kind.api == MONITORING:
         return
     import kubernetes_validate
 

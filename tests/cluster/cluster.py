@@ -15,6 +15,7 @@ from tests.cluster.containers import IMAGE, REFUSED_START, Container
 from tests.cluster.control import Controller, ControlPlane, GarbageCollector, Key, NamespaceController
 from tests.cluster.jobs import JobController
 from tests.cluster.kueue import JobReconciler
+from tests.cluster.kueue_checks import AdmissionChecks, PodsReady
 from tests.cluster.kueue_scheduler import QueueScheduler
 from tests.cluster.node import GPU, Kubelet, Scheduler
 from tests.cluster.objects import NAMESPACES, NODES, PODS, ApiError, Change, Object, Objects, condition, has
@@ -93,7 +94,9 @@ class Cluster:
         self.objects = Objects()
         self._image = IMAGE | environment() | (image or {})
         self.kubelets: dict[str, Kubelet] = {}
-        queues = [JobReconciler(self.objects), QueueScheduler(self.objects)] if kueue else []
+        self.pods_ready = PodsReady(self.objects)
+        queues: list[Controller] = [JobReconciler(self.objects), QueueScheduler(self.objects)] if kueue else []
+        queues += [AdmissionChecks(self.objects), self.pods_ready] if kueue else []
         workings = [JobController(self.objects), GarbageCollector(self.objects), NamespaceController(self.objects)]
         workings.append(Scheduler(self.objects))
         self.control = ControlPlane(self.objects, [*queues, *workings, NodeLifecycle(self.objects)])

@@ -64,13 +64,14 @@ class Access:
         return client.CustomObjectsApi(self.client())
 
     def run(self, name: str, code: str, *, gpus: int = 0, labels: dict[str, str] | None = None, **spec: Any) -> Any:
-        """Create an Indexed Job whose container ``t`` runs ``code``; ``pod`` and ``container`` in ``spec`` add."""
-        pod, container = spec.pop("pod", {}), spec.pop("container", {})
+        """Create an Indexed Job whose container ``t`` runs ``code``; ``pod``, ``container`` and ``annotations`` (of its
+        pods) in ``spec`` add."""
+        pod, container, notes = (spec.pop(each, {}) for each in ("pod", "container", "annotations"))
         limits = {"limits": {"nvidia.com/gpu": str(gpus)}} if gpus else {}
         one = {"name": "t", "image": self.image, "command": ["python3", "-u", "-c", code], "resources": limits}
         inside = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 5, "containers": [one | container]}
         job = {"completionMode": "Indexed", "completions": 1, "backoffLimit": 0, **spec}
-        job["template"] = {"metadata": {"labels": {"app": name}}, "spec": inside | pod}
+        job["template"] = {"metadata": {"labels": {"app": name}, "annotations": notes}, "spec": inside | pod}
         body = {
             "apiVersion": "batch/v1",
             "kind": "Job",
@@ -115,15 +116,18 @@ class Access:
         found = self.core.list_namespaced_event(self.namespace, field_selector=f"involvedObject.name={name}").items
         return [(event.reason, event.message) for event in found]
 
-    def queue(self, gpus: int, preempts: bool = True) -> str:
-        """A LocalQueue of this namespace with a quota of its own; its name, which is its ClusterQueue's too."""
+    def queue(self, gpus: int, preempts: bool = True, check: str = "", **flavor: Any) -> str:
+        """A LocalQueue of this namespace with a quota of its own; its name, which is its ClusterQueue's too. ``check``
+        is an AdmissionCheck, ``flavor`` more of its ResourceFlavor's spec."""
         name = f"ft-{uuid.uuid4().hex[:8]}"
         quotas = {"nvidia.com/gpu": gpus, "cpu": 1000, "memory": "1000Gi"}
         resources = [{"name": resource, "nominalQuota": quota} for resource, quota in quotas.items()]
         group = {"coveredResources": list(quotas), "flavors": [{"name": name, "resources": resources}]}
         policy = {"withinClusterQueue": "LowerPriority" if preempts else "Never"}
-        spec = {"namespaceSelector": {}, "resourceGroups": [group], "preemption": policy}
-        self.make("resourceflavors", "ResourceFlavor", name, {})
+        spec: dict[str, Any] = {"namespaceSelector": {}, "resourceGroups": [group], "preemption": policy}
+        if check:
+            spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": check, "onFlavors": [name]}]}
+        self.make("resourceflavors", "ResourceFlavor", name, {"spec": flavor} if flavor else {})
         self.make("clusterqueues", "ClusterQueue", name, {"spec": spec})
         body = {"apiVersion": KUEUE, "kind": "LocalQueue", "metadata": {"name": name}, "spec": {"clusterQueue": name}}
         self.custom.create_namespaced_custom_object(*KUEUE.split("/"), self.namespace, "localqueues", body)
@@ -135,6 +139,27 @@ class Access:
         for name, value in values.items():
             self.make("workloadpriorityclasses", "WorkloadPriorityClass", names[name], {"value": value})
         return names
+
+    def check(self) -> str:
+        """An AdmissionCheck that nobody but a test answers, by ``answer``."""
+        name = f"ft-{uuid.uuid4().hex[:8]}"
+        self.make("admissionchecks", "AdmissionCheck", name, {"spec": {"controllerName": f"example.com/{name}"}})
+        active = {"type": "Active", "status": "True", "reason": "Tested", "message": "a test answers"}
+        status = {"status": {"conditions": [{**active, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}
+        self.custom.patch_cluster_custom_object_status(*KUEUE.split("/"), "admissionchecks", name, status)
+        return name
+
+    def answer(self, job: str, check: str, state: str, message: str = "") -> None:
+        """Answer the check of a Job that has its quota."""
+
+        def asked() -> dict[str, Any] | None:
+            found = self.workload(job)
+            return found if "admission" in found.get("status", {}) else None
+
+        workload = until(asked)
+        answer = {"name": check, "state": state, "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        where = (*KUEUE.split("/"), self.namespace, "workloads", workload["metadata"]["name"])
+        self.custom.patch_namespaced_custom_object_status(*where, {"status": {"admissionChecks": [answer]}})
 
     def make(self, plural: str, kind: str, name: str, body: dict[str, Any]) -> None:
         """Create an object of the whole cluster, which goes when the test ends."""

@@ -30,7 +30,7 @@ class JobReconciler(Controller):
         meta = change.object["metadata"]
         if change.kind is JOBS and QUEUE in meta.get("labels", {}):
             return meta["namespace"], meta["name"]
-        return (meta["namespace"], meta["ownerReferences"][0]["name"]) if change.kind is WORKLOADS else None
+        return (meta["namespace"], owner(change.object)) if change.kind is WORKLOADS else None
 
     def sync(self, key: Key) -> float | None:
         job = self._objects.find(JOBS, *key)
@@ -57,15 +57,15 @@ class JobReconciler(Controller):
         elif not job["spec"]["suspend"]:
             self._hold(job, workload)
             record(self._objects, job, "Stopped", message(workload, "Evicted") or "Not admitted by cluster queue", BY)
-        elif has(workload, "Evicted") and has(workload, "Admitted") and not job["status"].get("active"):
-            why = message(workload, "Evicted")
-            self._objects.change(WORKLOADS, workload, lambda draft: draft["status"].pop("admission"), "status")
+        elif has(workload, "Evicted") and "admission" in workload["status"] and not job["status"].get("active"):
+            why, reason = message(workload, "Evicted"), reason_of(workload, "Evicted")
+            self._objects.change(WORKLOADS, workload, _without_quota, "status")
             say(
                 self._objects,
                 workload,
                 ("QuotaReserved", "False", "PendingEvaluation", why),
                 ("Admitted", "False", "NoReservation", "The workload has no reservation"),
-                ("Requeued", "True", "Preempted", why),
+                ("Requeued", str(reason == "Preempted"), reason, why),
             )
         return None
 
@@ -125,6 +125,24 @@ def say(objects: Objects, workload: Object, *conditions: tuple[str, str, str, st
             condition(draft["status"], type_, value, reason, message, {"observedGeneration": 1})
 
     objects.change(WORKLOADS, workload, edit, "status")
+
+
+def owner(workload: Object) -> str:
+    """The Job that a Workload was made for."""
+    return str(workload["metadata"]["ownerReferences"][0]["name"])
+
+
+def _without_quota(draft: Object) -> None:
+    """In place: who asks again is checked again, but for what was rejected."""
+    draft["status"].pop("admission")
+    for check in draft["status"].get("admissionChecks", []):
+        if check["state"] != "Rejected":
+            before = f"Reset to Pending after eviction. Previously: {check['state']}"
+            check |= {"state": "Pending", "message": f"{before}. {check['message']}".rstrip(". ")}
+
+
+def reason_of(workload: Object, type_: str) -> str:
+    return next((one["reason"] for one in workload["status"].get("conditions", []) if one["type"] == type_), "")
 
 
 def message(workload: Object, type_: str) -> str:

@@ -1,7 +1,7 @@
 """The part of Kueue that reserves quota and evicts: conditions and messages around what ``kueue_cycle.py`` decides.
 
 Written from Kueue's API and messages (0.18, with the reasons that say why a workload waits), not from a recording.
-Fair sharing, admission checks, partial admission and topology are not covered.
+Fair sharing, partial admission, and which nodes a topology leads to are not covered.
 """
 
 from collections import Counter
@@ -10,9 +10,11 @@ from itertools import product
 
 from tests.cluster.containers import quantity, written
 from tests.cluster.control import Controller, Key
-from tests.cluster.kueue import BY, message, say
+from tests.cluster.kueue import message, say
+from tests.cluster.kueue_checks import asked_checks, delayed_s, evict
 from tests.cluster.kueue_cycle import Ask, Held, Reason, heads, run_cycle
 from tests.cluster.kueue_quota import Node, QuotaTree, Usage
+from tests.cluster.kueue_topology import kept_apart
 from tests.cluster.node import requests, tolerates
 from tests.cluster.objects import (
     CLUSTER_QUEUES,
@@ -23,7 +25,6 @@ from tests.cluster.objects import (
     Change,
     Object,
     has,
-    record,
 )
 
 
@@ -42,7 +43,11 @@ class QueueScheduler(Controller):
         held = {name: _held(one) for name, one in everything.items() if "admission" in one["status"]}
         for each in held.values():
             tree.use(each.queue, each.usage)
-        pending = [one for one in everything.values() if "admission" not in one["status"]]
+        idle = [
+            one for one in everything.values() if "admission" not in one["status"] and one["spec"].get("active", True)
+        ]
+        delays = {_key(one): delayed_s(self._objects, one) for one in idle}
+        pending = [one for one in idle if not delays[_key(one)]]
         asks = {ask.key: ask for age, one in enumerate(pending) if (ask := self._ask(one, tree, age)) is not None}
         seen: set[str] = set()
         while not seen.issuperset(chosen := {ask.key: ask for ask in heads(asks.values(), self._preempting)}):
@@ -55,14 +60,14 @@ class QueueScheduler(Controller):
             for key, ask in chosen.items():
                 workload = everything[key]
                 if usage := cycle.admitted.get(key):
-                    held[key] = _held(self._admit(workload, ask.queue, usage))
+                    held[key] = _held(self._admit(workload, tree.queues[ask.queue], usage))
                 else:
                     reason, why = self._refusal(workload, tree.queues[ask.queue], cycle.preempting.get(key, 0))
                     say(self._objects, workload, ("QuotaReserved", "False", reason, why))
                 if key not in seen:
                     del asks[key]
         self._tell_usage(tree)
-        return None
+        return min(filter(None, delays.values()), default=None)
 
     def _tell_usage(self, tree: QuotaTree) -> None:
         """Each ClusterQueue's status: what its Workloads have reserved, and how many wait."""
@@ -90,39 +95,43 @@ class QueueScheduler(Controller):
             what = f"ClusterQueue {name}" if queue else f"LocalQueue {workload['spec']['queueName']}"
             say(self._objects, workload, ("QuotaReserved", "False", "Misconfigured", f"{what} doesn't exist"))
             return None
-        template, wanted = _wanted(workload)
+        pods, wanted = _wanted(workload)
         groups = tree.queues[name].spec["resourceGroups"]
         ways: list[list[dict[tuple[str, str], float]]] = []
         for group in groups:
             here = {one: amount for one, amount in wanted.items() if one in group["coveredResources"]}
-            flavors = [one["name"] for one in group["flavors"] if not self._kept_out(template, one["name"])]
+            flavors = [one["name"] for one in group["flavors"] if not self._kept_out(pods, one["name"])[1]]
             ways.append([{(flavor, one): amount for one, amount in here.items()} for flavor in flavors])
         covered = {one for group in groups for one in group["coveredResources"]}
         possible = product(*ways) if covered >= wanted.keys() else []
         usages = tuple({place: amount for part in way for place, amount in part.items()} for way in possible)
         return Ask(key=_key(workload), queue=name, priority=_priority(workload), since=age, ways=usages)
 
-    def _kept_out(self, template: Object, flavor: str) -> str:
-        """Why its pods cannot have a flavour at all."""
+    def _kept_out(self, pods: Object, flavor: str) -> tuple[str, str]:
+        """Reason and message of why its pods cannot have a flavour, whatever its quota; empty if they can."""
+        template = pods["template"]
         spec = self._objects.get(FLAVORS, "", flavor).get("spec", {})
         for taint in spec.get("nodeTaints", []):
             if not any(tolerates(one, taint) for one in template["spec"].get("tolerations", [])):
                 words = f"{{{taint['key']} {taint.get('value', '')} {taint['effect']} <nil>}}"
-                return f"untolerated taint {words} in flavor {flavor}"
+                return "NoMatchingFlavor", f"untolerated taint {words} in flavor {flavor}"
         labels, asked = spec.get("nodeLabels", {}), template["spec"].get("nodeSelector", {})
-        fits = all(labels.get(name, value) == value for name, value in asked.items())
-        return "" if fits else f"flavor {flavor} doesn't match node affinity"
+        if any(labels.get(name, value) != value for name, value in asked.items()):
+            return "NoMatchingFlavor", f"flavor {flavor} doesn't match node affinity"
+        apart = kept_apart(self._objects, template, pods["count"], flavor)
+        return "NoMatchingFlavor" if apart.startswith("Flavor") else "TopologyPlacementFailed", apart
 
     def _refusal(self, workload: Object, node: Node, giving_way: int) -> tuple[str, str]:
         """Reason and message: of each flavour the first thing that is wrong with it."""
-        template, wanted = _wanted(workload)
+        pods, wanted = _wanted(workload)
         refused: list[tuple[str, str]] = []
         for group in node.spec["resourceGroups"]:
             here = {one: amount for one, amount in wanted.items() if one in group["coveredResources"]}
             wanted = {one: amount for one, amount in wanted.items() if one not in here}
             for flavor in group["flavors"] if here else ():
-                if kept_out := self._kept_out(template, flavor["name"]):
-                    refused.append(("NoMatchingFlavor", kept_out))
+                kept_out = self._kept_out(pods, flavor["name"])
+                if kept_out[1]:
+                    refused.append(kept_out)
                     continue
                 lacks = (_lack(node, flavor["name"], one, amount) for one, amount in here.items())
                 refused.append(next((lack for lack in lacks if lack), ("WaitingForQuota", "")))
@@ -134,19 +143,21 @@ class QueueScheduler(Controller):
             return "WaitingForPreemptedWorkloads", f"couldn't assign flavors to pod set main: {why}{more}"
         return max(reason for reason, _ in refused), f"couldn't assign flavors to pod set main: {why}"
 
-    def _admit(self, workload: Object, queue: str, usage: Usage) -> Object:
+    def _admit(self, workload: Object, node: Node, usage: Usage) -> Object:
         flavors = {resource: flavor for flavor, resource in usage}
         used = {resource: _written(resource, amount) for (_, resource), amount in usage.items()}
         count = workload["spec"]["podSets"][0]["count"]
         assigned = {"name": "main", "flavors": flavors, "resourceUsage": used, "count": count}
-        admission = {"clusterQueue": queue, "podSetAssignments": [assigned]}
-        self._objects.change(WORKLOADS, workload, lambda draft: draft["status"].update(admission=admission), "status")
+        admission = {"clusterQueue": node.name, "podSetAssignments": [assigned]}
+        checks = asked_checks(node.spec, set(flavors.values()))
+        status = {"admission": admission} | ({"admissionChecks": checks} if checks else {})
+        self._objects.change(WORKLOADS, workload, lambda draft: draft["status"].update(status), "status")
         before = [type_ for type_ in ("Evicted", "Preempted") if has(workload, type_)]
         say(
             self._objects,
             workload,
-            ("QuotaReserved", "True", "QuotaReserved", f"Quota reserved in ClusterQueue {queue}"),
-            ("Admitted", "True", "Admitted", "The workload is admitted"),
+            ("QuotaReserved", "True", "QuotaReserved", f"Quota reserved in ClusterQueue {node.name}"),
+            *([] if checks else [("Admitted", "True", "Admitted", "The workload is admitted")]),
             *((type_, "False", "QuotaReserved", f"Previously: {message(workload, type_)}") for type_ in before),
         )
         return self._objects.get(WORKLOADS, workload["metadata"]["namespace"], workload["metadata"]["name"])
@@ -154,8 +165,8 @@ class QueueScheduler(Controller):
     def _evict(self, victim: Object, workload: Object, reason: Reason) -> None:
         uid, job = workload["metadata"]["uid"], workload["metadata"]["labels"]["kueue.x-k8s.io/job-uid"]
         why = f"Preempted to accommodate a workload (UID: {uid}, JobUID: {job}) due to {_WHY[reason]}"
-        say(self._objects, victim, ("Evicted", "True", "Preempted", why), ("Preempted", "True", reason, why))
-        record(self._objects, victim, "EvictedDueToPreempted", why, BY)
+        say(self._objects, victim, ("Preempted", "True", reason, why))
+        evict(self._objects, victim, "Preempted", why)
 
 
 _WHY: dict[Reason, str] = {
@@ -178,10 +189,9 @@ def _key(workload: Object) -> str:
 
 
 def _wanted(workload: Object) -> tuple[Object, dict[str, float]]:
-    """The template of its pods, and what all of them need."""
+    """Its pods, and what all of them need."""
     pods = workload["spec"]["podSets"][0]
-    needs = {resource: one * pods["count"] for resource, one in requests(pods["template"]).items()}
-    return pods["template"], needs
+    return pods, {resource: one * pods["count"] for resource, one in requests(pods["template"]).items()}
 
 
 def _held(workload: Object) -> Held:

@@ -43,6 +43,8 @@ CLUSTER_QUEUES = Kind(KUEUE, "ClusterQueue", "clusterqueues", namespaced=False)
 COHORTS = Kind(KUEUE, "Cohort", "cohorts", namespaced=False)
 FLAVORS = Kind(KUEUE, "ResourceFlavor", "resourceflavors", namespaced=False)
 PRIORITIES = Kind(KUEUE, "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False)
+CHECKS = Kind(KUEUE, "AdmissionCheck", "admissionchecks", namespaced=False)
+TOPOLOGIES = Kind(KUEUE, "Topology", "topologies", namespaced=False)
 NAMESPACES = Kind("v1", "Namespace", "namespaces", namespaced=False)
 SERVICES, SERVICE_ACCOUNTS = Kind("v1", "Service", "services"), Kind("v1", "ServiceAccount", "serviceaccounts")
 QUOTAS = Kind("v1", "ResourceQuota", "resourcequotas")
@@ -63,6 +65,11 @@ _KEPT = (
         POD_MONITORS,
         Kind(MONITORING, "PrometheusRule", "prometheusrules"),
     ),
+    Kind(KUEUE, "ProvisioningRequestConfig", "provisioningrequestconfigs", namespaced=False),
+    *(
+        Kind(KUEUE, f"MultiKueue{name}", f"multikueue{name.lower()}s", namespaced=False)
+        for name in ("Config", "Cluster")
+    ),
     *(Kind(RBAC, "Role", "roles"), Kind(RBAC, "RoleBinding", "rolebindings")),
     Kind(RBAC, "ClusterRole", "clusterroles", namespaced=False),
     Kind(RBAC, "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
@@ -73,7 +80,7 @@ KINDS = {
     (kind.api, kind.plural): kind
     for kind in (
         *(JOBS, PODS, EVENTS, NODES, NAMESPACES, SERVICES, SERVICE_ACCOUNTS, SECRETS, POLICIES, QUOTAS),
-        *(WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, COHORTS, FLAVORS, PRIORITIES),
+        *(WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, COHORTS, FLAVORS, PRIORITIES, CHECKS, TOPOLOGIES),
         *_KEPT,
     )
 }

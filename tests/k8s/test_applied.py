@@ -7,11 +7,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
 from ft_assets.vllm_plugin import StoreResolver, register
+from ft_resources.kubernetes.settings_file import read_settings
 from tests.cluster.cluster import Cluster
+from tests.cluster.kueue_schemas import PODS_READY
 from tests.cluster.objects import (
     BUDGETS,
     CONFIG_MAPS,
@@ -31,12 +34,14 @@ from tools.architecture import ROOT
 pytestmark = pytest.mark.cluster
 
 BASE, VLLM, MONITORING = K8S / "kustomize" / "base", K8S / "kustomize" / "vllm", K8S / "monitoring"
+KUEUE = K8S / "kueue"
 OVERLAYS = sorted((K8S / "kustomize" / "overlays").iterdir())
 PLATFORM = [BASE, VLLM, MONITORING, K8S / "kustomize" / "mlflow"]
 # What Kubernetes does not read, and who does.
 ELSEWHERE = {
     "helm/": "Helm, whose objects tests/k8s/test_helm.py compares with those that are applied here",
     "kustomize/base/flavours.yaml": "ft cluster manifests --flavours",
+    "kueue/pods-ready.yaml": "Kueue's own configuration, whose schema is held against it below",
 }
 KUSTOMIZATION = "kustomization.yaml"
 # ConfigMaps that Dagster's chart makes.
@@ -51,6 +56,7 @@ def cluster() -> Iterator[Cluster]:
     apply(made, [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "monitoring"}}])
     for folder in PLATFORM:
         apply(made, rendered(folder))
+    apply(made, yaml.safe_load_all((KUEUE / "multikueue.yaml").read_text()))
     yield made
     made.close()
 
@@ -82,13 +88,36 @@ def _is_elsewhere(name: str) -> bool:
 def _is_applied(cluster: Cluster, path: Path) -> bool:
     if path.name == KUSTOMIZATION:
         return path.parent in [*PLATFORM, *OVERLAYS]
-    if path.parent not in PLATFORM:
+    if path.parent not in [*PLATFORM, KUEUE]:
         return False
     text = path.read_text()
     if text in [each for held in cluster.objects.list(CONFIG_MAPS) for each in held["data"].values()]:
         return True
     objects = list(yaml.safe_load_all(text))
     return all("apiVersion" in each and found(cluster, each) is not None for each in objects)
+
+
+def test_kueue_takes_the_part_of_its_configuration_and_waits_longer_than_the_platform_for_lost_nodes() -> None:
+    (said,) = yaml.safe_load((KUEUE / "pods-ready.yaml").read_text()).items()
+    assert said[0] == "waitForPodsReady"
+    jsonschema.validate(said[1], PODS_READY)
+    minutes = {name: int(said[1][name].removesuffix("m")) for name in ("timeout", "recoveryTimeout")}
+    settings = read_settings(str(BASE / "kubernetes.yaml"))
+    assert minutes["recoveryTimeout"] * 60 > settings.node_loss_s
+    assert minutes["timeout"] * 60 > settings.image_pull_timeout_s
+    assert said[1]["blockAdmission"] is False
+
+
+def test_multikueues_objects_lead_to_each_other(cluster: Cluster) -> None:
+    objects = {each["kind"]: each for each in yaml.safe_load_all((KUEUE / "multikueue.yaml").read_text())}
+    check, config, other = (objects[kind] for kind in ("AdmissionCheck", "MultiKueueConfig", "MultiKueueCluster"))
+    assert check["spec"]["controllerName"] == "kueue.x-k8s.io/multikueue"
+    assert check["spec"]["parameters"] == {
+        "apiGroup": "kueue.x-k8s.io",
+        "kind": config["kind"],
+        "name": config["metadata"]["name"],
+    }
+    assert config["spec"]["clusters"] == [other["metadata"]["name"]]
 
 
 @pytest.mark.parametrize("folder", OVERLAYS, ids=lambda folder: folder.name)

@@ -64,7 +64,11 @@ def test_every_file_of_the_base_is_listed_and_valid() -> None:
 def test_the_example_settings_are_ones_that_we_read(example: None) -> None:
     assert read_settings().queue == "ft-{tenant}"
     assert load_tenants().tier_of("acme").max_wait_minutes == 5
-    assert [each.name for each in read_flavours(BASE / "flavours.yaml")] == ["h100-on-demand", "h100-spot", "cpu"]
+    assert [each.name for each in read_flavours(BASE / "flavours.yaml").flavours] == [
+        "h100-on-demand",
+        "h100-spot",
+        "cpu",
+    ]
 
 
 def test_printed_manifests_are_valid_and_whole_for_each_tenant(example: None) -> None:
@@ -360,7 +364,7 @@ def test_deleted_objects_are_gone_after_30_days_and_no_living_record_ever_expire
 
 
 def test_platform_objects_without_flavours_have_no_queues(example: None) -> None:
-    found = platform_objects(read_settings(), ["acme"], [])
+    found = platform_objects(read_settings(), ["acme"])
     assert not [each for each in found if "kueue" in each["apiVersion"]]
 
 
@@ -370,12 +374,12 @@ def test_platform_objects_without_flavours_have_no_queues(example: None) -> None
 def test_no_tenant_gets_the_platforms_or_the_clusters_own_namespace(pattern: str, tenant: str) -> None:
     settings = settings_of(namespace=pattern)
     with pytest.raises(UserError, match="belongs to the platform or the cluster"):
-        platform_objects(settings, [tenant], [])
+        platform_objects(settings, [tenant])
     with pytest.raises(UserError, match="belongs to the platform or the cluster"):
         plan_pod(spec_of(tenant=tenant), settings)
     assert settings.namespace_of("acme")
     with pytest.raises(UserError, match="belongs to the platform or the cluster"):
-        platform_objects(settings_of(), ["apps"], [], namespace="ft-apps")
+        platform_objects(settings_of(), ["apps"], namespace="ft-apps")
 
 
 def test_rights_go_to_the_control_plane_of_the_settings(
@@ -393,4 +397,4 @@ def test_rights_go_to_the_control_plane_of_the_settings(
     assert bound() == {"ft-apps"}
     assert bound("--namespace", "ft-other") == {"ft-other"}
     with pytest.raises(UserError, match="belongs to the platform or the cluster"):
-        platform_objects(read_settings(), ["apps"], [])
+        platform_objects(read_settings(), ["apps"])

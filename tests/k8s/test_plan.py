@@ -1,6 +1,7 @@
 """``ft cluster plan``: who gets what, and plans that promise more than there is."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,20 @@ def test_the_plan_is_what_the_manifests_say() -> None:
     }
     quota = cohorts["ft-tier-premium"]["spec"]["resourceGroups"][0]["flavors"][1]["resources"][2]
     assert quota == {"name": "nvidia.com/gpu", "nominalQuota": "5"}
+
+
+def test_a_tier_that_preempts_nobody_is_shown_the_range_of_what_it_may_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenants = tmp_path / "tenants.yaml"
+    tiers = {"middle": {"cluster": {"reserved": 0.25}}, "low": {"priority": "interactive"}}
+    tenants.write_text(yaml.safe_dump({"tiers": tiers, "tenants": {"acme": {"tier": "middle"}, "x": {"tier": "low"}}}))
+    monkeypatch.setenv("FT_TENANTS", str(tenants))
+    cells = [line for line in said().output.splitlines() if "h100-spot" in line and "middle" in line]
+    assert re.search(r"\b2 +2 to \d", cells[0]), cells
+    rows = {row["tier"]: row for row in json.loads(said("--json").output) if row["flavour"] == "h100-spot"}
+    assert rows["middle"]["first_come"]
+    assert not rows["low"]["first_come"]
 
 
 def test_a_tier_gets_no_further_than_to_what_others_lend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

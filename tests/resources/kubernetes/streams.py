@@ -50,6 +50,11 @@ class Told:
         self.open: list[tuple[str, dict[str, str]]] = []
         self.jobs = [job_at(1)]
         self.pods: list[dict[str, Any]] = []
+        self.workloads: list[dict[str, Any]] = []
+
+    def get(self, path: str) -> dict[str, Any]:
+        """What discovery says of Kueue."""
+        return {"versions": [{"version": "v1beta2"}]}
 
     def list(self, path: str, query: Mapping[str, str], **_: Any) -> dict[str, Any]:
         self.asked.append("list")
@@ -58,7 +63,7 @@ class Told:
         return {"metadata": {"resourceVersion": "7"}, "items": items}
 
     def items(self, path: str, query: Any, **_: Any) -> Sequence[dict[str, Any]]:
-        return tuple(self.pods)
+        return tuple(self.workloads if path.endswith("/workloads") else self.pods)
 
     def watch(self, path: str, version: str, query: Mapping[str, str]) -> Stream:
         self.asked.append(version)

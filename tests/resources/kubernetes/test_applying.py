@@ -23,5 +23,5 @@ def test_what_is_being_deleted_and_what_is_in_it_is_not_deleted_again() -> None:
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "globex"}},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "ft", "namespace": "globex"}},
     ]
-    gone = [each.object for each in strays(Listing(client=None), wanted, "a=b")]
+    gone = [each.object for each in strays(Listing(client=None), wanted, "a=b", "")]
     assert [(each["kind"], each["metadata"]["name"]) for each in gone] == [("Namespace", "left")]

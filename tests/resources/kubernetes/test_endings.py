@@ -55,6 +55,22 @@ def end(found: dict | None, *pods: dict, **facts: object) -> PodEnding | None:
 
 
 @pytest.mark.parametrize(
+    ("evicted", "spot", "cause"),
+    [
+        ("", False, Cause.QUEUE_PREEMPTION),
+        ("Preempted", False, Cause.QUEUE_PREEMPTION),
+        ("PodsReadyTimeout", True, Cause.PODS_NOT_READY),
+        ("NodeFailures", False, Cause.NODE_LOST),
+        ("NodeFailures", True, Cause.SPOT_RECLAIMED),
+    ],
+)
+def test_kueue_says_why_it_took_a_place(evicted: str, spot: bool, cause: Cause) -> None:
+    ending = end(job(suspend=True), evicted=evicted, spot=spot)
+    assert ending is not None
+    assert (ending.cause, ending.outcome, ending.refund) == (cause, Outcome.PREEMPTED, "full")
+
+
+@pytest.mark.parametrize(
     ("found", "pods", "cause"),
     [
         (failed("DeadlineExceeded"), [pod(code=75)], Cause.RUN_TIMEOUT),

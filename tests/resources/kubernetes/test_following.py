@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from ft_resources.attempts import Attempt
+from ft_resources.canonical import canonical_json
 from ft_resources.kubernetes.api import Api
+from ft_resources.kubernetes.causes import Cause
 from ft_resources.kubernetes.followed import FollowedJob
 from ft_resources.kubernetes.watched import WatchedNamespace
 from ft_resources.store import Store
@@ -73,6 +75,31 @@ def test_a_job_that_kueue_puts_back_before_its_worker_came_up_waits_on_and_owes_
     api.pods = [pod("second", phase="Pending", started=now[0])]
     assert hears(job_at(4, active=1)) is None
     assert [each["metadata"]["name"] for each in followed.last_pods] == ["second"]
+    closed.set()
+
+
+def test_pods_that_were_not_ready_in_time_are_told_from_a_preemption_by_their_workload(store: Store) -> None:
+    """The first of two ranks had begun when Kueue's time for all pods was over."""
+    closed = threading.Event()
+    api = Told(until_closed(closed))
+    evicted = {"type": "Evicted", "status": "True", "reason": "PodsReadyTimeout", "message": "Exceeded the timeout"}
+    api.workloads = [{"spec": {}, "status": {"conditions": [evicted]}}]
+    attempt = Attempt(store, spec_of().address, 1)
+    attempt.store.put(f"{attempt.path}/progress.json", canonical_json({"phase": "starting", "at": NOW}))
+    followed = FollowedJob(
+        api=api,  # type: ignore[arg-type]
+        attempt=attempt,
+        watched=WatchedNamespace(api, "ft-acme"),  # type: ignore[arg-type]
+        settings=settings_of(queue="ft"),
+        clock=lambda: NOW,
+        look_every_s=0.0,
+        launched=True,
+    )
+    followed.watch.close()
+    followed.watch = Still(job_at(2, suspend=True))  # type: ignore[assignment]
+    ending = followed.find_ending()
+    assert ending is not None
+    assert (ending.cause, ending.refund) == (Cause.PODS_NOT_READY, "full")
     closed.set()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ft_resources.kubernetes.api import Api
-from ft_resources.kubernetes.kueue_api import list_priority_classes, list_workloads, served_version
+from ft_resources.kubernetes.kueue_api import list_priority_classes, served_version, workload_of
 
 NOT_THERE = {"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}
 # One Workload in each version of Kueue's type.
@@ -24,6 +24,7 @@ NEW = {
     "spec": {"queueName": "ft", "priority": 2000, "podSets": [],
              "priorityClassRef": {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "ft-batch"}},
 }  # fmt: skip
+JOB = {"metadata": {"uid": "u"}}
 WORKLOADS = {"v1beta1": OLD, "v1beta2": NEW}
 
 
@@ -82,9 +83,9 @@ def test_the_newest_version_that_is_served_and_known_is_spoken() -> None:
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
 def test_objects_are_read_where_they_are_served(version: str) -> None:
     api = Api(client=Served(version))
-    assert list_workloads(api, "ft-acme", {}) == [WORKLOADS[version]]
+    assert workload_of(api, "ft-acme", JOB) == WORKLOADS[version]
     assert list_priority_classes(api) == [WORKLOADS[version]]
 
 
 def test_a_cluster_without_kueue_has_no_workloads() -> None:
-    assert list_workloads(Api(client=Served()), "ft-acme", {}) == ()
+    assert workload_of(Api(client=Served()), "ft-acme", JOB) is None

@@ -21,6 +21,7 @@ from tests.resources.kubernetes.specs import IMAGE, settings_of, spec_of
 
 IDENTITY = {"role_arn": "arn:aws:iam::123456789012:role/ft-{tenant}"}
 H100 = {"H100": {"node_selector": {"gpu": "h100"}, "tolerations": [{"key": "nvidia.com/gpu"}]}}
+IN_RACKS = {"H100": {**H100["H100"], "topology": {"level": "rack"}}}
 VERSION = "1.34"
 
 
@@ -45,7 +46,7 @@ def containers_of(pod) -> list[dict]:
 @pytest.mark.parametrize("changes", [{}, {"identity": IDENTITY, "queue": "ft-{tenant}"}, {"secret": "store"}])
 def test_what_is_sent_is_valid(nodes: int, cache: str, changes: dict) -> None:
     spec = spec_of(runtime={"nodes": nodes}, gpus=8, gpu_type="H100", spot=True)
-    plan = plan_pod(spec, settings_of(cache={"kind": cache}, gpu_types=H100, topology="rack", **changes))
+    plan = plan_pod(spec, settings_of(cache={"kind": cache}, gpu_types=IN_RACKS, **changes))
     for manifest in to_k8s(plan):
         kubernetes_validate.validate(manifest, VERSION, strict=True)
     for manifest in tenant_objects(settings_of(**changes), "acme"):
@@ -256,6 +257,6 @@ def test_a_tenants_pods_are_denied_everything_but_names_and_the_store() -> None:
 def test_the_manifest_of_a_training_is_as_reviewed() -> None:
     """A change of the golden file is what a platform engineer has to look at."""
     spec = spec_of(runtime={"nodes": 2}, gpus=8, gpu_type="H100", spot=True)
-    plan = plan_pod(spec, settings_of(identity=IDENTITY, queue="ft-{tenant}", gpu_types=H100, topology="rack"))
+    plan = plan_pod(spec, settings_of(identity=IDENTITY, queue="ft-{tenant}", gpu_types=IN_RACKS))
     golden = Path(__file__).with_name("training.json")
     assert to_k8s(plan) == json.loads(golden.read_text())

@@ -1,5 +1,7 @@
 """Why a Job waits, from what Kueue, the scheduler and the kubelet say (their messages as they are)."""
 
+from typing import Any
+
 import pytest
 
 from ft_resources.kubernetes.job_plan import plan_pod
@@ -25,6 +27,13 @@ BOTH = (
     "insufficient unused quota for memory in flavor h100, 9Gi more needed, insufficient quota for nvidia.com/gpu in "
     "flavor h100, previously considered podsets requests (8) + current podset request (8) > maximum capacity (8)"
 )
+SCATTERED = (
+    'topology "racks" allows to fit only 1 out of 2 pod(s). Total nodes: 2; excluded: resource "nvidia.com/gpu": 1'
+)
+NOWHERE = 'topology "racks" doesn\'t allow to fit any of 2 pod(s)'
+APART = 'Flavor "h100-on-demand" supports only TopologyAwareScheduling'
+WITHOUT = 'Flavor "cpu" does not support TopologyAwareScheduling'
+LATE = "Exceeded the PodsReady timeout ft-acme/job-x"
 SHORT = "insufficient unused quota for nvidia.com/gpu in flavor h100, 2 more needed"
 
 
@@ -53,6 +62,14 @@ SHORT = "insufficient unused quota for nvidia.com/gpu in flavor h100, 2 more nee
         (workload("Pending", f"{TOO_SMALL}, {NO_GPUS}"), "too_large"),
         (workload("Pending", f"{BOTH}, {NO_GPUS}"), "too_large"),
         (workload("Pending", "resource amd.com/gpu unavailable in ClusterQueue"), "flavour"),
+        (workload("Pending", f"couldn't assign flavors to pod set main: {SCATTERED}"), "topology"),
+        (workload("TopologyPlacementFailed", f"{NOWHERE}, {TAINTED}, {WITHOUT}"), "topology"),
+        (workload("Pending", f"{SCATTERED}, {SHORT}"), "quota"),
+        (workload("Pending", f"{NOWHERE}. Pending the preemption of 1 workload(s)"), "priority"),
+        (workload("Pending", f"no topology domains at level: example.com/rack, {WITHOUT}"), "topology"),
+        (workload("NoMatchingFlavor", f"{APART}, {NO_GPUS}"), "topology"),
+        (workload("NoMatchingFlavor", f"{APART}, {TOO_SMALL}"), "too_large"),
+        (workload("NoMatchingFlavor", f"{WITHOUT}, flavor h100 doesn't match node affinity"), "flavour"),
         ({"spec": {"active": False}, "status": {}}, "held"),
         ({"spec": {}, "status": {}}, "quota"),
     ],
@@ -68,6 +85,62 @@ def test_a_taint_is_told_with_its_flavour_and_never_as_too_large() -> None:
     assert "gpu_types" in waiting.remedy
     both = why_waiting(queued(), workload("ExceedsMaxQuota", f"{TAINTED}, {TOO_SMALL}"))
     assert "l4 can never have as much" in both.what
+
+
+def checked(state: str, said: str, name: str = "ft-provision-h100", **more: Any) -> dict[str, Any]:
+    """A Workload with one admission check; ``more`` are conditions as (status, reason, message)."""
+    told = [
+        {"type": kind, "status": status, "reason": reason, "message": message}
+        for kind, (status, reason, message) in more.items()
+    ]
+    checks = [{"name": name, "state": state, "message": said}]
+    return {"spec": {}, "status": {"admissionChecks": checks, "conditions": told}}
+
+
+RESERVED = ("True", "QuotaReserved", "Quota reserved in ClusterQueue ft-acme")
+
+
+def test_work_that_waits_for_its_nodes_to_be_made_says_so_in_the_autoscalers_words() -> None:
+    waiting = why_waiting(queued(), checked("Pending", "Waiting for 2 nodes, ETA 09:10", QuotaReserved=RESERVED))
+    assert (waiting.reason, waiting.said) == ("provisioning", "Waiting for 2 nodes, ETA 09:10")
+    assert waiting.what == "its quota is reserved, and nodes are being made for it"
+    other = why_waiting(queued(), checked("Pending", "", name="budget", QuotaReserved=RESERVED))
+    assert "the admission check budget" in other.what
+    assert why_waiting(queued(), checked("Ready", "done", QuotaReserved=RESERVED)).reason == "quota"
+
+
+def test_nodes_that_could_not_be_made_are_told_with_the_next_try_and_the_end_of_all_tries() -> None:
+    words = "At least one admission check is false"
+    evicted = ("True", "AdmissionCheck", words)
+    again = checked("Pending", "no H100 in this zone", Evicted=evicted, QuotaReserved=("False", "Pending", words))
+    again["status"]["requeueState"] = {"count": 2, "requeueAt": "2026-11-27T09:10:00Z"}
+    waiting = why_waiting(queued(), again)
+    assert waiting.what == "nodes for it could not be made, and Kueue tries again at 2026-11-27T09:10:00Z"
+    assert waiting.said == "no H100 in this zone"
+    over = checked("Rejected", "out of quota", Evicted=("True", "DeactivatedDueToAdmissionCheck", "deactivated"))
+    over["spec"] = {"active": False}
+    waiting = why_waiting(queued(), over)
+    assert (waiting.reason, waiting.said) == ("provisioning", "out of quota")
+    assert "gave up" in waiting.what
+    assert "spec.active" in waiting.remedy
+
+
+def test_pods_that_were_not_ready_in_time_are_told_until_their_delay_is_over() -> None:
+    late = workload("Pending", LATE)
+    late["status"]["conditions"].append(
+        {"type": "Evicted", "status": "True", "reason": "PodsReadyTimeout", "message": LATE}
+    )
+    assert why_waiting(queued(), late).reason == "pods_not_ready"
+    late["status"]["requeueState"] = {"count": 3, "requeueAt": "2026-11-27T09:10:00Z"}
+    waiting = why_waiting(queued(), late)
+    assert "(3 so far), and Kueue tries again at 2026-11-27T09:10:00Z" in waiting.what
+    del late["status"]["requeueState"]["requeueAt"]
+    late["status"]["conditions"][0]["message"] = SHORT
+    waiting = why_waiting(queued(), late)
+    assert (waiting.reason, waiting.what) == ("quota", "the quota of its queue is in use"), "nobody preempted it"
+    late["spec"]["active"] = False
+    late["status"]["conditions"][1]["reason"] = "DeactivatedDueToRequeuingLimitExceeded"
+    assert "gave up" in why_waiting(queued(), late).what
 
 
 def test_a_taint_without_a_value_is_read() -> None:

@@ -79,7 +79,7 @@ def test_a_gpu_of_any_type_is_admitted_on_the_documented_taints_and_flavours(on_
     base, access = K8S / "kustomize" / "base", on_cluster.access
     nodes, tenant = access.machines, on_cluster.tenant
     nodes.remove_node("n1")
-    flavours = read_flavours(base / "flavours.yaml")
+    flavours = read_flavours(base / "flavours.yaml").flavours
     for each in flavours:
         taints = [taint.model_dump(exclude_none=True) for taint in each.taints]
         nodes.add_node(each.name, gpus=int(each.capacity["nvidia.com/gpu"]), labels=each.labels, taints=taints)

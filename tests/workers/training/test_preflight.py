@@ -10,7 +10,7 @@ import pytest
 
 from ft_assets.workers.training.distributed import launch
 from ft_assets.workers.training.distributed.gpu_health import faults_of
-from ft_assets.workers.training.distributed.preflight import Health, judge, rdma_faults
+from ft_assets.workers.training.distributed.preflight import Health, in_common, judge, rdma_faults
 from ft_assets.workers.training.train import train
 from ft_resources.attempts import Attempt
 from ft_resources.errors import SickNode
@@ -95,13 +95,26 @@ def test_a_node_is_named_for_each_gpu_of_it_that_is_not_well() -> None:
     assert judge(found) == {"gpu-0": "the GPU of rank 0: it burns, it smells; the GPU of rank 1: it burns, it smells"}
 
 
+LOCKED = "a process there may lock too little"
+
+
+def test_how_one_node_is_set_up_is_that_nodes_fault_and_how_all_are_is_none_s() -> None:
+    well, wrong = (
+        tuple(Health(rank=at, node=f"gpu-{at}", settings=said) for at in range(2)) for said in ((), (LOCKED,))
+    )
+    assert in_common([well[0], wrong[1]]) == []
+    assert judge([well[0], wrong[1]]) == {"gpu-1": f"the GPU of rank 1: {LOCKED}"}
+    assert in_common(wrong) == [LOCKED]
+    assert judge(wrong, in_common(wrong)) == {}
+
+
 @pytest.mark.parametrize(("limit", "told"), [(8 << 20, True), (resource.RLIM_INFINITY, False), (4 << 30, False)])
 def test_a_limit_on_locked_memory_by_which_nccl_would_silently_take_tcp_is_a_fault_where_there_is_rdma(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, told: bool
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda which: (limit, limit))
     assert list(rdma_faults(tmp_path / "none")) == []
-    words = ["a process there may lock only 8 MiB of memory, too little for RDMA"]
+    words = ["a process there may lock less than 1024 MiB of memory, too little for RDMA"]
     assert list(rdma_faults(tmp_path)) == (words if told else [])
 
 

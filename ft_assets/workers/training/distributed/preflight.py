@@ -2,7 +2,8 @@
 
 A rank looks at its own GPU: what NVML tells of its memory, links and clocks, and how fast it multiplies. Then all ranks
 exchange a buffer as they will exchange gradients. The first rank leaves the figures with the attempt as
-``preflight.json``. A node that is not well ends the attempt with ``SickNode``; the next one avoids it.
+``preflight.json``. A node that is not well ends the attempt with ``SickNode``; the next one avoids it. What all nodes
+have in common is no node's fault: it ends the attempt with ``NodeFault``, whose words are for who sets nodes up.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
@@ -20,7 +21,7 @@ import torch.distributed as dist
 
 from ft_assets.workers.training.distributed.gpu_health import faults_of
 from ft_assets.workers.training.ranks import Ranks
-from ft_resources.errors import SickNode
+from ft_resources.errors import NodeFault, SickNode
 
 _SLOW = 0.75
 """A GPU that multiplies at less than this share of the median of all is not well."""
@@ -33,25 +34,29 @@ _BUFFER, _EXCHANGES = {"cuda": 256 << 20, "cpu": 4 << 20}, 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Health:
-    """Of the GPU of one rank: what is wrong with it, as sentences, and how fast it multiplies; 0 on a CPU."""
+    """Of the GPU of one rank: what is wrong with it, as sentences, and how fast it multiplies; 0 on a CPU. ``settings``
+    is what is wrong with how its node is set up."""
 
     rank: int
     node: str
     faults: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
     tflops: float = 0.0
 
 
 def preflight(ranks: Ranks, device: str, keep: Callable[[str, bytes], None]) -> None:
-    """Raise SickNode on every rank, with the same words, if a GPU of any of them is not well."""
+    """Raise SickNode on every rank, with the same words, if a GPU of any of them is not well; NodeFault if all nodes
+    are set up wrongly in the same way."""
     assert ranks.store is not None
     own = examine(ranks, device)
     ranks.store.set(f"ft-health/{ranks.rank}", json.dumps(asdict(own)))
     told = [json.loads(ranks.store.get(f"ft-health/{rank}")) for rank in range(ranks.world)]
-    found = [Health(**{**each, "faults": tuple(each["faults"])}) for each in told]
+    found = [Health(**{**each, **{name: tuple(each[name]) for name in ("faults", "settings")}}) for each in told]
     gb_s = exchange(ranks, device)
-    sick = judge(found)
+    common = in_common(found)
+    sick = judge(found, common)
     if ranks.first:
-        record = {"all_reduce_gb_s": gb_s, "ranks": told, "sick": sick}
+        record = {"all_reduce_gb_s": gb_s, "ranks": told, "sick": sick, "settings": common}
         keep("preflight.json", json.dumps(record, indent=1).encode())
         print(f"ranks exchange {gb_s:.1f} GB/s (bus bandwidth of all_reduce)", flush=True)
     if sick:
@@ -60,23 +65,35 @@ def preflight(ranks: Ranks, device: str, keep: Callable[[str, bytes], None]) -> 
             where="preflight",
             remedy="The work is tried again elsewhere. Drain the node and look at its GPU: nvidia-smi -q, dcgmi diag.",
         )
+    if common:
+        raise NodeFault(
+            f"all of its {len({each.node for each in found})} nodes are set up wrongly: {'; '.join(common)}",
+            where="preflight",
+            remedy="This is for the platform's administrators: set LimitMEMLOCK=infinity for containerd on each node "
+            "(docs/how-to/cluster.md, Fast networks between nodes).",
+        )
 
 
 def examine(ranks: Ranks, device: str) -> Health:
     """How this rank's GPU is."""
-    own = Health(rank=ranks.rank, node=ranks.nodes[ranks.rank], faults=tuple(rdma_faults()))
+    own = Health(rank=ranks.rank, node=ranks.nodes[ranks.rank], settings=tuple(rdma_faults()))
     if device == "cpu":
         return own
     # Faults after the products: heat shows under load.
     return replace(own, tflops=round(multiply(), 1), faults=(*own.faults, *own_faults()))
 
 
-def judge(found: Sequence[Health]) -> dict[str, str]:
-    """Nodes that are not well, and why."""
+def in_common(found: Sequence[Health]) -> list[str]:
+    """What is wrong with how each of several nodes is set up. Another node would be no better."""
+    return [why for why in found[0].settings if all(why in each.settings for each in found)]
+
+
+def judge(found: Sequence[Health], common: Sequence[str] = ()) -> dict[str, str]:
+    """Nodes that are not well, and why; without what is ``common`` to all."""
     sick: dict[str, list[str]] = {}
     usual = statistics.median(each.tflops for each in found)
     for each in found:
-        why = [*each.faults]
+        why = [*each.faults, *(wrong for wrong in each.settings if wrong not in common)]
         if each.tflops < _SLOW * usual:
             why.append(f"it multiplies at {each.tflops:.0f} TFLOP/s, others at {usual:.0f}")
         if why:
@@ -122,7 +139,7 @@ def rdma_faults(devices: Path = Path("/dev/infiniband")) -> Iterator[str]:
     """NCCL registers its buffers with a network device; where the process may not lock them, it silently takes TCP."""
     locked, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     if devices.exists() and locked != resource.RLIM_INFINITY and locked < _LOCKED:
-        yield f"a process there may lock only {locked >> 20} MiB of memory, too little for RDMA"
+        yield f"a process there may lock less than {_LOCKED >> 20} MiB of memory, too little for RDMA"
 
 
 def own_faults() -> tuple[str, ...]:

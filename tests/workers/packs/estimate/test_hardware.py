@@ -54,6 +54,7 @@ def test_what_could_be_two_types_or_none_is_not_guessed(written: str, hint: str)
         ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "H100-1g.10gb", 8.96, 1 / 7),
         ("NVIDIA-A100-SXM4-40GB-MIG-3g.20gb", "A100-40-3g.20gb", 18.0, 4 / 8),
         ("a100-80-1g.20gb", "A100-80-1g.20gb", 18.0, 2 / 8),
+        ("H100-7g.80gb", "H100-7g.80gb", 71.68, 1.0),
         ("H200-2g.35gb", "H200-2g.35gb", 31.59, 2 / 7),
         ("L4-1of4", "L4-1of4", 5.06, 1 / 4),
     ],
@@ -68,7 +69,9 @@ def test_a_part_of_a_gpu_is_a_type_with_its_share_of_memory(written: str, name: 
     assert (found.bf16, found.fp8) == (whole.bf16, whole.fp8)
 
 
-@pytest.mark.parametrize("written", ["H100-1g.40gb", "H100-3g.20gb", "A100-1g.5gb", "T4-1g.2gb", "L4-1of1", "X-1of2"])
+@pytest.mark.parametrize(
+    "written", ["H100-1g.40gb", "H100-3g.20gb", "H100-7g.40gb", "A100-1g.5gb", "T4-1g.2gb", "L4-1of1", "X-1of2"]
+)
 def test_profiles_that_do_not_exist_are_not_guessed(written: str) -> None:
     assert find_hardware(written) is None
 
