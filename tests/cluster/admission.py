@@ -8,8 +8,11 @@ from typing import Any
 from tests.cluster.containers import canonical
 from tests.cluster.kueue_schemas import faults
 from tests.cluster.objects import (
+    CHECKS,
+    CLUSTER_QUEUES,
     JOBS,
     KUEUE,
+    LOCAL_QUEUES,
     MONITORING,
     NAMESPACES,
     PODS,
@@ -23,7 +26,8 @@ from tests.cluster.objects import (
     invalid,
 )
 
-_JOBS = "count/jobs.batch"
+MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+_JOBS, _QUEUE = "count/jobs.batch", "kueue.x-k8s.io/queue-name"
 TRACKING = "batch.kubernetes.io/job-tracking"
 _TOLERATIONS = [
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
@@ -51,6 +55,7 @@ def admit(objects: Objects, kind: Kind, namespace: str, body: Object) -> Object:
     if kind is JOBS:
         _count(objects, namespace, meta["name"])
         _job(item)
+        _send_away(objects, namespace, item)
     if kind is PODS:
         _pod(objects, namespace, item)
     return item
@@ -65,6 +70,16 @@ def _count(objects: Objects, namespace: str, name: str) -> None:
             said = f"requested: {_JOBS}=1, used: {_JOBS}={used}, limited: {_JOBS}={limit}"
             why = f'jobs.batch "{name}" is forbidden: exceeded quota: {quota["metadata"]["name"]}, {said}'
             raise ApiError(403, "Forbidden", why)
+
+
+def _send_away(objects: Objects, namespace: str, job: Object) -> None:
+    """As Kueue's webhook does where MultiKueue checks a Job's queue: nobody runs it here."""
+    local = objects.find(LOCAL_QUEUES, namespace, job["metadata"]["labels"].get(_QUEUE, ""))
+    queue = objects.find(CLUSTER_QUEUES, "", local["spec"]["clusterQueue"]) if local else None
+    rules = (queue or {"spec": {}})["spec"].get("admissionChecksStrategy", {}).get("admissionChecks", [])
+    checks = [objects.find(CHECKS, "", rule["name"]) for rule in rules]
+    if any(check and check["spec"]["controllerName"] == MULTIKUEUE for check in checks):
+        job["spec"]["managedBy"] = MULTIKUEUE
 
 
 def check_types(kind: Kind, body: Object) -> None:

@@ -140,9 +140,9 @@ class Access:
             self.make("workloadpriorityclasses", "WorkloadPriorityClass", names[name], {"value": value})
         return names
 
-    def check(self) -> str:
-        """An AdmissionCheck that nobody but a test answers, by ``answer``."""
-        name = f"ft-{uuid.uuid4().hex[:8]}"
+    def check(self, prefix: str = "ft-") -> str:
+        """An AdmissionCheck that nobody but a test answers, by ``answer``; its name starts with ``prefix``."""
+        name = f"{prefix}{uuid.uuid4().hex[:8]}"
         self.make("admissionchecks", "AdmissionCheck", name, {"spec": {"controllerName": f"example.com/{name}"}})
         active = {"type": "Active", "status": "True", "reason": "Tested", "message": "a test answers"}
         status = {"status": {"conditions": [{**active, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}

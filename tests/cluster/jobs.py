@@ -34,7 +34,7 @@ class JobController(Controller):
         uid = job["metadata"]["uid"] if job else ""
         mine = [pod for pod in pods if uid in [owner["uid"] for owner in pod["metadata"].get("ownerReferences", [])]]
         self._release([pod for pod in pods if pod not in mine or (job and "deletionTimestamp" in job["metadata"])])
-        if job is None or "deletionTimestamp" in job["metadata"]:
+        if job is None or "deletionTimestamp" in job["metadata"] or "managedBy" in job["spec"]:
             return None
         if has(job, "Complete") or has(job, "Failed"):
             return self._expire(job)
