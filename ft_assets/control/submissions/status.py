@@ -266,9 +266,8 @@ def get_submission(store: Store, submission_id: str) -> Submission:
     )
 
 
-def statuses(store: Store, tenant: str = "") -> list[tuple[Submission, Status]]:
-    """All submissions of one tenant, or of all, newest first, each with how it stands."""
+def newest_first(store: Store, tenant: str = "") -> list[Submission]:
+    """All submissions of one tenant, or of all."""
     names = [tenant] if tenant else tenants(store)
     found = [submission for name in names for submission in all_submissions(store, name)]
-    newest = sorted(found, key=lambda submission: submission.created_at, reverse=True)
-    return [(submission, status_of(store, submission)) for submission in newest]
+    return sorted(found, key=lambda submission: submission.created_at, reverse=True)
