@@ -10,8 +10,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from ft_assets import api
 from ft_assets.control import identity
-from ft_assets.control.submissions.status import State, statuses
+from ft_assets.control.submissions.status import State
 from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.launchers.base import LaunchState
@@ -47,7 +48,7 @@ def test_ctrl_c_of_a_foreground_run_stops_its_worker_and_cancels(tmp_path: Path)
     assert process.wait(timeout=60) == 130, rest
     assert "cancelled" in rest
     assert "Traceback" not in rest
-    ((_, status),) = statuses(project.store)
+    (status,) = api.list_submissions(store=project.store)
     assert status.state is State.CANCELLED
     request = identity.checkpoint_request(Artifacts(project.store), "acme.colours.v1", "tiny.v1")
     (attempt,) = attempts_at(project.store, request.address)
@@ -81,10 +82,10 @@ def test_python_says_nothing_of_dagster_and_its_ctrl_c_is_an_outcome(tmp_path: P
     newest, *_ = project.instance().get_runs()
     assert newest.status is dg.DagsterRunStatus.CANCELED
     assert "DEBUG" in (project.folder / "state" / "foreground.log").read_text()
-    ((_, status),) = statuses(project.store)
+    (status,) = api.list_submissions(store=project.store)
     assert status.state is State.CANCELLED
 
 
 def _trains(store: Store) -> bool:
     """Whether a training has taken a step."""
-    return any(each.asset == "checkpoint" and each.step for _, each in statuses(store))
+    return any(each.asset == "checkpoint" and each.step for each in api.list_submissions(store=store))
