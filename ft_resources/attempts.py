@@ -25,7 +25,7 @@ PLACE = "place.json"
 PREFLIGHT = "preflight.json"
 _NODE, _MOST_SICK = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"), 8
 _WAIT = "wait.json"
-_GPUS = "gpus"
+_GPUS, _IN_VAIN = "gpus", "in_vain"
 # A placement that was not recorded within this time never will be.
 _PLACE_WAIT_S = 3600.0
 # A worker beats every second and writes its outcome after the last beat.
@@ -204,10 +204,15 @@ class Attempt:
         if not self.store.create_json(self._stop, {"actor": actor, "at": time.time()}) and self._resize():
             self.store.put_json(self._stop, {"actor": actor, "at": time.time()})
 
-    def request_resize(self, gpus: int) -> None:
+    def request_resize(self, gpus: int, *, in_vain: bool = False) -> None:
         """Ask the worker to save and end, so that the next attempt goes on with so many GPUs as there is room for now,
-        which are probably ``gpus``."""
-        self.store.create_json(self._stop, {_GPUS: gpus, "at": time.time()})
+        which are probably ``gpus``; ``in_vain`` if it waited for what was never going to come."""
+        self.store.create_json(self._stop, {_GPUS: gpus, _IN_VAIN: in_vain, "at": time.time()})
+
+    def waited_in_vain_at(self) -> float | None:
+        """When it was given up that it gets the GPUs it was launched with; None if it was not."""
+        asked = self.store.find_json(self._stop) or {}
+        return float(asked["at"]) if asked.get(_IN_VAIN) else None
 
     def stop_requested(self) -> bool:
         """Whether we stopped it: a person who cancelled it, or a change of its GPUs."""
@@ -218,9 +223,14 @@ class Attempt:
         return Outcome.RESIZED if self._resize() else Outcome.CANCELLED
 
     def record_stopped(self) -> None:
-        """Record that the work ended because a person asked for it, and who that was; or to change its GPUs."""
+        """Record that the work ended because we stopped it."""
+        ending = self.stopped()
+        self.record_ending(ending.outcome, ending.error)
+
+    def stopped(self) -> Ending:
+        """How it ends as a person asked for it, and who that was; or to change its GPUs."""
         if self._resize():
-            return self.record_ending(Outcome.RESIZED)
+            return Ending(outcome=Outcome.RESIZED)
         asked = self.store.find_json(self._stop) or {}
         ran = bool(self.progress())
         words = {
@@ -229,7 +239,7 @@ class Attempt:
             "remedy": "Submit it again to do it after all; "
             + ("a training goes on from its last save." if ran else "nothing is billed."),
         }
-        return self.record_ending(Outcome.CANCELLED, {"type": "WorkFailed", **words})
+        return Ending(outcome=Outcome.CANCELLED, error={"type": "WorkFailed", **words})
 
     @property
     def _stop(self) -> str:

@@ -238,6 +238,9 @@ class Execution:
 
     def _known_better(self, attempt: Attempt, ending: Ending) -> Ending:
         """``ending``, or the launcher's if it knows why the worker was asked to stop (a time limit, for example)."""
+        if ending.outcome is Outcome.RESIZED:
+            # Who cancels it while it saves means the next attempt too. A worker that was not asked may not try forever.
+            return attempt.stopped() if attempt.stop_requested() else replace(ending, outcome=Outcome.PREEMPTED)
         if ending.outcome is not Outcome.PREEMPTED or attempt.stop_requested():
             return ending
         found = self.launcher.ending(attempt)

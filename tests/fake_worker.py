@@ -10,6 +10,7 @@ import time
 from ft_assets import worker
 from ft_resources.canonical import sha256_bytes
 from ft_resources.errors import BadData
+from ft_resources.outcomes import EXIT_CODES, Outcome
 from ft_resources.worker_context import Preempted, WorkContext, WorkResult
 
 
@@ -45,6 +46,8 @@ def fail(context: WorkContext) -> WorkResult:
             raise RuntimeError("the disk hiccuped")
         if context.params["how"] == "disk_full":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if context.params["how"] == "resized":
+            os._exit(EXIT_CODES[Outcome.RESIZED])
         if context.params["how"] == "killed":
             print("last words", flush=True)
             os.kill(os.getpid(), 9)

@@ -48,6 +48,29 @@ def test_interruptions_are_counted_anew_where_training_got_on(
             execution.run(request, actor="t")
 
 
+def test_a_worker_that_changes_its_size_unasked_was_interrupted(
+    execution: Execution, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(POLICIES, Outcome.PREEMPTED, replace(POLICIES[Outcome.PREEMPTED], retries=1, backoff_s=0.0))
+    request = request_for("fail", how="resized", times=3)
+    with pytest.raises(WorkFailed, match="was stopped from outside"):
+        execution.run(request, actor="t")
+    assert len(attempts_at(execution.store, request.address)) == 2
+
+
+def test_who_cancels_a_training_that_is_about_to_change_its_size_cancels_it(execution: Execution) -> None:
+    request = request_for("write", text="x", runtime={"seconds": 2.0})
+    thread, got = in_thread(lambda: execution.run(request, actor="t"))
+    attempt = begun(execution.store, request)
+    attempt.request_resize(4)
+    attempt.request_stop("ann")
+    # It had read the first request only.
+    attempt.record_ending(Outcome.RESIZED)
+    thread.join(60)
+    assert "ann cancelled it" in str(got[0])
+    assert len(attempts_at(execution.store, request.address)) == 1
+
+
 def test_a_full_disk_is_named_with_the_place_and_what_to_do(execution: Execution) -> None:
     fast = replace(execution, sleep=lambda s: time.sleep(0.05))
     with pytest.raises(WorkFailed, match="the worker's disk is full") as failure:
