@@ -7,29 +7,46 @@ back the same way.
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
+from typing import NamedTuple
 
 from ft_resources.artifacts import Address
-from ft_resources.attempts import Attempt
-from ft_resources.errors import CorruptArtifact
+from ft_resources.attempts import Attempt, attempts_at
+from ft_resources.errors import (
+    ClusterUnavailable,
+    CorruptArtifact,
+    LauncherRefusal,
+    StoreUnavailable,
+    UserError,
+    WorkFailed,
+)
 from ft_resources.kubernetes import names
+from ft_resources.kubernetes.allowed import allowed, requested
 from ft_resources.kubernetes.api import Api, jobs
 from ft_resources.kubernetes.attempt_plan import plan_attempt
-from ft_resources.kubernetes.flavours import Taint, amount_of
-from ft_resources.kubernetes.job_plan import PodPlan
+from ft_resources.kubernetes.flavours import amount_of
 from ft_resources.kubernetes.kueue_api import list_quota, local_queue, workload_of
 from ft_resources.kubernetes.objects import Object, ended, seconds
 from ft_resources.kubernetes.room import Place, Room
 from ft_resources.kubernetes.settings import KubernetesSettings
-from ft_resources.kubernetes.tolerated import KEEPS_OUT, tolerates
 from ft_resources.store import Store
 from ft_resources.work import WorkSpec
 
 _PATIENCE_S = 120.0
 """How long a Job waits for the room that was there when it was made."""
+_VAIN_S, _VAIN_FOR_S = 1200.0, 6 * 3600.0
+"""A Job whose room is there by the quota and that has no pods after so long asks for less: no node has its GPUs
+together, or Kueue knows better. Its size is then left alone for so long."""
 _SETTLED_S, _WORTH_S, _FRESH_S = 600.0, 1200.0, 600.0
 """A training grows once it has run for so long, if so much is left of it by its own recent estimate."""
-_LOOKS = 100
-_GIB = 2.0**30
+_LOOKS, _EARLIER = 100, 10
+
+
+class Change(NamedTuple):
+    """To how many GPUs of each node; ``in_vain`` if those that it asked for were there by the quota, and never came."""
+
+    gpus: int
+    in_vain: bool = False
 
 
 class Elastic:
@@ -40,11 +57,20 @@ class Elastic:
 
     def gpus_now(self, spec: WorkSpec, attempt: Attempt) -> int:
         """The largest of the spec's sizes that its queue has room for, else the smallest; the largest without a queue,
-        whose room could be known. Raises UserError as ``plan_pod`` does, LauncherRefusal, ClusterUnavailable."""
+        whose room could be known. Raises UserError as ``plan_pod`` does, and where reading the queues is not allowed,
+        ClusterUnavailable."""
         sizes = spec.resources.gpu_sizes
         if self._settings.queue is None:
             return sizes[0]
-        return self._size(spec, attempt, *self._quota(), {}) or sizes[-1]
+        try:
+            return self._size(spec, attempt, *self._quota(), {}) or sizes[-1]
+        except LauncherRefusal as refusal:
+            raise WorkFailed(
+                f"the room in its queue cannot be read ({refusal})",
+                where="hardware.gpus",
+                remedy="Ask the platform's administrators for the rights that elastic trainings need "
+                "(docs/explanation/kubernetes.md), or write one number in a new recipe version.",
+            ) from refusal
 
     def resize(self, store: Store, found: Iterable[Object]) -> int:
         """Ask those of the Jobs ``found`` to end that should have another number of GPUs: all that wait for room which
@@ -52,53 +78,84 @@ class Elastic:
         elastic = [job for job in found if names.GPU_SIZES in job["metadata"].get("annotations", {}) and not ended(job)]
         if not elastic:
             return 0
+        elastic.sort(key=_created)
+        # Where there are more than a tick looks at, each begins with others.
+        first = int(self._clock() // 60.0) * _LOOKS % len(elastic) if len(elastic) > _LOOKS else 0
         room, flavours = self._quota()
         asked, grown = 0, False
-        for job in sorted(elastic, key=_created)[:_LOOKS]:
-            attempt, waits = _attempt(store, job), bool(job["spec"].get("suspend"))
+        for job in [*elastic[first:], *elastic[:first]][:_LOOKS]:
+            attempt = _attempt(store, job)
             spec = _spec(attempt)
-            ending = "deletionTimestamp" in job["metadata"] or attempt.stop_requested()
-            if ending or spec is None or not spec.resources.gpu_sizes:
+            if "deletionTimestamp" in job["metadata"] or spec is None or not spec.resources.gpu_sizes:
                 continue
+            waits = bool(job["spec"].get("suspend")) or not _ready(job)
+            # One that ran before is ended by its own pods, which hear the request.
+            idle = waits and not attempt.progress()
+            if attempt.stop_requested():
+                if idle:
+                    # Who asked for its end died, or was not answered, before it could remove the Job.
+                    self._remove(job)
+                continue
+            try:
+                if waits:
+                    wanted = self._for_waiting(job, spec, attempt, room, flavours) if idle else None
+                else:
+                    wanted = None if grown else self._for_running(job, spec, attempt, room, flavours)
+            except (StoreUnavailable, ClusterUnavailable):
+                raise
+            except UserError:
+                # The settings no longer have what it was launched with. It stays as it is, and the others have a turn.
+                continue
+            if wanted is None:
+                continue
+            attempt.request_resize(wanted.gpus, in_vain=wanted.in_vain)
+            asked += 1
             if waits:
-                # One that ran before is ended by its own pods.
-                wanted = None if attempt.progress() else self._for_waiting(job, spec, attempt, room, flavours)
-            else:
-                wanted = None if grown else self._for_running(job, spec, attempt, room, flavours)
-                # What this one will take is not in the queues' usage yet: the others' turn comes later.
-                grown = grown or wanted is not None
-            if wanted is not None:
-                attempt.request_resize(wanted)
-                asked += 1
-            if wanted is not None and waits:
-                # Nothing runs that could hear the request.
-                path = jobs(job["metadata"]["namespace"], job["metadata"]["name"])
-                self._api.delete(path, propagationPolicy="Background")
+                self._remove(job)
+            # What this one will take is not in the queues' usage yet: the others' turn comes later.
+            grown = grown or not waits
         return asked
+
+    def _remove(self, job: Object) -> None:
+        """End a Job of which nothing runs that could hear a request."""
+        path = jobs(job["metadata"]["namespace"], job["metadata"]["name"])
+        self._api.delete(path, propagationPolicy="Background")
 
     def _for_waiting(
         self, job: Object, spec: WorkSpec, attempt: Attempt, room: Room, flavours: Sequence[Object]
-    ) -> int | None:
-        if self._clock() - _created(job) < _PATIENCE_S:
+    ) -> Change | None:
+        """Fewer only: a new Job loses its place, and where there is room for more this one is about to run."""
+        admitted, gpus = not job["spec"].get("suspend"), spec.resources.gpus
+        began = seconds(job.get("status", {}).get("startTime")) if admitted else None
+        waited_s = self._clock() - (began or _created(job))
+        smaller = [size for size in spec.resources.gpu_sizes if size < gpus]
+        if waited_s < _PATIENCE_S or not smaller:
             return None
-        size = self._size(spec, attempt, room, flavours, {})
-        return None if size == spec.resources.gpus else size
+        if not admitted and self._held(job):
+            # Nodes are being made for it.
+            return None
+        # An admitted one's own request is part of the usage.
+        size = gpus if admitted else self._size(spec, attempt, room, flavours, {})
+        if size is not None and size >= gpus:
+            return Change(smaller[0], in_vain=True) if waited_s >= _VAIN_S else None
+        return None if size is None else Change(size)
 
     def _for_running(
         self, job: Object, spec: WorkSpec, attempt: Attempt, room: Room, flavours: Sequence[Object]
-    ) -> int | None:
+    ) -> Change | None:
+        if spec.resources.gpus == spec.resources.gpu_sizes[0]:
+            return None
         began, progress = seconds(job.get("status", {}).get("startTime")), attempt.progress()
         fresh = self._clock() - float(progress.get("at") or 0.0) < _FRESH_S
         left_s = float(progress.get("eta_s") or 0.0) if fresh and progress.get("phase") == "training" else 0.0
         if began is None or self._clock() - began < _SETTLED_S or left_s < _WORTH_S:
             return None
-        workload = workload_of(self._api, job["metadata"]["namespace"], job)
-        held = _held(workload) if workload else {}
+        held = self._held(job)
         # Whoever waits comes before who has something.
         if not held or room.waiting(self._cluster_queue(job["metadata"]["namespace"], spec)):
             return None
         size = self._size(spec, attempt, room, flavours, held)
-        return size if size is not None and size > spec.resources.gpus else None
+        return Change(size) if size is not None and size > spec.resources.gpus else None
 
     def _size(
         self,
@@ -109,13 +166,34 @@ class Elastic:
         held: Mapping[Place, float],
     ) -> int | None:
         """The largest size that fits beside all others, if it gives back what it has ``held``."""
-        plans = {size: plan_attempt(spec.on_gpus(size), attempt, self._settings) for size in spec.resources.gpu_sizes}
+        plans = {size: plan_attempt(spec.on_gpus(size), attempt, self._settings) for size in self._sizes(spec, attempt)}
         queue = self._cluster_queue(next(iter(plans.values())).namespace, spec)
         for size, plan in plans.items():
-            allowed = _allowed(plan, room.flavours(queue), flavours)
-            if room.fits(queue, allowed, _wanted(plan), held):
+            may_have = [each for group in room.flavours(queue) for each in allowed(plan, group, flavours)]
+            if room.fits(queue, may_have, requested(plan), held):
                 return size
         return None
+
+    def _sizes(self, spec: WorkSpec, attempt: Attempt) -> Sequence[int]:
+        """The spec's sizes, without those for which an earlier attempt waited in vain not long ago."""
+        earlier = [each for each in attempts_at(attempt.store, attempt.address) if each.number < attempt.number]
+        lately = self._clock() - _VAIN_FOR_S
+        vain = [each for each in earlier[-_EARLIER:] if (each.waited_in_vain_at() or 0.0) > lately]
+        most = min((each.resources.gpus for each in map(_spec, vain) if each), default=inf)
+        sizes = spec.resources.gpu_sizes
+        return [size for size in sizes if size < most] or sizes[-1:]
+
+    def _held(self, job: Object) -> dict[Place, float]:
+        """What is reserved for a Job in its queue."""
+        workload = workload_of(self._api, job["metadata"]["namespace"], job) or {}
+        sets = workload.get("status", {}).get("admission", {}).get("podSetAssignments") or ()
+        return {
+            (each["flavors"][resource], resource): amount_of(amount)
+            for each in sets
+            for resource, amount in each.get("resourceUsage", {}).items()
+            # Kueue assigns none to a resource of which nothing is requested.
+            if resource in each["flavors"]
+        }
 
     def _cluster_queue(self, namespace: str, spec: WorkSpec) -> str:
         found = local_queue(self._api, namespace, self._settings.queue_of(spec.address.tenant) or "")
@@ -126,40 +204,9 @@ class Elastic:
         return Room(queues, cohorts), flavours
 
 
-def _wanted(plan: PodPlan) -> dict[str, float]:
-    """What all pods of a training request."""
-    devices = {plan.gpu_resource: plan.gpus, **(plan.network.resources if plan.network else {})}
-    each = {"cpu": plan.cpus, "memory": plan.memory_gib * _GIB, **devices}
-    return {resource: amount * plan.nodes for resource, amount in each.items()}
-
-
-def _allowed(plan: PodPlan, of_queue: Sequence[str], flavours: Sequence[Object]) -> list[str]:
-    """The queue's flavours that the pods may have by their node selector and tolerations, as Kueue decides it
-    (https://kueue.sigs.k8s.io/docs/concepts/resource_flavor/)."""
-    specs = {each["metadata"]["name"]: each.get("spec") or {} for each in flavours}
-    known = {label for name in of_queue for label in specs.get(name, {}).get("nodeLabels") or {}}
-    selected = {label: value for label, value in plan.node_selector.items() if label in known}
-    return [
-        name
-        for name in of_queue
-        if selected.items() <= (specs.get(name, {}).get("nodeLabels") or {}).items()
-        and all(tolerates(plan.tolerations, taint) for taint in _taints(specs.get(name, {})))
-    ]
-
-
-def _taints(flavour: Object) -> list[Taint]:
-    found = flavour.get("nodeTaints") or ()
-    return [Taint.model_validate(each) for each in found if each["effect"] in KEEPS_OUT]
-
-
-def _held(workload: Object) -> dict[Place, float]:
-    """What a Workload has reserved."""
-    sets = workload.get("status", {}).get("admission", {}).get("podSetAssignments") or ()
-    return {
-        (each["flavors"][resource], resource): amount_of(amount)
-        for each in sets
-        for resource, amount in each.get("resourceUsage", {}).items()
-    }
+def _ready(job: Object) -> bool:
+    """Whether all its pods run."""
+    return bool(job.get("status", {}).get("ready", 0) >= job["spec"].get("completions", 1))
 
 
 def _created(job: Object) -> float:

@@ -29,10 +29,14 @@ class _Node:
     _quota: dict[Place, float] = field(default_factory=dict)
     _usage: dict[Place, float] = field(default_factory=dict)
 
+    @property
+    def groups(self) -> Sequence[Object]:
+        """Resources that are counted in the same flavours."""
+        return self.spec.get("resourceGroups") or ()
+
     @cached_property
     def quotas(self) -> Mapping[Place, Object]:
-        groups = self.spec.get("resourceGroups") or ()
-        flavours = [flavour for group in groups for flavour in group["flavors"]]
+        flavours = [flavour for group in self.groups for flavour in group["flavors"]]
         return {(each["name"], one["name"]): one for each in flavours for one in each["resources"]}
 
     @property
@@ -91,33 +95,39 @@ class Room:
             node.parent = self._cohorts.setdefault(above, _Node({}))
             node.parent.children.append(node)
 
-    def flavours(self, queue: str) -> list[str]:
-        """The flavours of a ClusterQueue, in its order; none if there is no such queue."""
+    def flavours(self, queue: str) -> list[list[str]]:
+        """The flavours of each resource group of a ClusterQueue, in its order; none if there is no such queue."""
         node = self._queues.get(queue)
-        return list(dict.fromkeys(flavour for flavour, _ in node.quotas)) if node else []
+        return [[each["name"] for each in group["flavors"]] for group in node.groups] if node else []
 
     def fits(
         self, queue: str, flavours: Sequence[str], wanted: Mapping[str, float], held: Mapping[Place, float]
     ) -> bool:
-        """Whether one of ``flavours`` has all of ``wanted``, once the queue gives back what it has ``held``. Resources
-        that the queue does not count are not asked, and a queue that is not there has nothing."""
+        """Whether of each resource group one of ``flavours`` has all that is ``wanted`` of its resources, once the
+        queue gives back what it has ``held``. Resources that the queue does not count are not asked; a queue that does
+        not exist has none."""
         node = self._queues.get(queue)
-        if node is None:
-            return False
-        counted = {resource for _, resource in node.quotas}
-        return any(
-            all(
-                amount - held.get((each, resource), 0.0) <= node.room((each, resource))
-                for resource, amount in wanted.items()
-                if resource in counted
+        return node is not None and all(
+            any(
+                all(
+                    wanted[resource] - held.get((each, resource), 0.0) <= node.room((each, resource))
+                    for resource in wanted.keys() & _resources(group)
+                )
+                for each in (one["name"] for one in group["flavors"])
+                if each in flavours
             )
-            for each in flavours
+            for group in node.groups
+            if wanted.keys() & _resources(group)
         )
 
     def waiting(self, queue: str) -> int:
         """Workloads that wait in any queue that shares quota with this one."""
         node = self._queues.get(queue)
         return node.root.all_waiting() if node else 0
+
+
+def _resources(group: Object) -> set[str]:
+    return {one["name"] for each in group["flavors"] for one in each["resources"]}
 
 
 def _queue(item: Object) -> _Node:

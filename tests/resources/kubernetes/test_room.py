@@ -78,7 +78,7 @@ def test_resources_that_the_queue_does_not_count_are_not_asked_and_a_flavour_mus
     room = Room([node("a", 2)], [])
     assert room.fits("a", ["h100"], {GPU: 2, "rdma/hca": 8}, {})
     assert not room.fits("a", ["other"], {GPU: 1}, {})
-    assert room.flavours("a") == ["h100"]
+    assert room.flavours("a") == [["h100"]]
     assert room.flavours("nowhere") == []
     assert not room.fits("nowhere", ["h100"], {GPU: 1}, {})
 
