@@ -242,7 +242,9 @@ def ask(world: World) -> str:
     asked = {"model": "acme.tickets.first@staging", "messages": [{"role": "user", "content": "?"}], "max_tokens": 1}
 
     def served() -> bool:
-        answer = httpx.post(f"{world.api}/v1/chat/completions", json=asked, headers=key, timeout=60, trust_env=False)
+        answer = httpx.post(
+            f"{world.api}/v1/chat/completions", json=asked, headers=key, timeout=LONG_S, trust_env=False
+        )
         return answer.status_code == 200
 
     wait_for(served, LONG_S, "the adapter on a server of models")

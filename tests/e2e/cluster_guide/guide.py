@@ -22,6 +22,7 @@ ELSEWHERE = {
     "kubectl -n ft-system rollout": "no controller makes pods of Deployments: the test starts what would run in them",
     "kubectl -n ft-system logs": "the same",
     "kubectl -n ft-system scale": "the same",
+    "while read -r name replicas": "the same",
     "kubectl -n ft-system wait": "the same",
     "kubectl -n ft-system port-forward": "the same",
     "kubectl -n monitoring port-forward": "the same",
