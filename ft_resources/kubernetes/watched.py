@@ -67,7 +67,9 @@ class WatchedNamespace:
         self._followers: WeakValueDictionary[str, JobWatch] = WeakValueDictionary()
         self._thread: threading.Thread | None = None
         self._events: Events | None = None
-        # The Jobs that were listed, with what was told of them since: one name's, or all; None before.
+        # What the thread asks for: one name's Job, or all; None without a thread.
+        self._asked: str | None = None
+        # The Jobs that were listed, and of which of these, with what was told of them since.
         self._listed: str | None = None
         self._jobs: dict[str, Object] = {}
 
@@ -118,9 +120,10 @@ class WatchedNamespace:
     def _next(self) -> str | None:
         """What to watch now. None, and this thread is no more, if nobody follows."""
         with self.news:
-            if (only := self._wanted()) is None:
+            self._asked = self._wanted()
+            if self._asked is None:
                 self._thread, self._listed, self._jobs = None, None, {}
-            return only
+            return self._asked
 
     def _wanted(self) -> str | None:
         """The only Job that is followed, ``_ALL`` where there are several, None without any."""
@@ -128,9 +131,9 @@ class WatchedNamespace:
         return (_ALL if len(some) == 2 else some[0]) if some else None
 
     def _useful(self) -> bool:
-        """Whether what was listed has all that are followed; all Jobs do for one, until the stream ends."""
+        """Whether what is asked for is what is followed; all Jobs do for one, until the stream ends."""
         with self.news:
-            return (wanted := self._wanted()) is not None and self._listed in (wanted, _ALL)
+            return (wanted := self._wanted()) is not None and self._asked in (wanted, _ALL)
 
     def _begin(self, events: Events) -> bool:
         """Whether to read the stream: not if others are followed by now."""

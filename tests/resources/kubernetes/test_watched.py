@@ -3,6 +3,7 @@
 import gc
 import queue
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -174,6 +175,22 @@ def test_many_followers_outlive_a_restart_of_the_api_server(cluster: Access) -> 
     until(lambda: (following["b"].job or {})["metadata"]["labels"].get("x") == "y")
     assert "x" not in (following["c"].job or {})["metadata"]["labels"]
     assert len(cluster.machines.server.watches) <= 1
+
+
+def test_a_namespace_that_may_not_be_listed_is_asked_ever_more_seldom() -> None:
+    api, asked = Told(lambda _: iter(())), list[float]()
+
+    def refuse(path: str, query: Any, **_: Any) -> dict[str, Any]:
+        asked.append(time.monotonic())
+        raise module.ApiRefusal(403, "Forbidden", "jobs.batch is forbidden")
+
+    api.list = refuse  # type: ignore[method-assign]
+    watched = watched_by(api)
+    following = watched.follow("j")
+    assert not following.wait_answer(1.0)
+    following.close()
+    until(lambda: watched._thread is None, within_s=5)
+    assert 2 <= len(asked) <= 4, "after 0.2, 0.4 and 0.8 s"
 
 
 def test_a_namespace_that_may_not_be_watched_is_no_evidence_and_its_watch_can_be_ended(quick: None) -> None:
