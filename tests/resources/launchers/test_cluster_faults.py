@@ -168,7 +168,7 @@ def test_a_container_that_cannot_start_is_named_and_stopped_after_three_attempts
     delays: list[float] = []
 
     class Retries(Watcher):
-        def retrying(self, ending: object, delay_s: float) -> None:
+        def retrying(self, ending: object, delay_s: float, change: str) -> None:
             delays.append(delay_s)
 
     execution = replace(on_cluster.place().execution(), sleep=lambda s: time.sleep(0.05))
