@@ -18,8 +18,8 @@ def requested(plan: PodPlan) -> dict[str, float]:
 
 
 def allowed(plan: PodPlan, group: Sequence[str], flavours: Sequence[Object]) -> list[str]:
-    """The flavours of a resource group that the pods may have by their node selector and tolerations, as Kueue decides
-    it (https://kueue.sigs.k8s.io/docs/concepts/resource_flavor/)."""
+    """The flavours of a resource group that the pods may have by their node selector, tolerations and topology, as
+    Kueue decides it (https://kueue.sigs.k8s.io/docs/concepts/resource_flavor/). Which nodes are free is not looked at."""
     specs = {each["metadata"]["name"]: each.get("spec") or {} for each in flavours}
     known = {label for name in group for label in specs.get(name, {}).get("nodeLabels") or {}}
     selected = {label: value for label, value in plan.node_selector.items() if label in known}
@@ -30,6 +30,7 @@ def allowed(plan: PodPlan, group: Sequence[str], flavours: Sequence[Object]) -> 
         and all(
             tolerates(plan.tolerations, taint) or _given(taint, specs[name]) for taint in _taints(specs.get(name, {}))
         )
+        and bool(specs.get(name, {}).get("topologyName")) is (plan.topology is not None)
     ]
 
 

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from ft_resources.errors import UserError
+from ft_resources.kubernetes.allowed import allowed
 from ft_resources.kubernetes.flavours import FlavoursFile, read_flavours, require_nodes
 from ft_resources.kubernetes.job_plan import plan_pod
 from ft_resources.kubernetes.kueue import platform_queues
@@ -65,6 +66,13 @@ def test_gpus_of_any_type_have_a_topology_where_all_types_have_the_same() -> Non
 def test_without_a_queue_nobody_reads_a_topology() -> None:
     without = near().model_copy(update={"queue": None})
     assert notes(without, 2, gpus=8, gpu_type="H100") == {}
+
+
+def test_an_elastic_training_counts_on_no_flavour_that_its_topology_keeps_from_it() -> None:
+    kinds = made(flavours())["ResourceFlavor"]
+    names = [each["metadata"]["name"] for each in kinds]
+    plans = [plan_pod(spec_of(gpus=gpus, gpu_type="H100" if gpus else None), near()) for gpus in (8, 0)]
+    assert [allowed(plan, names, kinds) for plan in plans] == [["h100"], ["cpu"]]
 
 
 def made(file: FlavoursFile) -> dict[str, list[dict[str, Any]]]:
