@@ -19,7 +19,7 @@ def requested(plan: PodPlan) -> dict[str, float]:
 
 def allowed(plan: PodPlan, group: Sequence[str], flavours: Sequence[Object]) -> list[str]:
     """The flavours of a resource group that the pods may have by their node selector, tolerations and topology, as
-    Kueue decides it (https://kueue.sigs.k8s.io/docs/concepts/resource_flavor/). Which nodes are free is not looked at."""
+    Kueue decides it (https://kueue.sigs.k8s.io/docs/concepts/resource_flavor/). Free nodes are not looked for."""
     specs = {each["metadata"]["name"]: each.get("spec") or {} for each in flavours}
     known = {label for name in group for label in specs.get(name, {}).get("nodeLabels") or {}}
     selected = {label: value for label, value in plan.node_selector.items() if label in known}
