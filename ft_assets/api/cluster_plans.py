@@ -9,8 +9,9 @@ from ft_assets.settings.keys import SHARED
 from ft_assets.settings.tenants import DEFAULT_TIER, TenantsFile, Tier
 from ft_resources.kubernetes.flavours import Flavour, read_flavours, require_nodes
 from ft_resources.kubernetes.kueue import preempts_for_more
+from ft_resources.kubernetes.places import GpuType
 from ft_resources.kubernetes.quota_plan import Promised, TierOfCluster, plan_quota
-from ft_resources.kubernetes.settings import GpuType, KubernetesSettings
+from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.kubernetes.settings_file import read_settings
 from ft_resources.kubernetes.tolerated import require_possible
 

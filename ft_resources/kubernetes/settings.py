@@ -3,10 +3,11 @@
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, Strict, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from ft_resources.errors import UserError
 from ft_resources.kubernetes.egress import Egress, Egresses, Judges, Texts
+from ft_resources.kubernetes.places import GpuType, Place
 from ft_resources.kubernetes.s3_policy import WORKED
 from ft_resources.outcomes import STOP_GRACE_S
 from ft_resources.strict import nearest
@@ -15,8 +16,6 @@ from ft_resources.work import Priority, Resources
 
 DAY_S = 24 * 3600.0
 _DIGEST = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}")
-_EXTENDED = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-_TRANSPORT = re.compile(r"(NCCL|FI|UCX|RDMAV|OFI|MLX5|IBV)_[A-Z0-9_]+")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _TENANT = "{tenant}"
 _PROFILE = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$"
@@ -47,18 +46,6 @@ def _known_kind(kind: str) -> str:
     return kind
 
 
-def _extended(name: str) -> str:
-    if not _EXTENDED.fullmatch(name):
-        raise ValueError(f"{name!r} should be an extended resource, such as rdma/hca_shared_devices_a")
-    return name
-
-
-def _of_transport(name: str) -> str:
-    if not _TRANSPORT.fullmatch(name):
-        raise ValueError(f"{name!r} is no variable of NCCL or its transports; `environment` of the settings has others")
-    return name
-
-
 def _per_tenant(pattern: str) -> str:
     if _TENANT not in pattern:
         raise ValueError("should contain {tenant}, to keep tenants apart")
@@ -77,103 +64,8 @@ def _name_pattern(pattern: str) -> str:
 
 Image = Annotated[str, AfterValidator(_pinned_image)]
 Kind = Annotated[str, AfterValidator(_known_kind)]
-ExtendedResource = Annotated[str, AfterValidator(_extended)]
-NetworkVariable = Annotated[str, AfterValidator(_of_transport)]
 NamePattern = Annotated[str, AfterValidator(_name_pattern)]
 Seconds = Annotated[float, Field(gt=0.0)]
-
-
-class Toleration(StrictModel):
-    """A taint that workers tolerate."""
-
-    key: str = Field(min_length=1, description="The taint's key.")
-    value: str | None = Field(None, description="The taint's value; null: any.")
-    effect: Literal["NoSchedule", "NoExecute"] = Field("NoSchedule", description="The taint's effect.")
-
-
-Tolerations = Annotated[tuple[Toleration, ...], Strict(False)]
-
-
-class Place(StrictModel):
-    """Which nodes to use: required labels and tolerated taints."""
-
-    node_selector: dict[str, str] = Field(default_factory=dict, description="Labels of the nodes.")
-    tolerations: Tolerations = Field((), description="Taints of the nodes.")
-
-
-class Network(StrictModel):
-    """What the pods of a training on several nodes get to exchange gradients by RDMA. One on a single node gets none of
-    it."""
-
-    resources: dict[ExtendedResource, Annotated[int, Field(ge=1)]] = Field(
-        description="Devices of each pod by the name that their plug-in gives them, such as "
-        "{rdma/hca_shared_devices_a: 1} or {vpc.amazonaws.com/efa: 32}."
-    )
-    hugepages_mib: int = Field(
-        0, ge=0, multiple_of=2, description="Memory of each pod in pages of 2 MiB, in MiB: EFA takes 5120."
-    )
-    environment: dict[NetworkVariable, str] = Field(
-        default_factory=dict,
-        description="Variables of NCCL and its transports (NCCL_…, FI_…, UCX_…), such as {NCCL_IB_HCA: mlx5}.",
-    )
-
-
-class Near(StrictModel):
-    """How near to each other the nodes of one training should be. Its flavours in ``flavours.yaml`` then have a
-    topology."""
-
-    level: str = Field(min_length=1, description="Label of the level of the topology that its nodes share.")
-    required: bool = Field(
-        False, description="Whether it waits until one unit of that level has room; false: it takes the nearest nodes."
-    )
-
-
-class GpuType(Place):
-    """A kind of GPU that the cluster has."""
-
-    resource: str = Field("nvidia.com/gpu", min_length=1, description="Name of the extended resource.")
-    network: Network | None = Field(
-        None, description="How its nodes exchange gradients; null: over the pods' own network."
-    )
-    topology: Near | None = Field(
-        None, description="Where in the network the nodes of a training are; null: Kueue does not look."
-    )
-    shared_memory_gib: float | None = Field(
-        None,
-        gt=0.0,
-        description="/dev/shm of its workers, in GiB, through which a node's GPUs may exchange; null: "
-        "shared_memory_gib of the settings.",
-    )
-    cpus_per_gpu: float | None = Field(
-        None, gt=0.0, description="CPUs per GPU; of a part, its share of them. null: cpus_per_gpu of the settings."
-    )
-    memory_gib_per_gpu: float | None = Field(
-        None,
-        gt=0.0,
-        description="Host memory per GPU, in GiB; of a part, its share. null: memory_gib_per_gpu of the settings.",
-    )
-    shared_by: int | None = Field(
-        None,
-        ge=2,
-        le=8,
-        description="How many workers take turns on one GPU (time-slicing); each may have that share of its memory, "
-        "less a tenth. Needs a resource of its own, such as nvidia.com/gpu.shared; null: a GPU is one worker's.",
-    )
-
-    @model_validator(mode="after")
-    def _turns_have_a_resource(self) -> "GpuType":
-        divided = self.resource.startswith("nvidia.com/mig-")
-        if self.shared_by and (self.resource == "nvidia.com/gpu" or divided):
-            raise ValueError(f"{self.resource} is also asked for by work that does not share a GPU")
-        if (self.shared_by or divided) and self.network:
-            raise ValueError("a part of a GPU trains alone and has no network")
-        return self
-
-    @model_validator(mode="after")
-    def _devices_of_the_network(self) -> "GpuType":
-        if self.network and self.resource in self.network.resources:
-            raise ValueError(f"network.resources has {self.resource}, which is the GPUs' own")
-        return self
 
 
 class Cache(StrictModel):

@@ -9,7 +9,8 @@ from itertools import product
 
 from ft_resources.errors import UserError
 from ft_resources.kubernetes.flavours import Flavour, FlavoursFile, Taint
-from ft_resources.kubernetes.settings import GpuType, KubernetesSettings, Near, Place, Toleration
+from ft_resources.kubernetes.places import GpuType, Near, Place, Toleration
+from ft_resources.kubernetes.settings import KubernetesSettings
 
 KEEPS_OUT = ("NoSchedule", "NoExecute")
 
