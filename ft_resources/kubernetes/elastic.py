@@ -25,6 +25,7 @@ from ft_resources.kubernetes.allowed import allowed, requested
 from ft_resources.kubernetes.api import Api, jobs
 from ft_resources.kubernetes.attempt_plan import plan_attempt
 from ft_resources.kubernetes.flavours import amount_of
+from ft_resources.kubernetes.job_plan import PodPlan
 from ft_resources.kubernetes.kueue_api import list_quota, local_queue, workload_of
 from ft_resources.kubernetes.objects import Object, ended, seconds
 from ft_resources.kubernetes.room import Place, Room
@@ -151,11 +152,13 @@ class Elastic:
         if began is None or self._clock() - began < _SETTLED_S or left_s < _WORTH_S:
             return None
         held = self._held(job)
-        # Whoever waits comes before who has something.
-        if not held or room.waiting(self._cluster_queue(job["metadata"]["namespace"], spec)):
+        size = self._size(spec, attempt, room, flavours, held) if held else None
+        if size is None or size <= spec.resources.gpus:
             return None
-        size = self._size(spec, attempt, room, flavours, held)
-        return Change(size) if size is not None and size > spec.resources.gpus else None
+        # Whoever waits comes before who has something.
+        plan, queue = plan_attempt(spec.on_gpus(size), attempt, self._settings), self._cluster_queue(spec)
+        waiting = room.waiting(queue, self._may_have(plan, room, queue, flavours), [plan.gpu_resource])
+        return None if waiting else Change(size)
 
     def _size(
         self,
@@ -167,12 +170,14 @@ class Elastic:
     ) -> int | None:
         """The largest size that fits beside all others, if it gives back what it has ``held``."""
         plans = {size: plan_attempt(spec.on_gpus(size), attempt, self._settings) for size in self._sizes(spec, attempt)}
-        queue = self._cluster_queue(next(iter(plans.values())).namespace, spec)
+        queue = self._cluster_queue(spec)
         for size, plan in plans.items():
-            may_have = [each for group in room.flavours(queue) for each in allowed(plan, group, flavours)]
-            if room.fits(queue, may_have, requested(plan), held):
+            if room.fits(queue, self._may_have(plan, room, queue, flavours), requested(plan), held):
                 return size
         return None
+
+    def _may_have(self, plan: PodPlan, room: Room, queue: str, flavours: Sequence[Object]) -> list[str]:
+        return [each for group in room.flavours(queue) for each in allowed(plan, group, flavours)]
 
     def _sizes(self, spec: WorkSpec, attempt: Attempt) -> Sequence[int]:
         """The spec's sizes, without those for which an earlier attempt waited in vain not long ago."""
@@ -195,8 +200,9 @@ class Elastic:
             if resource in each["flavors"]
         }
 
-    def _cluster_queue(self, namespace: str, spec: WorkSpec) -> str:
-        found = local_queue(self._api, namespace, self._settings.queue_of(spec.address.tenant) or "")
+    def _cluster_queue(self, spec: WorkSpec) -> str:
+        tenant = spec.address.tenant
+        found = local_queue(self._api, self._settings.namespace_of(tenant), self._settings.queue_of(tenant) or "")
         return str(found["spec"]["clusterQueue"]) if found else ""
 
     def _quota(self) -> tuple[Room, Sequence[Object]]:

@@ -5,9 +5,10 @@ its lending limit withholds, and what it uses beyond that counts above it. Witho
 is idle, and what others borrowed of the queue's own quota or of a Cohort's above it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from math import inf
 
 from ft_resources.kubernetes.flavours import amount_of
@@ -69,8 +70,12 @@ class _Node:
         lent = self.quota(place) - kept - max(0.0, usage - kept) + self._said(place, "borrowingLimit", inf)
         return max(own, max(0.0, kept - usage) + min(lent, self.parent.room(place)))
 
-    def all_waiting(self) -> int:
-        return self.waiting + sum(each.all_waiting() for each in self.children)
+    def leaves(self) -> "Iterator[_Node]":
+        """The ClusterQueues below it, or itself."""
+        for each in self.children:
+            yield from each.leaves()
+        if not self.children:
+            yield self
 
     def _said(self, place: Place, name: str, otherwise: float) -> float:
         said = self.quotas.get(place, {}).get(name)
@@ -120,10 +125,13 @@ class Room:
             if wanted.keys() & _resources(group)
         )
 
-    def waiting(self, queue: str) -> int:
-        """Workloads that wait in any queue that shares quota with this one."""
+    def waiting(self, queue: str, flavours: Iterable[str], resources: Iterable[str]) -> int:
+        """Workloads that wait in queues which share quota with this one, and have room for some of ``resources`` in one
+        of ``flavours``. Who waits for what its own limits leave it would not have it if it stayed idle."""
         node = self._queues.get(queue)
-        return node.root.all_waiting() if node else 0
+        places = list(product(flavours, resources))
+        queues = node.root.leaves() if node else ()
+        return sum(each.waiting for each in queues if each.waiting and any(each.room(place) > 0.0 for place in places))
 
 
 def _resources(group: Object) -> set[str]:

@@ -66,7 +66,14 @@ def test_what_a_training_holds_is_room_for_itself() -> None:
 def test_all_that_wait_in_queues_that_share_quota_count() -> None:
     alone = node("alone", 4, waiting=2)
     room = Room([alone, node("a", 1, cohortName="c"), node("b", 1, cohortName="c", waiting=5)], [])
-    assert [room.waiting(each) for each in ("alone", "a", "b", "nowhere")] == [2, 5, 5, 0]
+    assert [room.waiting(each, ["h100"], [GPU]) for each in ("alone", "a", "b", "nowhere")] == [2, 5, 5, 0]
+
+
+def test_who_waits_for_what_its_own_limits_leave_it_does_not_count() -> None:
+    full = node("full", 2, 6, cohortName="c", waiting=5, borrowingLimit=4)
+    assert Room([node("a", 8, cohortName="c"), full], []).waiting("a", ["h100"], [GPU]) == 0
+    less = node("full", 2, 5, cohortName="c", waiting=5, borrowingLimit=4)
+    assert Room([node("a", 8, cohortName="c"), less], []).waiting("a", ["h100"], [GPU]) == 5
 
 
 def test_an_older_kueue_calls_a_cohort_by_another_name() -> None:
