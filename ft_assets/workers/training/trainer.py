@@ -8,17 +8,19 @@ loss that makes the device wait once a step and not once a micro-batch.
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate.utils import AutocastKwargs
+from numpy.typing import NDArray
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import PrinterCallback, SchedulerType, Trainer, TrainerCallback, TrainingArguments, set_seed
 
 from ft_assets.settings.recipe.training import LoraSettings, SettledTraining
+from ft_assets.workers.packs.isolation.batches import MicroBatch
 from ft_assets.workers.packs.isolation.forward import token_losses
 from ft_assets.workers.packs.sampler import Order, Step
 from ft_assets.workers.training.distributed.sharding import Sharding
@@ -101,14 +103,12 @@ class PackedTrainer(Trainer):
             self.own_time.exchange()
         parts = torch.zeros(1 + len(self.objective.figures), device=self.args.device)
         with self.compute_loss_context_manager():
-            pairs = zip(read.batches, read.references, strict=True)
+            pairs = self._drawing(read, ranks.all_parts)
             total = surveyed(self.objective, model, pairs, read.whole, ranks, self.args.device)
-        for place, (part_of, batch, reference) in enumerate(
-            zip(read.parts, read.batches, read.references, strict=True), start=1
+        for place, (part_of, (batch, reference)) in enumerate(
+            zip(read.parts, self._drawing(read), strict=True), start=1
         ):
             last = place == len(read.batches)
-            if ranks.virtual and (place == 1 or part_of != read.parts[place - 2]):
-                ranks.draw_afresh(self.args.seed, read.step.number, part_of)
             with self.sharding.micro_batch(model, last=last), self.compute_loss_context_manager():
                 if batch.learned:
                     self._poll()
@@ -130,6 +130,16 @@ class PackedTrainer(Trainer):
         self.sharding.complete_gradients(model, ranks)
         self.last, self._parts = read, parts
         return parts[0]
+
+    def _drawing(self, read: StepBatches, above: int = 0) -> Iterator[tuple[MicroBatch, NDArray[Any] | None]]:
+        """The micro-batches with their references. The first of each virtual rank is yielded once its random draws are
+        seeded, by its number ``above`` others."""
+        ranks, before = self.reader.ranks, -1
+        for part, batch, reference in zip(read.parts, read.batches, read.references, strict=True):
+            if ranks.virtual and part != before:
+                ranks.draw_afresh(self.args.seed, read.step.number, above + part)
+            before = part
+            yield batch, reference
 
     def rehearse(self) -> None:
         """Forward and backward of the run's first micro-batch, of which nothing stays, no random draw either."""

@@ -17,6 +17,7 @@ from ft_resources.worker_context import Preempted
 from tests.workers.training.conftest import Bench, content, make_bench
 from tests.workers.training.test_ranks import assert_same_training, at_step, has_saved
 from tests.workers.training.test_train import run_killed_at
+from tests.workers.training.variety import make_variety
 
 pytestmark = pytest.mark.training
 
@@ -41,6 +42,17 @@ def test_a_training_has_the_same_bytes_on_one_two_and_four_processes(tmp_path: P
     )
     assert any(name.endswith(".safetensors") for name in one)
     assert one == two == four
+
+
+@pytest.mark.usefixtures("quick")
+def test_so_has_one_whose_loss_depends_on_a_sum_over_the_step(tmp_path: Path) -> None:
+    found = []
+    for processes in (1, 2):
+        bench = make_variety(tmp_path / str(processes), "kto", "lora", max_steps=2, micro_batch_size=1)
+        bench.params["lora"]["dropout"] = 0.1
+        bench.runtime |= {"processes": processes, "virtual_ranks": 4}
+        found.append(weights(content(train(bench.context()))))
+    assert found[0] == found[1]
 
 
 @pytest.mark.usefixtures("quick")
