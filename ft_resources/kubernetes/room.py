@@ -95,10 +95,12 @@ class Room:
             self._place(node, node.spec.get("parentName"))
 
     def _place(self, node: _Node, above: str | None) -> None:
-        """A Cohort that is only named exists too, without quota of its own."""
-        if above:
-            node.parent = self._cohorts.setdefault(above, _Node({}))
-            node.parent.children.append(node)
+        """A Cohort that is only named exists too, without quota of its own. A circle of them, whose queues
+        Kueue stops, is cut."""
+        parent = self._cohorts.setdefault(above, _Node({})) if above else None
+        if parent is not None and parent.root is not node:
+            node.parent = parent
+            parent.children.append(node)
 
     def flavours(self, queue: str) -> list[list[str]]:
         """The flavours of each resource group of a ClusterQueue, in its order; none if there is no such queue."""

@@ -69,6 +69,12 @@ def test_all_that_wait_in_queues_that_share_quota_count() -> None:
     assert [room.waiting(each, ["h100"], [GPU]) for each in ("alone", "a", "b", "nowhere")] == [2, 5, 5, 0]
 
 
+def test_cohorts_in_a_circle_end_somewhere() -> None:
+    room = Room([node("a", 2, cohortName="b")], [node("b", 1, parentName="c"), node("c", 1, parentName="b")])
+    assert gpus(room, "a") == 4
+    assert gpus(Room([node("a", 2, cohortName="b")], [node("b", 1, parentName="b")]), "a") == 3
+
+
 def test_who_waits_for_what_its_own_limits_leave_it_does_not_count() -> None:
     full = node("full", 2, 6, cohortName="c", waiting=5, borrowingLimit=4)
     assert Room([node("a", 8, cohortName="c"), full], []).waiting("a", ["h100"], [GPU]) == 0
