@@ -7,8 +7,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ft_assets.settings.layout import node_rank
 from ft_assets.worker import read_spec
 from ft_resources.artifacts import Address, Artifact, Artifacts
+from ft_resources.attempts import FETCHED
 from ft_resources.errors import UserError
 from ft_resources.file_cache import FileCache
 from ft_resources.work import WorkSpec
@@ -24,13 +26,16 @@ def models_of(spec: WorkSpec) -> list[Artifact]:
     return [artifacts.get(Address.parse(address)) for address in addresses if Address.parse(address).asset in LARGE]
 
 
-def fetch(spec: WorkSpec, scratch: Path) -> int:
-    """Fetch the models and return their number. Raises UserError if one is not available."""
+def fetch(spec: WorkSpec, scratch: Path) -> str:
+    """Fetch the models, and record how many bytes were not there yet; what was done, in words. Raises UserError if one
+    is not available."""
     cache = FileCache.of_machine(scratch)
     models = models_of(spec)
     for number, model in enumerate(models):
         cache.folder(model, scratch / f"view-{number}")
-    return len(models)
+    if node_rank() == 0:
+        spec.open_store().put_json(f"{spec.attempt_path}/{FETCHED}", {"bytes": cache.fetched})
+    return f"models in the cache: {len(models)}; {cache.fetched:,} bytes of them were fetched"
 
 
 def main() -> None:
@@ -40,7 +45,7 @@ def main() -> None:
             Path(os.environ[folder]).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="ft-fetch-", dir=os.environ.get("FT_SCRATCH")) as scratch:
         try:
-            print(f"models in the cache: {fetch(read_spec(sys.argv[1]), Path(scratch))}")
+            print(fetch(read_spec(sys.argv[1]), Path(scratch)))
         except (UserError, OSError) as error:
             print(f"not fetched, the worker will try: {error}")
 

@@ -23,6 +23,8 @@ OPEN_ATTEMPTS = "open_attempts"
 PLACE = "place.json"
 # What a training's worker measured of several nodes before it trained.
 PREFLIGHT = "preflight.json"
+# What a worker waited for before its first step, and what was fetched for it before it started (first_step.py).
+START, FETCHED = "start.json", "fetched.json"
 _NODE, _MOST_SICK = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"), 8
 _WAIT = "wait.json"
 _GPUS, _IN_VAIN = "gpus", "in_vain"
@@ -189,12 +191,16 @@ class Attempt:
         """``until`` and ``said`` of the last ``record_wait``; None if its launcher never had to wait."""
         return self.store.find_json(f"{self.path}/{_WAIT}")
 
+    def record(self, name: str) -> Any | None:
+        """What a worker recorded in ``name``; None if it did not, or what it wrote is not JSON."""
+        try:
+            return self.store.find_json(f"{self.path}/{name}")
+        except CorruptArtifact:
+            return None
+
     def sick_nodes(self) -> list[str]:
         """Machines that its worker found not well before it trained (``preflight.json``)."""
-        try:
-            raw = self.store.find_json(f"{self.path}/{PREFLIGHT}")
-        except CorruptArtifact:
-            return []
+        raw = self.record(PREFLIGHT)
         sick = raw.get("sick") if isinstance(raw, dict) else None
         # Workers are not trusted; this is the pattern of a node's name in a cluster.
         return [name for name in sick if _NODE.fullmatch(name)][:_MOST_SICK] if isinstance(sick, dict) else []
@@ -273,6 +279,11 @@ class Attempt:
     def log(self) -> str:
         """All log text shipped so far."""
         return b"".join(data for _, data in self.chunks("log", 0)).decode(errors="replace")
+
+
+def is_moment(value: object) -> bool:
+    """Whether it is a time in seconds since the epoch."""
+    return _is_number(value, _LATEST)
 
 
 def _is_number(value: object, most: float) -> bool:

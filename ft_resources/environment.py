@@ -56,6 +56,7 @@ VARIABLES = frozenset(
         "FT_WORKER_LOG",
         "FT_WORKER_FOLDER",
         "FT_SESSION_POLICY",
+        "FT_WARM_CACHE",
         "FT_SERVING_KEY",
         "FT_LLAMA_CPP",
         "FT_LLM_COMPRESSOR",

@@ -42,10 +42,15 @@ class FileCache:
         folder: folder of the copies; all jobs and processes of this user may share it.
         limit: maximum total bytes: the least recently used copies are evicted, but never one that a running job holds,
             so running jobs together may exceed it. None takes FT_CACHE_MB, else 64 GiB.
+        warm: folder of another cache, which others fill; its copies are used where they are, and never written to.
+
+    ``fetched`` counts the bytes that this object fetched from the store.
     """
 
-    def __init__(self, folder: Path, limit: int | None = None) -> None:
+    def __init__(self, folder: Path, limit: int | None = None, *, warm: Path | None = None) -> None:
         self.root = folder.absolute() / "artifacts"
+        self._warm = warm.absolute() / "artifacts" if warm else None
+        self.fetched = 0
         # A configured limit may be the volume's size. The default limit is no reason to refuse a large base.
         self._refuses = limit is not None or bool(os.environ.get("FT_CACHE_MB"))
         self.limit = whole_number("FT_CACHE_MB", _LIMIT_MB, at_least=1) << 20 if limit is None else limit
@@ -53,8 +58,10 @@ class FileCache:
 
     @classmethod
     def of_machine(cls, scratch: Path) -> "FileCache":
-        """The cache at FT_CACHE, which jobs share; if unset, one below ``scratch`` that is deleted with the job."""
-        return cls(Path(os.environ.get("FT_CACHE") or scratch / "cache"))
+        """The cache at FT_CACHE, which jobs share; if unset, one below ``scratch`` that is deleted with the job. Copies
+        at FT_WARM_CACHE are used too."""
+        warm = os.environ.get("FT_WARM_CACHE")
+        return cls(Path(os.environ.get("FT_CACHE") or scratch / "cache"), warm=Path(warm) if warm else None)
 
     def path(self, artifact: Artifact, name: str) -> Path:
         """A complete copy of file ``name``. It may be evicted at any time: open it at once; call again if it is gone.
@@ -109,8 +116,9 @@ class FileCache:
 
     def _hold(self, artifact: Artifact, names: list[str], report: Callable[[int, int], None]) -> dict[str, Path]:
         """Complete copies of these files, fetched if missing; they stay while this process lives."""
-        targets = {name: self._target(artifact, name) for name in names}
-        sizes = {targets[name]: artifact.manifest.files[name].size for name in names}
+        targets = {name: self._hold_warm(artifact, name) or self._target(artifact, name) for name in names}
+        missing = {name: target for name, target in targets.items() if target not in self._held}
+        sizes = {target: artifact.manifest.files[name].size for name, target in missing.items()}
         self._require_fitting(artifact, sum(sizes.values()))
         # Other processes that need the same files wait here, and then find them.
         with self._alone(f"artifact-{artifact.address.fingerprint[:2]}"):
@@ -121,12 +129,24 @@ class FileCache:
             done = 0
             if total:
                 self._make_room(total)
-            for name, target in targets.items():
+            for name, target in missing.items():
                 if target not in self._held:
                     report(done, total)
                     self._held[target] = self._whole(artifact, name, target)
                     done += sizes[target]
         return targets
+
+    def _hold_warm(self, artifact: Artifact, name: str) -> Path | None:
+        """The copy of file ``name`` in the other cache, which stays while this process lives; None without one."""
+        if self._warm is None:
+            return None
+        target = self._warm / self._target(artifact, name).relative_to(self.root)
+        if target not in self._held:
+            file = _open_whole(target, artifact.manifest.files[name].size, note_use=False)
+            if file is None:
+                return None
+            self._held[target] = file
+        return target
 
     def _whole(self, artifact: Artifact, name: str, target: Path) -> int:
         """The file's copy, fetched if missing, opened and locked against removal."""
@@ -149,6 +169,7 @@ class FileCache:
             artifact.fetch(name, staged)
             _seal(staged)
             staged.replace(target)
+            self.fetched += artifact.manifest.files[name].size
         except (StoreUnavailable, OSError) as error:
             cause = error.__cause__ if isinstance(error, StoreUnavailable) else error
             if getattr(cause, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
@@ -212,8 +233,9 @@ class FileCache:
         (self.root / ".locks").mkdir(exist_ok=True)
 
 
-def _open_whole(path: Path, size: int) -> int | None:
-    """Descriptor of the file, locked against removal, or None if it is not complete; records that it is used now."""
+def _open_whole(path: Path, size: int, *, note_use: bool = True) -> int | None:
+    """Descriptor of the file, locked against removal, or None if it is not complete; ``note_use`` records in its time
+    of access that it is used now."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError as error:
@@ -225,7 +247,8 @@ def _open_whole(path: Path, size: int) -> int | None:
         found, now = os.fstat(file), path.lstat()
         # It may have been removed, or fetched anew, before the lock was taken.
         if (found.st_dev, found.st_ino) == (now.st_dev, now.st_ino) and _is_untouched(found, size):
-            os.utime(file, ns=(time.time_ns(), _UNTOUCHED_NS))
+            if note_use:
+                os.utime(file, ns=(time.time_ns(), _UNTOUCHED_NS))
             kept, file = file, -1
             return kept
     except FileNotFoundError:

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 from ft_resources.artifacts import Address, Artifact, Artifacts
-from ft_resources.attempts import chunk_path
+from ft_resources.attempts import START, chunk_path
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.file_cache import FileCache
 from ft_resources.outcomes import STOP_GRACE_S
@@ -73,6 +73,9 @@ class WorkContext:
         self._lock, self._flushing = threading.Lock(), threading.Lock()
         self._progress: dict[str, Any] = {"phase": "starting", "done": 0, "total": 0}
         self._steps: list[dict[str, Any]] = []
+        self._phases: dict[str, float] = {}
+        self._start: dict[str, Any] | None = None
+        self._start_recorded = False
         self._step_chunk = self._log_chunk = 0
         self._log_offset = 0
         self._stopping = StopRequest()
@@ -130,11 +133,15 @@ class WorkContext:
         """Report the state of the work; cheap, since only the heartbeat thread writes it to the store."""
         with self._lock:
             self._progress = {"phase": phase, "done": done, "total": total, **extra}
+            self._phases.setdefault(phase, time.time())
 
     def step(self, **metrics: Any) -> None:
         """Append one row of step metrics (``step`` first, then JSON numbers); its time is added as ``at``."""
         with self._lock:
             self._steps.append({**metrics, "at": time.time()})
+            if self._start is None:
+                # What the first step waited for; the phases after it are left out.
+                self._start = {"since": self._since, "phases": dict(self._phases), "first_step": time.time()}
 
     @property
     def stop_requested(self) -> bool:
@@ -274,6 +281,9 @@ class WorkContext:
                 self._step_chunk += 1
                 with self._lock:
                     del self._steps[: len(steps)]
+            if self._start and not self._start_recorded:
+                self.store.put_json(f"{path}/{START}", self._start)
+                self._start_recorded = True
             while text := _text_from(log, self._log_offset):
                 self.store.put(chunk_path(path, "log", self._log_chunk + 1), text)
                 self._log_chunk += 1

@@ -281,6 +281,7 @@ if TYPE_CHECKING:
     from ft_assets.api.submissions import Logs as Logs
     from ft_assets.api.submissions import Status as Status
     from ft_assets.api.submissions import TrialProgress as TrialProgress
+    from ft_assets.api.submissions import Wait as Wait
     from ft_assets.api.submissions import Work as Work
     from ft_assets.api.submissions import exports_of as exports_of
     from ft_assets.api.submissions import logs as logs
@@ -367,7 +368,7 @@ _MODULES = {
     "steps": "Step",
     "stopping": "Paused Resumed Stopped cancel end_interrupted pause require_not_paused resume",
     "submission_lists": "list_submissions",
-    "submissions": "ExportProgress Logs Status TrialProgress Work exports_of logs status sweep_progress works",
+    "submissions": "ExportProgress Logs Status TrialProgress Wait Work exports_of logs status sweep_progress works",
     "suites": "add_classifier add_encoder add_name_model add_suite install_suites list_classifiers list_encoders "
     "list_name_models list_suites suite_catalogue suites_left",
     "targets": "find_target names_of",

@@ -18,6 +18,7 @@ from ft_resources.kubernetes.s3_policy import role_policy
 from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.kubernetes.settings_file import read_settings
 from ft_resources.kubernetes.tolerated import require_possible
+from ft_resources.kubernetes.warm import warm_objects
 from ft_resources.store_layout import Layout
 from ft_resources.store_marker import open_store
 from ft_resources.strict import nearest
@@ -33,7 +34,8 @@ def cluster_manifests(
     tenants: TenantsFile | None = None,
     settings: KubernetesSettings | None = None,
 ) -> list[dict[str, Any]]:
-    """Namespaces, accounts, network policies, rights and queues of a tenant, or of all of them and ``shared``.
+    """Namespaces, accounts, network policies, rights and queues of a tenant, or of all of them and ``shared``, with
+    which go the pods that keep nodes warm.
 
     Args:
         flavours: file of Kueue's flavours; without it there are no queues.
@@ -43,7 +45,8 @@ def cluster_manifests(
         settings: those that ``FT_KUBERNETES`` names where not given.
 
     Raises UserError for a tenant that the tenants file does not name, for files that cannot be read, for a flavour
-    that no Job could run on, and for tiers that promise more than there is.
+    that no Job could run on, for tiers that promise more than there is, and for bases to keep warm from a store that
+    pods cannot reach; StoreUnavailable, as such a store is asked for its layout.
     """
     settings, tenants = settings or read_settings(), tenants_or_default(tenants)
     known = names_on_cluster(tenants)
@@ -68,7 +71,23 @@ def cluster_manifests(
     objects = platform_objects(
         settings, chosen, found, tiers_of_cluster(tenants), judges=judges, account=account, namespace=namespace
     )
+    if SHARED in chosen:
+        objects += _warm_objects(settings)
     return objects if kueue == "v1beta2" else [as_v1beta1(each) for each in objects]
+
+
+def _warm_objects(settings: KubernetesSettings) -> list[dict[str, Any]]:
+    """What keeps nodes warm; pods that fetch bases are told where the store is, and where its tenants' data lie."""
+    if not settings.keeps_bases:
+        return warm_objects(settings, "", Layout.BELOW)
+    url = default_store_url()
+    if "://" not in url:
+        raise UserError(
+            f"pods that keep bases warm cannot read {url}, which is a folder of this machine",
+            where="FT_STORE",
+            remedy="Set it to the store's URL, such as s3://bucket/root.",
+        )
+    return warm_objects(settings, url, _layout(url))
 
 
 def bucket_policy(tenant: str) -> dict[str, Any]:

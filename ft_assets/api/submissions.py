@@ -8,13 +8,22 @@ from ft_assets.api.addresses import find_address
 from ft_assets.api.defaults import store_or_default
 from ft_assets.control.exports.progress import ExportProgress, export_progress
 from ft_assets.control.submissions.place import with_place
-from ft_assets.control.submissions.status import FINAL, State, Status, get_submission, status_of, stopped_early
+from ft_assets.control.submissions.status import (
+    FINAL,
+    State,
+    Status,
+    get_submission,
+    start_of,
+    status_of,
+    stopped_early,
+)
 from ft_assets.control.submissions.sweep_progress import TrialProgress, trial_progress
 from ft_assets.control.submissions.waiting import with_reason
 from ft_assets.control.submissions.works import Work, last_attempts, read_works
 from ft_assets.records.submissions import Submission, find_outcome
 from ft_resources.attempts import Attempt, attempts_at
 from ft_resources.errors import UserError
+from ft_resources.first_step import Wait as Wait
 from ft_resources.launchers.base import Launcher
 from ft_resources.launchers.choice import make_launcher
 from ft_resources.store import Store
@@ -52,16 +61,17 @@ def standing(one: Submission, *, store: Store, launcher: Launcher | None = None)
     """``status`` of a submission at hand."""
     store = store if isinstance(store, Glance) else Glance(store)
     found = status_of(store, one)
-    if found.state in FINAL:
-        try:
-            return replace(found, stopped_early=stopped_early(read_works(store, one)))
-        except UserError:
-            # Records that cannot be read do not hide how it ended.
-            return found
-    explains = (launcher or make_launcher()).explains
-    if explains and found.state is not State.PAUSED:
-        found = with_reason(store, one, found, explains)
-    return with_place(store, one, found)
+    if found.state not in FINAL:
+        explains = (launcher or make_launcher()).explains
+        if explains and found.state is not State.PAUSED:
+            found = with_reason(store, one, found, explains)
+        found = with_place(store, one, found)
+    try:
+        made = read_works(store, one)
+        return replace(found, stopped_early=stopped_early(made), start=start_of(store, one, made))
+    except UserError:
+        # Records that cannot be read do not hide how it stands.
+        return found
 
 
 def works(submission: Submission, *, store: Store | None = None) -> tuple[Work, ...]:

@@ -9,7 +9,9 @@ from ft_assets.cli.addresses import short
 from ft_assets.cli.door import api
 
 if TYPE_CHECKING:
-    from ft_assets.api import ExportProgress, Status, TrialProgress
+    from collections.abc import Sequence
+
+    from ft_assets.api import ExportProgress, Status, TrialProgress, Wait
 
 STYLES = {
     "accepted": "green",
@@ -62,6 +64,8 @@ def status(
     if submission:
         for line in reasons(found[0])[1:]:
             print(line)
+        if found[0].start:
+            print(first_step(found[0].start))
         print_suggestions(found[0].suggestions)
     if trials:
         print()
@@ -87,6 +91,17 @@ def reasons(item: "Status") -> list[str]:
     """Why a submission is in its state, then where, what to do, and what a failed worker said, one line each."""
     named = {"where": item.where, "what to do": item.remedy, "the worker said": item.words}
     return [item.detail, *(f"  {name}: {text}" for name, text in named.items() if text)]
+
+
+def first_step(stages: "Sequence[Wait]") -> str:
+    """What a first step waited for, such as ``first step after 2 min 5 s: queue 1 min 40 s, node 0 s, …``."""
+    from ft_assets.cli.output import seconds
+
+    parts = [
+        f"{each.name} {seconds(each.seconds)}" + ("" if each.fetched is None else f" ({each.fetched / 1e9:.1f} GB)")
+        for each in stages
+    ]
+    return f"  first step after {seconds(sum(each.seconds for each in stages))}: {', '.join(parts)}"
 
 
 def remark(item: "Status", *, alone: bool = False) -> str:

@@ -29,8 +29,11 @@ _NAMESPACED = {
     "NetworkPolicy": "networkpolicies",
     "RoleBinding": "rolebindings",
     "LocalQueue": "localqueues",
+    "Deployment": "deployments",
 }
-_CLUSTER_WIDE = {"Namespace": "namespaces", **_KUEUE}
+_CLUSTER_WIDE = {"Namespace": "namespaces", "PriorityClass": "priorityclasses", **_KUEUE}
+_WARM = {"Deployment": "apps/v1", "PriorityClass": "scheduling.k8s.io/v1"}
+"""Of nodes that are kept warm, which the files may no longer have at all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,12 +59,13 @@ def differences(api: Api, wanted: Sequence[Object]) -> list[Difference]:
 
 
 def strays(api: Api, wanted: Sequence[Object], label: str, kueue: str) -> list[Difference]:
-    """What to delete: objects of the same kinds, and of all of Kueue's (in ``kueue``, the version that it serves;
-    empty: there is none), with ``label`` (``name=value``) that ``wanted`` has not. What is in a namespace that goes is
-    not told apart from it, and what belongs to another object goes with that. What is being deleted already is left
-    out."""
+    """What to delete: objects of the same kinds, of warm nodes, and of all of Kueue's (in ``kueue``, the version that
+    it serves; empty: there is none), with ``label`` (``name=value``) that ``wanted`` has not. What is in a namespace
+    that goes is not told apart from it, and what belongs to another object goes with that. What is being deleted
+    already is left out."""
     kept = {_place(each) for each in wanted}
     kinds = [{"apiVersion": f"{GROUP}/{kueue}", "kind": kind} for kind in ([*_KUEUE, "LocalQueue"] if kueue else [])]
+    kinds += [{"apiVersion": version, "kind": kind} for kind, version in _WARM.items()]
     collections = {_collection(each): each for each in [*wanted, *kinds]}
     gone = []
     for path, like in collections.items():

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ft_resources.errors import UserError
+from ft_resources.kubernetes.images import pinned
 from ft_resources.kubernetes.names import job_name
 from ft_resources.kubernetes.places import GpuType, Near, Network, Toleration
 from ft_resources.kubernetes.s3_policy import session_policy
-from ft_resources.kubernetes.settings import KubernetesSettings, RunCode, pinned
+from ft_resources.kubernetes.settings import KubernetesSettings, RunCode
 from ft_resources.outcomes import grace_s
 from ft_resources.work import Resources, WorkSpec
 

@@ -10,6 +10,7 @@ from ft_resources.kubernetes import names
 from ft_resources.kubernetes.causes import SPOT_LOSSES
 from ft_resources.kubernetes.endings import PodEnding
 from ft_resources.kubernetes.objects import Object, condition, containers, seconds
+from ft_resources.kubernetes.pod import FETCH
 from ft_resources.outcomes import Refund
 
 CANCELLED = "cancelled"
@@ -49,6 +50,7 @@ def record_place(
             "nodes": job["spec"].get("completions", 1),
             "devices": {name: int(count) for name, count in limits.items() if "/" in name},
             "queued_at": seconds(job["metadata"].get("creationTimestamp")),
+            "moments": _moments(job, pods),
             "started_at": started,
             "ended_at": None if started is None else _ended_at(job, pods, beat, now),
             "evidence": {
@@ -72,6 +74,21 @@ def started_at(job: Object, pods: Sequence[Object]) -> float | None:
     if known:
         return min(known)
     return None if pods else seconds(job.get("status", {}).get("startTime"))
+
+
+def _moments(job: Object, pods: Sequence[Object]) -> dict[str, float | None]:
+    """When waits ended, of several pods the last one's; named as in ``first_step.MOMENTS``."""
+    scheduled = [condition(pod, "PodScheduled") for pod in pods]
+    statuses = [each for pod in pods for each in containers(pod) if each["name"] == FETCH]
+    fetches = [each.get("state", {}).get("terminated") or {} for each in statuses]
+    found = {
+        "admitted": [job.get("status", {}).get("startTime")],
+        "scheduled": [each.get("lastTransitionTime") for each in scheduled if each],
+        "pulled": [each.get("startedAt") for each in fetches],
+        "fetched": [each.get("finishedAt") for each in fetches],
+    }
+    known = {name: [at for each in times if (at := seconds(each)) is not None] for name, times in found.items()}
+    return {name: max(times, default=None) for name, times in known.items()}
 
 
 def _ended_at(job: Object, pods: Sequence[Object], beat: float | None, now: float) -> float:

@@ -121,6 +121,7 @@ def _admission(settings: KubernetesSettings, tenant: str, labels: dict[str, str]
             "secrets": ",".join(secrets),
             "service_account": settings.service_account_of(tenant),
             "host_path": settings.cache.path_of(tenant) if settings.cache.kind == "host-path" else "",
+            "warm_path": settings.cache.warm_path if settings.keeps_bases else "",
         },
     }
 

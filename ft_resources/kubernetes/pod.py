@@ -5,11 +5,15 @@ from typing import Any
 
 from ft_resources.kubernetes import names
 from ft_resources.kubernetes.job_plan import MASTER_PORT, PodPlan
+from ft_resources.kubernetes.places import Toleration
+from ft_resources.kubernetes.settings import WebIdentity
 
 WORKER = "worker"
 """Name of the container that runs the worker."""
 FETCH = "fetch"
 SCRATCH, CACHE, SHARED_MEMORY, IDENTITY = "/scratch", "/cache", "/dev/shm", "/var/run/secrets/ft-store"
+WARM = "/warm"
+"""Where bases that are kept warm are mounted: their own pods write there, workers read."""
 _GIB = 1024
 _PYTHON = "python"
 
@@ -22,22 +26,36 @@ def pod_spec(plan: PodPlan) -> dict[str, Any]:
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": plan.grace_s,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": plan.settings.run_as,
-            "runAsGroup": plan.settings.run_as,
-            "fsGroup": plan.settings.run_as,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": unprivileged_pod(plan.settings.run_as),
         **({"subdomain": plan.name} if plan.nodes > 1 else {}),
         **({"nodeSelector": dict(plan.node_selector)} if plan.node_selector else {}),
         **({"runtimeClassName": plan.run_code.runtime_class} if plan.run_code and plan.run_code.runtime_class else {}),
         **({"affinity": _elsewhere(plan.avoid)} if plan.avoid else {}),
-        "tolerations": _tolerations(plan),
+        "tolerations": tolerated(plan.tolerations, plan.settings.node_loss_s),
         "initContainers": [_container(plan, FETCH, ["ft_assets.fetch"])],
         "containers": [_worker(plan)],
         "volumes": _volumes(plan),
+    }
+
+
+def unprivileged_pod(user: int) -> dict[str, Any]:
+    """``securityContext`` of a pod that runs as ``user``, as the Pod Security level "restricted" wants it."""
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": user,
+        "runAsGroup": user,
+        "fsGroup": user,
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def unprivileged_container() -> dict[str, Any]:
+    """``securityContext`` of its containers."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
     }
 
 
@@ -78,11 +96,7 @@ def _container(plan: PodPlan, name: str, modules: list[str], gpus: int = 0) -> d
             "requests": {"cpu": f"{round(plan.cpus * 1000)}m", "memory": memory, **devices},
             "limits": {"memory": memory, **devices},
         },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": unprivileged_container(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": _mounts(plan),
     }
@@ -114,12 +128,10 @@ def _environment(plan: PodPlan) -> list[dict[str, Any]]:
         # Neighbours on the GPU need the rest; a tenth is for CUDA itself, which this does not count.
         limit = f"expandable_segments:True,per_process_memory_fraction:{0.9 / plan.gpu_shared_by:.4f}"
         own |= dict.fromkeys(("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"), limit)
+    if _reads_warm_bases(plan):
+        own["FT_WARM_CACHE"] = f"{WARM}/files"
     if plan.settings.identity:
-        own["AWS_ROLE_ARN"] = plan.settings.identity.role_arn.replace("{tenant}", plan.spec.address.tenant)
-        own["AWS_WEB_IDENTITY_TOKEN_FILE"] = f"{IDENTITY}/token"
-        own["AWS_ROLE_SESSION_NAME"] = plan.name
-        if plan.policy:
-            own["FT_SESSION_POLICY"] = plan.policy
+        own |= role_of(plan.settings.identity, plan.spec.address.tenant, session=plan.name, policy=plan.policy)
     written: list[dict[str, Any]] = [
         {"name": name, "value": value} for name, value in {**plan.settings.environment, **own}.items()
     ]
@@ -131,6 +143,27 @@ def _environment(plan: PodPlan) -> list[dict[str, Any]]:
     return written
 
 
+def role_of(identity: WebIdentity, tenant: str, *, session: str, policy: str | None) -> dict[str, str]:
+    """Variables by which a process has the tenant's role for the store, narrowed by ``policy``."""
+    role = {
+        "AWS_ROLE_ARN": identity.role_arn.replace("{tenant}", tenant),
+        "AWS_WEB_IDENTITY_TOKEN_FILE": f"{IDENTITY}/token",
+        "AWS_ROLE_SESSION_NAME": session,
+    }
+    return role | ({"FT_SESSION_POLICY": policy} if policy else {})
+
+
+def token_volume(identity: WebIdentity) -> dict[str, Any]:
+    """The volume of the token that the role is had for, to be mounted at ``IDENTITY``."""
+    token = {"audience": identity.audience, "expirationSeconds": identity.token_s, "path": "token"}
+    return {"name": "store-identity", "projected": {"sources": [{"serviceAccountToken": token}]}}
+
+
+def _reads_warm_bases(plan: PodPlan) -> bool:
+    """Only work with GPUs loads bases."""
+    return plan.settings.keeps_bases and plan.gpus > 0
+
+
 def _elsewhere(nodes: Sequence[str]) -> dict[str, Any]:
     """On none of ``nodes``. A field of a node is compared with one value at a time."""
     none = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]
@@ -138,7 +171,7 @@ def _elsewhere(nodes: Sequence[str]) -> dict[str, Any]:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
-def _tolerations(plan: PodPlan) -> list[dict[str, Any]]:
+def tolerated(tolerations: Sequence[Toleration], node_loss_s: int) -> list[dict[str, Any]]:
     """Tolerations of the requested nodes, and a shorter tolerance of lost nodes than the cluster's 300 s."""
     asked: list[dict[str, Any]] = [
         {
@@ -147,14 +180,14 @@ def _tolerations(plan: PodPlan) -> list[dict[str, Any]]:
             **({"value": each.value} if each.value is not None else {}),
             "effect": each.effect,
         }
-        for each in plan.tolerations
+        for each in tolerations
     ]
     lost = [
         {
             "key": f"node.kubernetes.io/{state}",
             "operator": "Exists",
             "effect": "NoExecute",
-            "tolerationSeconds": plan.settings.node_loss_s,
+            "tolerationSeconds": node_loss_s,
         }
         for state in ("not-ready", "unreachable")
     ]
@@ -170,6 +203,8 @@ def _mounts(plan: PodPlan) -> list[dict[str, Any]]:
     ]
     if plan.settings.identity:
         mounts.append({"name": "store-identity", "mountPath": IDENTITY, "readOnly": True})
+    if _reads_warm_bases(plan):
+        mounts.append({"name": "warm", "mountPath": WARM, "readOnly": True})
     return mounts
 
 
@@ -184,12 +219,11 @@ def _volumes(plan: PodPlan) -> list[dict[str, Any]]:
         {"name": "cache", **_cache(plan)},
     ]
     if plan.settings.identity:
-        token = {
-            "audience": plan.settings.identity.audience,
-            "expirationSeconds": plan.settings.identity.token_s,
-            "path": "token",
-        }
-        volumes.append({"name": "store-identity", "projected": {"sources": [{"serviceAccountToken": token}]}})
+        volumes.append(token_volume(plan.settings.identity))
+    if _reads_warm_bases(plan):
+        # A node that nobody kept warm has no such folder; an empty one is as good.
+        warm = {"path": plan.settings.cache.warm_path, "type": "DirectoryOrCreate"}
+        volumes.append({"name": "warm", "hostPath": warm})
     return volumes
 
 

@@ -21,6 +21,8 @@ MAX_CHARACTERS = 2048
 _FINGERPRINT = 20
 """Characters of a fingerprint in a policy: 80 bits, as policies must be short."""
 SHARED = "shared"
+BASES = f"{SHARED}/base_model"
+"""Bases that every tenant may read."""
 WORKED = (
     *("dataset", "base_model", "baseline_report", "token_pack", "reference_logps", "checkpoint", "eval_report"),
     *("adapter", "ungated", "merged_model", "quantized_model"),
@@ -109,6 +111,20 @@ def role_policy(store_url: str, layout: Layout, tenant: str, kms_key: str | None
             *_of_key(kms_key),
         ],
     }
+
+
+def bases_policy(store_url: str, layout: Layout, kms_key: str | None = None) -> str | None:
+    """What a pod may do that fetches shared bases, whatever its role may: read them. None unless it is on S3."""
+    if not store_url.startswith("s3://"):
+        return None
+    root = _tenants_root(store_url, layout)
+    bucket, _, inside = root.partition("/")
+    statements = [
+        _allow(["s3:GetObject"], [f"{root}/{BASES}/*"]),
+        _listing(bucket, [f"{inside}/{BASES}/*".lstrip("/")]),
+        *_of_key(kms_key),
+    ]
+    return json.dumps({"Version": _VERSION, "Statement": statements}, separators=(",", ":"))
 
 
 def trust_policy(

@@ -7,15 +7,16 @@ from pydantic import AfterValidator, Field, model_validator
 
 from ft_resources.errors import UserError
 from ft_resources.kubernetes.egress import Egress, Egresses, Judges, Texts
+from ft_resources.kubernetes.images import Image
 from ft_resources.kubernetes.places import GpuType, Place
 from ft_resources.kubernetes.s3_policy import WORKED
+from ft_resources.kubernetes.warm_settings import Warm
 from ft_resources.outcomes import STOP_GRACE_S
 from ft_resources.strict import nearest
 from ft_resources.strict_model import StrictModel
 from ft_resources.work import Priority, Resources
 
 DAY_S = 24 * 3600.0
-_DIGEST = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _TENANT = "{tenant}"
 _PROFILE = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$"
@@ -27,17 +28,6 @@ _CLASSES: dict[Priority, str] = {
     "batch": "ft-batch",
     "interactive": "ft-interactive",
 }
-
-
-def pinned(image: str) -> bool:
-    """Whether an image is named by digest, so that what runs is what was meant."""
-    return _DIGEST.fullmatch(image) is not None
-
-
-def _pinned_image(image: str) -> str:
-    if not pinned(image):
-        raise ValueError("should name an image by digest, such as registry.example/ft@sha256:…, as tags move")
-    return image
 
 
 def _known_kind(kind: str) -> str:
@@ -62,7 +52,6 @@ def _name_pattern(pattern: str) -> str:
     return pattern
 
 
-Image = Annotated[str, AfterValidator(_pinned_image)]
 Kind = Annotated[str, AfterValidator(_known_kind)]
 NamePattern = Annotated[str, AfterValidator(_name_pattern)]
 Seconds = Annotated[float, Field(gt=0.0)]
@@ -90,6 +79,11 @@ class Cache(StrictModel):
     def path_of(self, tenant: str) -> str:
         """The tenant's folder of a host-path: tenants have different credentials, so none reads another's files."""
         return f"{self.path}/{tenant}"
+
+    @property
+    def warm_path(self) -> str:
+        """The folder of a host-path for bases that are kept warm. No tenant's name has an underscore."""
+        return f"{self.path}/warm_bases"
 
 
 class WebIdentity(StrictModel):
@@ -172,6 +166,9 @@ class KubernetesSettings(StrictModel):
     gpu_types: dict[str, GpuType] = Field(
         default_factory=dict, description="GPUs of the cluster, by type as recipes name it, such as H100."
     )
+    keep_warm: dict[str, Warm] = Field(
+        default_factory=dict, description="Nodes kept ready for work, by their GPU type ([how](../how-to/warm.md))."
+    )
     on_demand: Place = Field(Place(), description="Labels and taints of on-demand nodes.")
     spot_nodes: Place = Field(Place(), description="Labels and taints of spot nodes.")
     spot: bool = Field(False, description="Whether work runs on spot nodes by default.")
@@ -230,6 +227,28 @@ class KubernetesSettings(StrictModel):
         if self.max_grace_s < self.min_grace_s:
             raise ValueError("max_grace_s is less than min_grace_s")
         return self
+
+    @model_validator(mode="after")
+    def _warm_nodes_are_of_use(self) -> "KubernetesSettings":
+        for name in self.keep_warm:
+            if name not in self.gpu_types:
+                raise ValueError(f"keep_warm.{name} should be a type of gpu_types: {nearest(name, [*self.gpu_types])}")
+            if self.gpu_types[name].topology:
+                # https://github.com/kubernetes-sigs/kueue/issues/9992
+                raise ValueError(
+                    f"keep_warm.{name} and gpu_types.{name}.topology are alternatives: with a topology, Kueue counts "
+                    "the GPUs of warm nodes as taken, and would admit nothing to them"
+                )
+        if self.keeps_bases and self.cache.kind != "host-path":
+            raise ValueError(
+                "keep_warm names bases, which need cache: {kind: host-path}; without bases it keeps nodes and image"
+            )
+        return self
+
+    @property
+    def keeps_bases(self) -> bool:
+        """Whether nodes have bases for all tenants."""
+        return any(each.bases for each in self.keep_warm.values())
 
     def namespace_of(self, tenant: str) -> str:
         """A tenant's namespace. Raises UserError if that is the control plane's or the cluster's own."""

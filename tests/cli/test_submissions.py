@@ -10,6 +10,7 @@ import pytest
 from ft_assets.cli.live import render
 from ft_assets.control import identity
 from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.submissions.status import start_of
 from ft_assets.control.submissions.works import read_works
 from ft_assets.records.submissions import (
     Submission,
@@ -19,7 +20,7 @@ from ft_assets.records.submissions import (
     open_submissions,
 )
 from ft_resources.artifacts import Artifacts
-from ft_resources.attempts import Attempt
+from ft_resources.attempts import START, Attempt
 from ft_resources.canonical import canonical_json
 from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
@@ -106,6 +107,27 @@ def test_status_says_that_a_training_stopped_early(
     assert "stopped early, after step 5" in " ".join(ft("status", asked.id).stdout.split())
     (item,) = json.loads(ft("status", asked.id, "--json").stdout)
     assert item["stopped_early"] == 5
+
+
+def test_status_says_what_the_first_step_of_a_training_waited_for(
+    project: Project, ft: Ft, asked: Submission, made_later: Callable
+) -> None:
+    made_later()
+    (address,) = [work.address for work in read_works(project.store, asked) if work.asset == "checkpoint"]
+    assert address is not None
+    attempt = Attempt(project.store, address, 1)
+    attempt.claim("ann")
+    attempt.write_launch({"launcher": "local"})
+    began = attempt.launch()["at"] + 70
+    start = {"since": began, "phases": {"loading model": began, "training": began + 30}, "first_step": began + 42}
+    project.store.put_json(f"{attempt.path}/{START}", start)
+    said = "first step after 1 min 52 s: start 1 min 10 s, loading model 30 s, first step 12 s"
+    assert said in " ".join(ft("status", asked.id).stdout.split())
+    (item,) = json.loads(ft("status", asked.id, "--json").stdout)
+    assert [each["name"] for each in item["start"]] == ["start", "loading model", "first step"]
+    # That it was trained for somebody who asked before is no wait of this submission.
+    later = asked.model_copy(update={"created_at": "2100-01-01T00:00:00+00:00"})
+    assert start_of(project.store, later, read_works(project.store, later)) == ()
 
 
 def test_an_unknown_submission_is_a_users_mistake(ft: Ft, asked: Submission) -> None:

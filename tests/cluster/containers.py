@@ -215,17 +215,23 @@ class Container:
 
     def _placed(self, text: str) -> str:
         """``text`` with mount paths as folders and siblings' names as addresses."""
-        mounts = {mount["mountPath"].rstrip("/"): mount for mount in self.spec.get("volumeMounts", [])}
-        for path in sorted(mounts, key=len, reverse=True):
-            folder = self._folder / "volumes" / mounts[path]["name"]
-            folder.mkdir(parents=True, exist_ok=True)
-            text = re.sub(rf"(?<![\w./-]){re.escape(path)}(?![\w.-])", str(folder.resolve()), text)
+        names = {mount["mountPath"].rstrip("/"): mount["name"] for mount in self.spec.get("volumeMounts", [])}
+
+        def folder(found: re.Match[str]) -> str:
+            at = self._folder / "volumes" / names[found[1]]
+            at.mkdir(parents=True, exist_ok=True)
+            return str(at.resolve())
+
+        if names:
+            # All at once, as a folder of this machine may begin with the path of another mount.
+            paths = "|".join(re.escape(path) for path in sorted(names, key=len, reverse=True))
+            text = re.sub(rf"(?<![\w./-])({paths})(?![\w.-])", folder, text)
         namespace, subdomain = self._pod["metadata"]["namespace"], self._pod["spec"].get("subdomain", "")
         service = self._objects.find(SERVICES, namespace, subdomain) if subdomain else None
         if service is None or service["spec"].get("clusterIP") != "None":
             return text
-        names = rf"\b([a-z0-9-]+)\.{subdomain}(\.{namespace}(\.svc(\.cluster\.local\.?)?)?)?(?![\w.-])"
-        return re.sub(names, lambda found: address(namespace, found[1], subdomain), text)
+        siblings = rf"\b([a-z0-9-]+)\.{subdomain}(\.{namespace}(\.svc(\.cluster\.local\.?)?)?)?(?![\w.-])"
+        return re.sub(siblings, lambda found: address(namespace, found[1], subdomain), text)
 
 
 def _expand(text: str, environment: dict[str, str]) -> str:

@@ -46,6 +46,7 @@ PRIORITIES = Kind(KUEUE, "WorkloadPriorityClass", "workloadpriorityclasses", nam
 CHECKS = Kind(KUEUE, "AdmissionCheck", "admissionchecks", namespaced=False)
 TOPOLOGIES = Kind(KUEUE, "Topology", "topologies", namespaced=False)
 NAMESPACES = Kind("v1", "Namespace", "namespaces", namespaced=False)
+POD_PRIORITIES = Kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
 SERVICES, SERVICE_ACCOUNTS = Kind("v1", "Service", "services"), Kind("v1", "ServiceAccount", "serviceaccounts")
 QUOTAS = Kind("v1", "ResourceQuota", "resourcequotas")
 SECRETS, POLICIES = Kind("v1", "Secret", "secrets"), Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
@@ -63,6 +64,7 @@ _KEPT = (
         INGRESSES,
         BUDGETS,
         POD_MONITORS,
+        POD_PRIORITIES,
         Kind(MONITORING, "PrometheusRule", "prometheusrules"),
     ),
     Kind(KUEUE, "ProvisioningRequestConfig", "provisioningrequestconfigs", namespaced=False),

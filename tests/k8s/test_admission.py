@@ -19,6 +19,11 @@ from tests.resources.kubernetes.specs import IMAGE, settings_of, spec_of
 Job = dict[str, Any]
 POLICY, BINDING = yaml.safe_load_all((K8S / "kustomize" / "base" / "admission-policy.yaml").read_text())
 IDENTITY = {"role_arn": "arn:aws:iam::123456789012:role/ft-{tenant}"}
+WARM: dict[str, Any] = {
+    "gpu_types": {"H100": {}},
+    "cache": {"kind": "host-path"},
+    "keep_warm": {"H100": {"bases": [f"folder:sha256:{'c' * 64}"]}},
+}
 OTHER = f"registry.example/other@sha256:{'b' * 64}"
 JUDGES = {
     "runtime": {"judge_hosts": [{"host": "judge.example.com", "keys": ["JUDGE_KEY"]}]},
@@ -53,6 +58,7 @@ def job_of(spec: Any, **changes: Any) -> Job:
         ({}, {"secret": "store"}),
         ({}, {"cache": {"kind": "ephemeral"}}),
         ({}, {"cache": {"kind": "host-path"}}),
+        ({"gpus": 8, "gpu_type": "H100"}, WARM),
         ({}, {"service_account": "w-{tenant}", "monitoring_namespace": "monitoring"}),
         ({"image": OTHER}, {"image_repositories": ["registry.example/other"]}),
         ({"asset": "dataset"}, {"images": {"dataset": OTHER}}),
@@ -130,6 +136,20 @@ def test_a_tenants_cache_is_no_way_to_another_tenants() -> None:
     made = job_of(spec_of(tenant="globex"), cache=cache)
     (message,) = refusals(made, cache=cache)
     assert "volume" in message
+
+
+def test_warm_bases_are_mounted_to_read_only_and_where_the_settings_keep_some() -> None:
+    made = job_of(spec_of(gpus=1), **WARM)
+    (message,) = refusals(made, cache=WARM["cache"])
+    assert "volume" in message
+    for kind in ("containers", "initContainers"):
+        changed = copy.deepcopy(made)
+        (mount,) = [
+            each for each in changed["spec"]["template"]["spec"][kind][0]["volumeMounts"] if each.get("readOnly")
+        ]
+        del mount["readOnly"]
+        (message,) = refusals(changed, **WARM)
+        assert "volume" in message
 
 
 def test_the_policy_holds_in_every_tenants_namespace_and_lets_nothing_in_that_it_cannot_judge() -> None:

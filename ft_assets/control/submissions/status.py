@@ -21,8 +21,10 @@ from ft_assets.records.submissions import (
 )
 from ft_assets.settings.ungated import NOT_JUDGED
 from ft_assets.workers.training.early_stopping import STOPPED_EARLY
+from ft_resources.attempts import Attempt
 from ft_resources.errors import HeldForReview, UserError
 from ft_resources.execution import LEASE_S
+from ft_resources.first_step import Wait, waits_of
 from ft_resources.outcomes import POLICIES, Outcome
 from ft_resources.run_processes import gone
 from ft_resources.store import Store
@@ -77,9 +79,10 @@ class Status:
 
     ``step`` and ``steps`` count what the present phase counts (optimizer steps while training), ``eta_s`` is the
     worker's own estimate of the seconds left of it, ``stopped_early`` the last step of a training that ended sooner
-    than planned (lists leave it out of what has ended), ``alerts`` are sentences of a running training,
-    ``suggestions`` of what to try after a rejection. ``detail``, ``where`` and ``remedy`` say why it is in its state
-    and what to do, ``words`` are a failed worker's own where they may quote data.
+    than planned (lists leave it out of what has ended), ``start`` what its training's first step waited for (not in
+    lists), ``alerts`` are sentences of a running training, ``suggestions`` of what to try after a rejection.
+    ``detail``, ``where`` and ``remedy`` say why it is in its state and what to do, ``words`` are a failed worker's own
+    where they may quote data.
     """
 
     submission: str
@@ -96,6 +99,7 @@ class Status:
     tokens_per_s: float | None = None
     eta_s: float | None = None
     stopped_early: int | None = None
+    start: tuple[Wait, ...] = ()
     alerts: tuple[str, ...] = ()
     adapter: str = ""
     detail: str = ""
@@ -249,6 +253,16 @@ def stopped_early(works: "Sequence[Work]") -> int | None:
     """The last step of a submission's training, if it stopped early."""
     training = (work for work in works if work.asset == "checkpoint" and not work.trial)
     return next((work.facts.get(STOPPED_EARLY) for work in training), None)
+
+
+def start_of(store: Store, submission: Submission, works: "Sequence[Work]") -> tuple[Wait, ...]:
+    """What the first step of the submission's training waited for, in its last attempt; nothing where it was not
+    trained for this submission."""
+    asked = datetime.fromisoformat(submission.created_at).timestamp()
+    for work in works:
+        if work.asset == "checkpoint" and not work.trial and work.address and work.attempt and work.claimed_at >= asked:
+            return waits_of(Attempt(store, work.address, work.attempt))
+    return ()
 
 
 def tenants(store: Store) -> list[str]:

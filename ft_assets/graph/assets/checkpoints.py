@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -31,8 +31,10 @@ from ft_assets.workers.training.early_stopping import STOPPED_EARLY
 from ft_assets.workers.training.telemetry.alerts import Alert
 from ft_assets.workers.training.telemetry.report import LOSS, THROUGHPUT
 from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.attempts import Attempt, attempts_at
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import UserError
+from ft_resources.first_step import waits_of
 from ft_resources.tracking import default_uri
 
 # A smaller share of the rows moves no loss that anybody would wonder about.
@@ -77,9 +79,22 @@ def checkpoint(
         metadata={
             **_metadata(artifact, only_trained(_curation(store.artifacts, pair[0]))),
             **told,
+            **_start(attempts_at(store.store, artifact.address)),
             **common_metadata(artifact),
         },
     )
+
+
+def _start(attempts: Sequence[Attempt]) -> dict[str, dg.MetadataValue]:
+    """What the first step of the last attempt waited for; a training from before it was recorded says nothing."""
+    stages = waits_of(attempts[-1]) if attempts else ()
+    if not stages:
+        return {}
+    rows = [f"| {each.name} | {each.seconds:.1f} |" for each in stages]
+    return {
+        "first_step_after_s": dg.MetadataValue.float(sum(each.seconds for each in stages)),
+        "first_step_waited_for": dg.MetadataValue.md("\n".join(["| stage | seconds |", "|---|---|", *rows])),
+    }
 
 
 def _carried(context: dg.AssetExecutionContext, store: StoreResource, pair: tuple[str, str]) -> dg.MaterializeResult:

@@ -25,3 +25,16 @@ def test_what_is_being_deleted_and_what_is_in_it_is_not_deleted_again() -> None:
     ]
     gone = [each.object for each in strays(Listing(client=None), wanted, "a=b", "")]
     assert [(each["kind"], each["metadata"]["name"]) for each in gone] == [("Namespace", "left")]
+
+
+def test_warm_nodes_that_the_files_no_longer_have_are_deleted_though_they_were_the_only_ones_of_their_kinds() -> None:
+    class Warm(Api):
+        def items(self, path: str, query: Mapping[str, str], *, patient: bool = True) -> Sequence[Object]:
+            return [{"metadata": {"name": "ft-warm"}}] if "deployments" in path or "priorityclasses" in path else []
+
+    wanted = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ft-shared"}}]
+    gone = strays(Warm(client=None), wanted, "a=b", "")
+    assert {(each.object["apiVersion"], each.object["kind"]) for each in gone} == {
+        ("apps/v1", "Deployment"),
+        ("scheduling.k8s.io/v1", "PriorityClass"),
+    }

@@ -1,0 +1,77 @@
+"""What runs in a warm pod: ``python -m ft_resources.kubernetes.warm_process [STORE_URL LAYOUT BASE…]``.
+
+It fetches the named shared bases to the cache at FT_CACHE, holds them there against eviction, and waits for its end.
+A base that is not in the store yet is looked for again.
+"""
+
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from ft_resources.artifacts import Address, Artifact, Artifacts
+from ft_resources.errors import UserError
+from ft_resources.file_cache import FileCache
+from ft_resources.kubernetes.s3_policy import BASES
+from ft_resources.store import Store
+from ft_resources.store_layout import Layout
+
+_AGAIN_S = 300.0
+
+
+def fetch(artifacts: Artifacts, cache: FileCache, bases: Sequence[str], views: Path) -> set[str]:
+    """Bring ``bases`` to ``cache``, where they stay while this process lives; those that are there now.
+
+    Raises StoreUnavailable, and UserError for what does not fit.
+    """
+    held = set()
+    for fingerprint in artifacts.store.folders(BASES):
+        base = artifacts.find(Address.parse(f"{BASES}/{fingerprint}"))
+        if base is not None and (named := named_as(base)) in bases:
+            cache.folder(base, views / fingerprint)
+            held.add(named)
+    return held
+
+
+def named_as(base: Artifact) -> str:
+    """``hub:ORG/NAME@COMMIT`` or ``folder:sha256:DIGEST``, as settings name a base."""
+    source, revision = str(base.facts.get("source", "")), base.facts.get("revision", "")
+    return f"{source}@{revision}" if source.startswith("hub:") else source
+
+
+def _keep(url: str, layout: str, bases: Sequence[str]) -> None:
+    artifacts, missing = Artifacts(Store(url, create=False, layout=Layout(int(layout)))), set(bases)
+    with tempfile.TemporaryDirectory(prefix="ft-warm-") as scratch:
+        cache = FileCache.of_machine(Path(scratch))
+        while missing:
+            try:
+                held = fetch(artifacts, cache, bases, Path(scratch))
+                missing = set(bases) - held
+                print(f"on this node: {', '.join(sorted(held)) or 'no base'}", flush=True)
+                if missing:
+                    print(f"not in the store yet: {', '.join(sorted(missing))}", flush=True)
+            except (UserError, OSError) as error:
+                print(f"not fetched: {error}", flush=True)
+            if missing:
+                time.sleep(_AGAIN_S)
+        signal.pause()
+
+
+def main() -> None:
+    def end(_number: int, _frame: FrameType | None) -> None:
+        os._exit(0)
+
+    # The kernel drops signals that the first process of a container does not handle.
+    signal.signal(signal.SIGTERM, end)
+    if len(sys.argv) > 1:
+        url, layout, *bases = sys.argv[1:]
+        _keep(url, layout, bases)
+    signal.pause()
+
+
+if __name__ == "__main__":
+    main()
