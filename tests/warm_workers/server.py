@@ -2,6 +2,7 @@
 
 import array
 import contextlib
+import gc
 import json
 import os
 import select
@@ -23,7 +24,6 @@ _MODULES = (
     "ft_assets.workers.evals.evaluate",
     "ft_assets.workers.evals.baseline",
     "transformers.models.llama.modeling_llama",
-    "matplotlib.figure",
     "lm_eval.tasks",
     "lm_eval.evaluator",
 )
@@ -34,6 +34,10 @@ def main() -> None:
     with absent(*UNUSED):
         for module in _MODULES:
             import_module(module)
+    # What each worker would else work out anew, in half a second: names of weights, fonts, what is garbage.
+    import_module("transformers.conversion_mapping").get_checkpoint_conversion_mapping("llama")
+    import_module("ft_assets.workers.training.telemetry.report").loss_curve([], "")
+    gc.freeze()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
         door.bind(sys.argv[1])
         door.listen(64)
