@@ -21,6 +21,10 @@ from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventL
 # Runs in a state of choice, without executing one.
 from dagster._core.test_utils import create_run_for_test as create_run_for_test
 
+# How long the daemon sleeps between its looks.
+from dagster._daemon import controller as controller
+from dagster._daemon import sensor as sensor
+
 # Dagster's own order of its queue.
 from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import (
     QueuedRunCoordinatorDaemon as QueuedRunCoordinatorDaemon,

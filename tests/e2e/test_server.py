@@ -48,8 +48,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture(scope="module")
 def server(project: Project) -> Iterator[DagsterServer]:
-    with dagster_server(project) as server:
-        yield server
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FT_SENSOR_SECONDS", "2")
+        with dagster_server(project) as server:
+            yield server
 
 
 def ask(server: DagsterServer, recipe: str) -> None:

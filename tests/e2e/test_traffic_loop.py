@@ -145,9 +145,9 @@ def test_liked_answers_become_the_next_model_in_production(project: Project, hub
                 assert text == ANSWER
                 feedback = {"id": answer, "model": LINE, "thumb": "up"}
                 client.post("/ft/feedback", body=feedback, cast_to=httpx.Response)
+            second = ended(store, "acme.things.v2|tiny.v1")
+            assert second.status is SubmissionStatus.ACCEPTED, second.reason
             with users(client):
-                second = ended(store, "acme.things.v2|tiny.v1")
-                assert second.status is SubmissionStatus.ACCEPTED, second.reason
                 wait_for(lambda: standing(store, LINE, "production") == second.adapter, LONG, "the rollout's end")
     raw = identity.raw_dataset(Artifacts(store), "acme.things.v2")
     assert len(raw.read("upload/liked-answers.jsonl").splitlines()) == LIKED

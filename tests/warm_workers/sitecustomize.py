@@ -1,4 +1,5 @@
-"""Imported by Python at its start: turns a worker into a client of ``server.py``, and leaves all else alone."""
+"""Imported by Python at its start: turns a worker into a client of ``server.py``, lets Dagster's code server fork runs
+and its daemon look often, and leaves all else alone."""
 
 import sys
 
@@ -46,13 +47,24 @@ def _fork_runs() -> None:
     multiprocessing.get_context = get_context
 
 
+def _look_often() -> None:
+    """Dagster's daemon looks at sensors and its queue every five seconds, and at backfills every thirty: no test is
+    about how long it sleeps."""
+    from tests.dagster_private import QueuedRunCoordinator, controller, sensor
+
+    controller.DEFAULT_DAEMON_INTERVAL_SECONDS = sensor.MIN_INTERVAL_LOOP_TIME = 1
+    QueuedRunCoordinator.dequeue_interval_seconds = 1  # type: ignore[assignment,method-assign]
+
+
 # A base's mirror asks a hub whose address the libraries read when they are imported.
 _HEAVY = ("/baseline_report/", "/token_pack/", "/reference_logps/", "/checkpoint/", "/eval_report/")
-if sys.orig_argv[1:2] == ["-m"]:
+if len(sys.orig_argv) > 2:
     import os
 
     if place := os.environ.get("TEST_WARM_WORKERS"):
         if sys.orig_argv[2:5] == ["dagster", "api", "grpc"]:
             _fork_runs()
+        elif "dagster._daemon" in sys.orig_argv or sys.orig_argv[1].endswith("/dagster-daemon"):
+            _look_often()
         elif sys.orig_argv[2] == "ft_assets.worker" and any(asset in sys.orig_argv[-1] for asset in _HEAVY):
             _become_a_fork(place)
