@@ -20,6 +20,8 @@ from ft_resources.process_trees import end_tree
 from tests.control.notices.servers import Hook, webhook
 from tests.e2e.dagster_server import DagsterServer, free_port, wait_for
 from tests.e2e.project import ROOT, Project, make_project
+from tests.s3_server import s3_server, use_bucket
+from tests.warm_workers import PLACE
 
 # Of a machine that does other things too; nothing here is about speed.
 LONG_S = 300
@@ -110,11 +112,14 @@ def spoken(answer: object) -> str:
 
 @contextmanager
 def newcomer(folder: Path) -> Iterator[Newcomer]:
-    """After ``make demo``, with ``make ui`` open."""
-    project = make_project(folder)
-    demo = subprocess.run([*FT, "demo"], cwd=folder, env=project.environment, capture_output=True, text=True)
-    assert demo.returncode == 0, demo.stdout[-3000:] + demo.stderr[-3000:]
-    with webhook() as hook, pytest.MonkeyPatch.context() as patch:
+    """After ``make demo`` with a store on S3, with ``make ui`` open."""
+    with s3_server() as endpoint, webhook() as hook, pytest.MonkeyPatch.context() as patch:
+        project = make_project(folder, use_bucket(patch, endpoint, "demo"))
+        # Each worker starts as a user's does, and imports what it needs itself.
+        cold = {**project.environment, PLACE: "", "PYTHONPATH": str(ROOT)}
+        del cold["FT_TRACKING"]
+        demo = subprocess.run([*FT, "demo"], cwd=folder, env=cold, capture_output=True, text=True)
+        assert demo.returncode == 0, demo.stdout[-3000:] + demo.stderr[-3000:]
         notify = f"notify: {{webhook: {{url: '{hook.url}', secret_env: FT_WEBHOOK_US}}}}\n"
         (folder / "tenants.yaml").write_text(notify)
         ui, pages = free_port(), free_port()

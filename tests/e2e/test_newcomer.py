@@ -1,5 +1,6 @@
 """A newcomer after ``make demo``: at every stop the commands, the screen and the notice say the same true cause."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -7,12 +8,20 @@ from urllib.parse import quote
 
 import pytest
 
+from ft_assets.control import identity
+from ft_assets.control.lines.lines import read_line
 from ft_assets.settings.ungated import ADD_GATES, NOT_JUDGED
+from ft_assets.workers.adapters.lineage import verify_lineage
+from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence
+from ft_resources.artifacts import Artifacts
+from ft_resources.errors import MissingInput
 from tests.e2e import newcomer as someone
 from tests.e2e.newcomer import Newcomer, see
 from tests.workers.datasets.reporting.browser import chromium, has_chromium
 
 pytestmark = pytest.mark.e2e
+
+DATASET, CAREFUL, CARELESS = "demo.docs.v1", "docs-qa.v1", "docs-qa-forgetful.v1"
 
 # Answers that end with a line break, where the base's end with its end of turn.
 ENDLESS = (
@@ -56,13 +65,45 @@ def chats(us: Newcomer) -> str:
     return "acme.chats.v1"
 
 
+def test_the_demo_on_s3_stages_one_pair_and_rejects_the_other(us: Newcomer) -> None:
+    assert "production needs a passed safety gate, and it says: not required" in us.demo
+    artifacts = Artifacts(us.project.store)
+    adapter = identity.adapter(artifacts, DATASET, CAREFUL)
+    assert verify_lineage(artifacts, adapter.address) == []
+    with pytest.raises(MissingInput):
+        identity.adapter(artifacts, DATASET, CARELESS)
+    # What passed stands in staging, by an act on record, and in production stands nothing.
+    line = read_line(artifacts.store, "demo.docs.docs-qa")
+    (record,) = line.records
+    assert (record.stage, record.adapter) == ("staging", adapter.ref)
+    # What did not forgot its books, and the regression gate says so.
+    request = identity.adapter_request(artifacts, DATASET, CARELESS)
+    verdicts = {verdict.gate: verdict for verdict in judge_candidate(artifacts, request.inputs, request.params)}
+    assert verdicts["regression"].outcome == "fail"
+    assert re.match(
+        r"book-cloze\.v1: acc \S+% → \S+% on 1000 items, a drop of \S+ points where at most 2 are allowed",
+        verdicts["regression"].reason,
+    )
+    evidence = load_evidence(identity.eval_report(artifacts, DATASET, CAREFUL))
+    exact = evidence.holdout["exact_match"]
+    # Clearly better than the base, than always saying the commonest answer, and not by memory alone.
+    assert exact.candidate > 0.3 + max(exact.base, evidence.majority_rate)
+    assert evidence.never_seen is not None
+    assert evidence.never_seen.candidate > 0.2
+    assert evidence.suites["book-cloze.v1"].difference_points > -2
+    tree = json.loads(adapter.read("lineage.json"))
+    assert (tree["dataset"], tree["recipe"]) == (DATASET, CAREFUL)
+    # Nothing but Dagster's and MLflow's own state is on this machine's disk.
+    assert not any((us.project.folder / place).exists() for place in (".ft/store", "store"))
+
+
 def test_what_the_demo_left_is_told(us: Newcomer) -> None:
-    ids = {each: us.submission(f"demo.docs.v1|{each}") for each in ("docs-qa.v1", "docs-qa-forgetful.v1")}
+    ids = {each: us.submission(f"{DATASET}|{each}") for each in (CAREFUL, CARELESS)}
     (cause,) = set(re.findall(r"a drop of \S+ points where at most 2\b", us.demo))
-    forgetful = ids["docs-qa-forgetful.v1"]
+    forgetful = ids[CARELESS]
     assert cause in us.ft("status", forgetful)
     assert cause in us.notice("rejected", forgetful)
-    assert "passed every gate" in us.notice("accepted", ids["docs-qa.v1"])
+    assert "passed every gate" in us.notice("accepted", ids[CAREFUL])
 
 
 def test_a_file_of_own_columns_says_what_it_needs_and_its_first_try_is_judged_by_nothing(
