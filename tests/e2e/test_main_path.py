@@ -70,6 +70,17 @@ def test_every_asset_is_materialized_with_its_content_digest_as_data_version(
         assert event.asset_materialization.tags["dagster/data_version"], name
 
 
+def test_what_its_first_step_waited_for_is_told_by_status_and_in_dagster(
+    project: Project, instance: dg.DagsterInstance, accepted
+) -> None:
+    waits = status(accepted.submission.id, store=project.store).start
+    names = [each.name for each in waits]
+    assert (names[0], names[-1]) == ("start", "first step")
+    assert {"reading inputs", "loading libraries", "loading model"} <= set(names)
+    shown = instance.get_latest_materialization_event(dg.AssetKey("checkpoint")).asset_materialization.metadata
+    assert shown["first_step_after_s"].value == pytest.approx(sum(each.seconds for each in waits))
+
+
 def test_without_gates_the_result_is_kept_as_ungated_and_is_no_adapter(project: Project, instance, accepted) -> None:
     # Without a suite too: the recipe's section for them is that of a first try, which has none.
     bare = project.recipe("bare.v1", gates="none", evaluation={"suites": []})
