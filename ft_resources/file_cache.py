@@ -142,7 +142,7 @@ class FileCache:
             return None
         target = self._warm / self._target(artifact, name).relative_to(self.root)
         if target not in self._held:
-            file = _open_whole(target, artifact.manifest.files[name].size, note_use=False)
+            file = _open_whole(target, artifact.manifest.files[name].size, of_others=True)
             if file is None:
                 return None
             self._held[target] = file
@@ -233,9 +233,10 @@ class FileCache:
         (self.root / ".locks").mkdir(exist_ok=True)
 
 
-def _open_whole(path: Path, size: int, *, note_use: bool = True) -> int | None:
-    """Descriptor of the file, locked against removal, or None if it is not complete; ``note_use`` records in its time
-    of access that it is used now."""
+def _open_whole(path: Path, size: int, *, of_others: bool = False) -> int | None:
+    """Descriptor of the file, locked against removal, or None if it is not complete. That it is used now is recorded in
+    its time of access, unless it is ``of_others``, whose readers may be of any tenant: then a lock is not waited for,
+    as one of them could keep it from all."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError as error:
@@ -243,15 +244,15 @@ def _open_whole(path: Path, size: int, *, note_use: bool = True) -> int | None:
             return None
         raise
     try:
-        fcntl.flock(file, fcntl.LOCK_SH)
+        fcntl.flock(file, fcntl.LOCK_SH | (fcntl.LOCK_NB if of_others else 0))
         found, now = os.fstat(file), path.lstat()
         # It may have been removed, or fetched anew, before the lock was taken.
         if (found.st_dev, found.st_ino) == (now.st_dev, now.st_ino) and _is_untouched(found, size):
-            if note_use:
+            if not of_others:
                 os.utime(file, ns=(time.time_ns(), _UNTOUCHED_NS))
             kept, file = file, -1
             return kept
-    except FileNotFoundError:
+    except (FileNotFoundError, BlockingIOError):
         return None
     finally:
         if file >= 0:

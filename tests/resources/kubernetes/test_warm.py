@@ -1,7 +1,10 @@
 """Nodes that are kept warm: what is applied for them, who may do what there, and that a worker downloads nothing."""
 
+import fcntl
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +180,26 @@ def test_a_copy_that_is_no_longer_whole_is_not_believed(
     copy.write_bytes(b"x" * len(WEIGHTS))
     worker = FileCache(tmp_path / "own", warm=tmp_path / "warm")
     assert (worker.folder(base, tmp_path / "view") / "model.safetensors").read_bytes() == WEIGHTS
+    assert worker.fetched == len(WEIGHTS)
+
+
+def test_nobody_waits_for_a_copy_that_another_tenants_worker_keeps_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3_endpoint: str
+) -> None:
+    store = CountingStore.in_new_bucket(monkeypatch, s3_endpoint)
+    base = published(store, tmp_path)
+    with closing(FileCache(tmp_path / "warm")) as filled:
+        filled.folder(base, tmp_path / "first")
+    (copy,) = filled.root.rglob(sha256_bytes(WEIGHTS))
+    worker = FileCache(tmp_path / "own", warm=tmp_path / "warm")
+    with copy.open("rb") as kept, ThreadPoolExecutor(1) as pool:
+        # Reading is right enough for a lock that shuts out all others.
+        fcntl.flock(kept, fcntl.LOCK_EX)
+        waiting = pool.submit(worker.folder, base, tmp_path / "view")
+        try:
+            assert (waiting.result(timeout=20) / "model.safetensors").read_bytes() == WEIGHTS
+        finally:
+            fcntl.flock(kept, fcntl.LOCK_UN)
     assert worker.fetched == len(WEIGHTS)
 
 
