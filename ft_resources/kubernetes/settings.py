@@ -1,7 +1,9 @@
 """The administrators' cluster settings: one strict YAML file, named by ``FT_KUBERNETES``."""
 
 import re
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -137,6 +139,9 @@ class RunCode(StrictModel):
 
 class KubernetesSettings(StrictModel):
     """The whole file. A tenant's namespace, service account and queue are made from patterns with ``{tenant}``."""
+
+    # Where earlier versions had a key that is elsewhere now.
+    FOREIGN_NAMES: ClassVar[Mapping[str, str]] = MappingProxyType({"topology": "gpu_types.….topology: {level: …}"})
 
     image: Image = Field(description="The platform's worker image, by digest.")
     images: dict[Kind, Image] = Field(

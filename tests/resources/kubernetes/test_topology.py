@@ -14,10 +14,11 @@ from ft_resources.kubernetes.kueue import platform_queues
 from ft_resources.kubernetes.manifests import job
 from ft_resources.kubernetes.quota_plan import TierOfCluster
 from ft_resources.kubernetes.settings import KubernetesSettings
+from ft_resources.kubernetes.settings_file import read_settings
 from ft_resources.kubernetes.shares import Share
 from ft_resources.kubernetes.tolerated import require_possible
 from tests.cluster.kueue_schemas import faults
-from tests.resources.kubernetes.specs import settings_of, spec_of
+from tests.resources.kubernetes.specs import IMAGE, settings_of, spec_of
 
 RACK, HOST = "example.com/rack", "kubernetes.io/hostname"
 PREFERRED, REQUIRED, ANYWHERE = (
@@ -166,3 +167,10 @@ def test_nodes_without_gpus_have_no_topology() -> None:
     with pytest.raises(UserError) as refused:
         require_possible(near(), flavours(capacity={"nvidia.com/gpu": "0"}))
     assert "Nodes without GPUs have no topology" in refused.value.remedy
+
+
+def test_topology_where_earlier_settings_had_it_is_refused_with_its_new_place(tmp_path: Path) -> None:
+    file = tmp_path / "kubernetes.yaml"
+    file.write_text(yaml.safe_dump({"image": IMAGE, "topology": RACK}))
+    with pytest.raises(UserError, match=r"topology: unknown key; did you mean 'gpu_types\..*\.topology: \{level: …\}'"):
+        read_settings(str(file))
