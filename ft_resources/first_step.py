@@ -6,6 +6,7 @@ store. ``place.json`` is the cluster's, and there once the attempt has ended: be
 the worker's first line is one stage.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,7 +17,7 @@ from ft_resources.attempts import FETCHED, START, Attempt, is_moment
 MOMENTS = ("admitted", "scheduled", "pulled", "fetched")
 """Of ``place.json``: the end of the wait in the queue, for a node, for the image, and for the models."""
 _WORDS = ("queue", "node", "image", "models")
-_MOST_PHASES, _MOST_CHARACTERS = 32, 80
+_PHASE, _MOST_PHASES, _MOST_BYTES = re.compile(r"[\w ,'-]{1,80}"), 32, 2**63
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,14 +56,17 @@ def _in_worker(start: dict[str, Any]) -> Iterator[tuple[str, float]]:
     """Each phase ends where the next begins, the last with the first step."""
     began = sorted(start["phases"].items(), key=lambda phase: phase[1])
     for (name, _), (_, ended) in pairwise(began):
-        yield str(name)[:_MOST_CHARACTERS], ended
+        yield name, ended
     yield "first step", float(start["first_step"])
 
 
 def _start(attempt: Attempt) -> dict[str, Any] | None:
-    """Workers are not trusted: a record of another form counts as none."""
+    """Workers are not trusted: a record of another form counts as none. Names of phases are shown on terminals and
+    pages."""
     raw = attempt.record(START)
     if not isinstance(raw, dict) or not isinstance(raw.get("phases"), dict) or len(raw["phases"]) > _MOST_PHASES:
+        return None
+    if not all(map(_PHASE.fullmatch, raw["phases"])):
         return None
     times = [raw.get("since"), raw.get("first_step"), *raw["phases"].values()]
     return raw if all(map(is_moment, times)) else None
@@ -71,4 +75,4 @@ def _start(attempt: Attempt) -> dict[str, Any] | None:
 def _fetched(attempt: Attempt) -> int | None:
     raw = attempt.record(FETCHED)
     found = raw.get("bytes") if isinstance(raw, dict) else None
-    return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
+    return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found < _MOST_BYTES else None

@@ -92,6 +92,9 @@ def test_a_clock_that_is_behind_makes_no_wait_negative(attempt: Attempt) -> None
         b'{"since": 5, "phases": {"a": null}, "first_step": 6}',
         b'{"since": 5, "phases": {}, "first_step": 1e300}',
         b'{"since": 5, "phases": {}}',
+        b'{"since": 5, "phases": {"![x](https://evil.example)": 5}, "first_step": 6}',
+        b'{"since": 5, "phases": {"\\u001b[2J": 5}, "first_step": 6}',
+        b'{"since": 5, "phases": {"": 5}, "first_step": 6}',
     ],
 )
 def test_what_a_worker_could_not_have_written_is_not_told(attempt: Attempt, said: bytes) -> None:
@@ -103,3 +106,9 @@ def test_nothing_is_told_before_the_first_step_and_of_trainings_from_before_this
     attempt = Attempt(store, spec_of().address, 1)
     attempt.write_launch({"launcher": "local"})
     assert waits_of(attempt) == ()
+
+
+def test_more_bytes_than_any_number_can_show_are_not_told(attempt: Attempt) -> None:
+    recorded(attempt, pod("p", "07:40:00", "07:45:00", "07:50:00"))
+    attempt.store.put(f"{attempt.path}/{FETCHED}", b'{"bytes": 1%s}' % (b"0" * 400))
+    assert [each.fetched for each in waits_of(attempt)] == [None] * 8
