@@ -137,7 +137,15 @@ class Api:
         return Events(answer)
 
     def _json(self, request: _Request, patience_s: float | None = None) -> Object:
-        answer: Object = json.loads(self._answered(request, patience_s) or b"{}")
+        data = self._answered(request, patience_s) or b"{}"
+        try:
+            answer: Object = json.loads(data)
+        except ValueError as error:
+            raise ClusterUnavailable(
+                f"what answers for the cluster's API does not speak JSON ({data[:100].decode(errors='replace')!r})",
+                where=f"{request.method} {request.path}",
+                remedy="Check what is between here and the API server: a proxy may have answered.",
+            ) from error
         return answer
 
     def _answered(self, request: _Request, patience_s: float | None = None) -> bytes:

@@ -1,10 +1,12 @@
 """What those who follow Jobs of a namespace see, with an API that says what a test wants, and on a cluster."""
 
 import gc
+import json
 import queue
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -206,3 +208,33 @@ def test_a_namespace_that_may_not_be_watched_is_no_evidence_and_its_watch_can_be
     assert following.job == job_at(1)
     following.close()
     until(lambda: watched._thread is None)
+
+
+def test_a_proxys_page_in_place_of_an_answer_does_not_end_the_watch(quick: None) -> None:
+    pages = [b"<html>Please log in</html>"]
+
+    class Answer:
+        status = 200
+
+        def read(self) -> bytes:
+            listed = {"metadata": {"resourceVersion": "1"}, "items": [job_at(1)]}
+            return pages.pop() if pages else json.dumps(listed).encode()
+
+        def stream(self, amt: None) -> Iterator[bytes]:
+            return iter(())
+
+        def close(self) -> None:
+            pass
+
+    pool = SimpleNamespace(request=lambda *_, **__: Answer())
+    client = SimpleNamespace(
+        default_headers={},
+        update_params_for_auth=lambda *_: None,
+        configuration=SimpleNamespace(host=""),
+        rest_client=SimpleNamespace(pool_manager=pool),
+    )
+    watched = watched_by(Api(client=client))
+    following = watched.follow("j")
+    assert following.wait_answer(5.0)
+    assert following.job == job_at(1)
+    following.close()
