@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -23,18 +23,29 @@ from ft_resources.store_layout import Layout
 _AGAIN_S = 300.0
 
 
-def fetch(artifacts: Artifacts, cache: FileCache, bases: Sequence[str], views: Path) -> set[str]:
-    """Bring ``bases`` to ``cache``, where they stay while this process lives; those that are there now.
+def fetch(artifacts: Artifacts, cache: FileCache, bases: Iterable[str], views: Path) -> set[str]:
+    """Bring ``bases`` to ``cache``, where they stay while this process lives, and print what became of each; those that
+    are not there yet."""
+    missing = set(bases)
+    for base in sorted(missing):
+        try:
+            found = [each for each in _shared(artifacts) if named_as(each) == base]
+            for each in found:
+                cache.folder(each, views / each.address.fingerprint)
+        except (UserError, OSError) as error:
+            # It may be one that does not fit, and the others do.
+            print(f"not fetched: {base}: {error}", flush=True)
+            continue
+        print(f"{'on this node' if found else 'not in the store yet'}: {base}", flush=True)
+        missing -= {base} if found else set()
+    return missing
 
-    Raises StoreUnavailable, and UserError for what does not fit.
-    """
-    held = set()
+
+def _shared(artifacts: Artifacts) -> Iterator[Artifact]:
     for fingerprint in artifacts.store.folders(BASES):
         base = artifacts.find(Address.parse(f"{BASES}/{fingerprint}"))
-        if base is not None and (named := named_as(base)) in bases:
-            cache.folder(base, views / fingerprint)
-            held.add(named)
-    return held
+        if base is not None:
+            yield base
 
 
 def named_as(base: Artifact) -> str:
@@ -43,21 +54,12 @@ def named_as(base: Artifact) -> str:
     return f"{source}@{revision}" if source.startswith("hub:") else source
 
 
-def _keep(url: str, layout: str, bases: Sequence[str]) -> None:
-    artifacts, missing = Artifacts(Store(url, create=False, layout=Layout(int(layout)))), set(bases)
+def _keep(url: str, layout: str, bases: Iterable[str]) -> None:
+    artifacts = Artifacts(Store(url, create=False, layout=Layout(int(layout))))
     with tempfile.TemporaryDirectory(prefix="ft-warm-") as scratch:
         cache = FileCache.of_machine(Path(scratch))
-        while missing:
-            try:
-                held = fetch(artifacts, cache, bases, Path(scratch))
-                missing = set(bases) - held
-                print(f"on this node: {', '.join(sorted(held)) or 'no base'}", flush=True)
-                if missing:
-                    print(f"not in the store yet: {', '.join(sorted(missing))}", flush=True)
-            except (UserError, OSError) as error:
-                print(f"not fetched: {error}", flush=True)
-            if missing:
-                time.sleep(_AGAIN_S)
+        while bases := sorted(fetch(artifacts, cache, bases, Path(scratch))):
+            time.sleep(_AGAIN_S)
         signal.pause()
 
 

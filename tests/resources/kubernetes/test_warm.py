@@ -59,10 +59,10 @@ def deployments(**changes: Any) -> dict[str, dict[str, Any]]:
     return {each["metadata"]["name"]: each["spec"] for each in found if each["kind"] == "Deployment"}
 
 
-def published(store: Any, folder: Path, **facts: Any) -> Artifact:
+def published(store: Any, folder: Path, weights: bytes = WEIGHTS, **facts: Any) -> Artifact:
     made = folder / "model"
     made.mkdir(exist_ok=True)
-    (made / "model.safetensors").write_bytes(WEIGHTS)
+    (made / "model.safetensors").write_bytes(weights)
     said = {"source": "hub:org/base", "revision": COMMIT} | facts
     address = Address(tenant="shared", asset="base_model", fingerprint=digest(said))
     return Artifacts(store).publish(address, made, writer="w1", identity=said, facts=said, actor="t")
@@ -156,7 +156,7 @@ def test_a_worker_downloads_nothing_of_a_base_that_is_warm(
     warm = FileCache(tmp_path / "warm")
     views = tmp_path / "views"
     views.mkdir()
-    assert fetch(Artifacts(store), warm, [BASE, missing], views) == {BASE}
+    assert fetch(Artifacts(store), warm, [BASE, missing], views) == {missing}
     (copy,) = warm.root.rglob(sha256_bytes(WEIGHTS))
     os.utime(copy, ns=(5, copy.stat().st_mtime_ns))
     # Of a cache too small for it, as the copy takes no room there.
@@ -166,6 +166,20 @@ def test_a_worker_downloads_nothing_of_a_base_that_is_warm(
     assert copy.stat().st_atime_ns == 5
     assert (view / "model.safetensors").read_bytes() == WEIGHTS
     assert (store.fetched["model.safetensors"], worker.fetched) == (1, 0)
+
+
+def test_a_base_that_does_not_fit_keeps_no_other_from_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3_endpoint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = CountingStore.in_new_bucket(monkeypatch, s3_endpoint)
+    large = f"hub:org/large@{COMMIT}"
+    published(store, tmp_path, source="hub:org/large", weights=WEIGHTS * 2)
+    published(store, tmp_path)
+    cache = FileCache(tmp_path / "warm", limit=len(WEIGHTS))
+    assert fetch(Artifacts(store), cache, [BASE, large], tmp_path) == {large}
+    told = capsys.readouterr().out
+    assert f"on this node: {BASE}" in told
+    assert f"not fetched: {large}: " in told
 
 
 def test_a_copy_that_is_no_longer_whole_is_not_believed(
