@@ -25,6 +25,10 @@ from ft_resources.work import WorkRequest
 def baseline_report_request(artifacts: Artifacts, recipe_key: str) -> WorkRequest:
     recipe = registered_recipe(artifacts, recipe_key).recipe
     base, suites = base_model(artifacts, recipe_key), suite_inputs(artifacts, recipe)
+    resources = recipe.hardware.resources(_suite_processes(recipe, suites))
+    if base.address.tenant != recipe.recipe_key.owner:
+        # It runs as ``shared``, whose role may publish bases for all tenants.
+        resources = resources.model_copy(update={"image": None})
     return WorkRequest(
         asset="baseline_report",
         tenant=base.address.tenant,
@@ -42,7 +46,7 @@ def baseline_report_request(artifacts: Artifacts, recipe_key: str) -> WorkReques
         },
         label=recipe_key,
         runtime={"processes": _suite_processes(recipe, suites)},
-        resources=recipe.hardware.resources(_suite_processes(recipe, suites)),
+        resources=resources,
     )
 
 

@@ -6,16 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from ft_assets.control import identity
 from ft_assets.control.auto.resolve import resolve
 from ft_assets.control.recipes.stored import StoredRecipe, get_recipe
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.workers.base_models.context import context_length
 from ft_assets.workers.suites.suites import add_suite
+from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadBase
 from ft_resources.store import Store
 from tests.control.registry.conftest import SUITE, contents, refused
 from tests.fake_base import CHAT_TEMPLATE, make_fake_base
 from tests.fake_hub import FakeHub
+from tests.made import leave
 from tests.workers.evals.safety_world import write_safety_suite
 
 Write = Callable[..., Path]
@@ -127,3 +130,21 @@ def refused_hub(store: Store, path: Path) -> str:
         register_recipe(store, path, actor="ann", hub=FakeHub())
     assert contents(store) == before
     return str(caught.value)
+
+
+def test_a_tenants_own_image_does_not_run_as_what_all_tenants_share(
+    store: Store, write_recipe: Write, base: Path
+) -> None:
+    hub, artifacts, image = FakeHub(), Artifacts(store), f"registry.example/own@sha256:{'a' * 64}"
+    hub.commit("org/base", base)
+    images = {}
+    for key in ("tiny.v1", "acme.tiny.v1"):
+        own = write_recipe(key=key, base="hub:org/base@main", hardware={"image": image})
+        register_recipe(store, own, actor="ann", hub=hub)
+        mirrored = identity.base_model_request(artifacts, key)
+        if artifacts.find(mirrored.address) is None:
+            leave(artifacts, mirrored, base)
+        asked = identity.baseline_report_request(artifacts, key)
+        assert asked.tenant == "shared"
+        images[key] = asked.resources.image
+    assert images == {"tiny.v1": image, "acme.tiny.v1": None}
