@@ -24,7 +24,7 @@ _ANY_QUANTITY = re.compile(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(\D*)")
 _MOST_BYTES = 256 * 1024 * 1024
 _AS_SHOWN = "Write them as k8s/kustomize/base/flavours.yaml shows."
 _HOST = "kubernetes.io/hostname"
-# The name of an AdmissionCheck's parameters has 63 characters, of which this is a part.
+# The name of an AdmissionCheck's parameters has 63 characters and no dots, and this is a part of it.
 _MAX_NAME = 48
 
 Level = Annotated[str, StringConstraints(pattern=r"^([a-z0-9.-]+/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")]
@@ -54,9 +54,7 @@ class Provisioning(StrictModel):
 class Flavour(StrictModel):
     """A kind of node: a GPU type, spot or on demand."""
 
-    name: str = Field(
-        pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=_MAX_NAME, description="Name of the ResourceFlavor."
-    )
+    name: str = Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", description="Name of the ResourceFlavor.")
     labels: dict[str, str] = Field(description="Labels of its nodes.")
     capacity: dict[str, Annotated[str, Field(pattern=rf"^{_QUANTITY}$")]] = Field(
         min_length=1, description="What all its nodes have for workers, by resource: whole numbers, such as 768Gi."
@@ -70,6 +68,12 @@ class Flavour(StrictModel):
         description="How its nodes are made for a Job; `capacity` is then the most that there may be. null: they are "
         "there, or an autoscaler makes them for pods that wait.",
     )
+
+    @model_validator(mode="after")
+    def _its_check_has_a_name(self) -> "Flavour":
+        if self.provisioning and (len(self.name) > _MAX_NAME or "." in self.name):
+            raise ValueError(f"with provisioning, its name should have no dots and at most {_MAX_NAME} characters")
+        return self
 
 
 class FlavoursFile(StrictModel):

@@ -174,3 +174,11 @@ def test_topology_where_earlier_settings_had_it_is_refused_with_its_new_place(tm
     file.write_text(yaml.safe_dump({"image": IMAGE, "topology": RACK}))
     with pytest.raises(UserError, match=r"topology: unknown key; did you mean 'gpu_types\..*\.topology: \{level: …\}'"):
         read_settings(str(file))
+
+
+def test_only_a_flavour_whose_nodes_are_made_needs_a_short_name() -> None:
+    long = "h100." + "x" * 50
+    assert flavours(name=long).flavours[0].name == long
+    for name in (long, "h100.made", "x" * 49):
+        with pytest.raises(ValueError, match="no dots and at most 48 characters"):
+            flavours(name=name, provisioning=PROVISIONING)
