@@ -129,10 +129,8 @@ def _apart(words: FlavourWords, said: str) -> Waiting | None:
     """What is wrong with where nodes lie: work that could have a flavour but for that."""
     if words.scattered:
         what = f"the free nodes do not lie together as the topology {' or '.join(words.scattered)} has them"
-        remedy = (
-            "It waits for room in one unit. If none is that large, use fewer nodes in a new recipe version, or have "
-        )
-        remedy += "`required` of the GPU type's topology taken away."
+        remedy = "It waits for room in one unit. If none is that large, use fewer nodes in a new recipe version, or "
+        remedy += "have `required` of the GPU type's topology taken away."
     elif words.unlabelled:
         what = f"no ready node of its kind has the label {' or '.join(words.unlabelled)}, a level of its topology"
         remedy = "This is for the platform's administrators: label the nodes, or correct `topologies` of the flavours."
