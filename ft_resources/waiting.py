@@ -6,7 +6,7 @@ from typing import Literal
 Reason = Literal[
     "running", "ended", "queue_name", "queue_missing", "too_large", "quota", "priority", "preempted", "flavour",
     "taint", "topology", "provisioning", "pods_not_ready", "job_quota", "held", "unschedulable", "pods_refused",
-    "image", "starting", "kueue_silent", "gone",
+    "image", "volume", "starting", "kueue_silent", "gone",
 ]  # fmt: skip
 
 

@@ -52,6 +52,11 @@ _HINTS: dict[Reason, tuple[str, str]] = {
         "no node has room for its pods",
         "New nodes may be starting; if not, check that the cluster has such GPUs and enough memory.",
     ),
+    "volume": (
+        "a folder that its pods need is not on their node",
+        "If this persists, this is for the platform's administrators: make the folders of the tenant's cache on each "
+        "node (docs/how-to/cluster.md).",
+    ),
     "image": (
         "its image cannot be fetched",
         "Check that the image of this digest is in the registry and that the nodes may read it.",
@@ -67,7 +72,7 @@ def waits_for_room(said: str) -> Waiting:
 def why_waiting(
     job: Object | None, workload: Object | None, pods: Sequence[Object] = (), events: Sequence[Object] = ()
 ) -> Waiting:
-    """Why ``job`` waits, as far as its Workload (None: there is none), pods and the Job's events show."""
+    """Why ``job`` waits, as far as its Workload (None: there is none), pods and events of both show."""
     if job is None:
         return _waiting("gone")
     if ended(job):
@@ -82,7 +87,8 @@ def why_waiting(
     refused = [event for event in events if event.get("reason") == "FailedCreate"]
     if refused and not pods:
         return _waiting("pods_refused", refused[-1].get("message", ""))
-    return _waiting("starting")
+    unmounted = [event for event in events if event.get("reason") == "FailedMount"]
+    return _waiting("volume", unmounted[-1].get("message", "")) if unmounted else _waiting("starting")
 
 
 def _waiting(reason: Reason, said: str = "", queue: str = "") -> Waiting:

@@ -10,11 +10,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
 from ft_resources.artifacts import Address, Artifact, Artifacts
-from ft_resources.errors import UserError
+from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.file_cache import FileCache
 from ft_resources.kubernetes.s3_policy import BASES
 from ft_resources.store import Store
@@ -43,9 +44,11 @@ def fetch(artifacts: Artifacts, cache: FileCache, bases: Iterable[str], views: P
 
 def _shared(artifacts: Artifacts) -> Iterator[Artifact]:
     for fingerprint in artifacts.store.folders(BASES):
-        base = artifacts.find(Address.parse(f"{BASES}/{fingerprint}"))
-        if base is not None:
-            yield base
+        # One that cannot be read keeps no other from being fetched.
+        with suppress(CorruptArtifact):
+            base = artifacts.find(Address.parse(f"{BASES}/{fingerprint}"))
+            if base is not None:
+                yield base
 
 
 def named_as(base: Artifact) -> str:

@@ -171,7 +171,10 @@ class KubernetesLauncher:
         queued = names.QUEUE in job["metadata"].get("labels", {})
         workload = workload_of(self._api, namespace, job) if queued else None
         waiting_pods = self._api.items(pods(namespace), names.of_job(name))
-        told = self._api.items(events(namespace), about)
+        told = [*self._api.items(events(namespace), about)]
+        for pod in [each for each in waiting_pods if each.get("status", {}).get("phase") == "Pending"][:1]:
+            about = {"fieldSelector": f"involvedObject.name={pod['metadata']['name']}"}
+            told += self._api.items(events(namespace), about)
         return why_waiting(job, workload, waiting_pods, told)
 
     def clean_up(self, attempt: Attempt) -> None:

@@ -165,6 +165,9 @@ def test_a_started_job_says_what_its_pods_lack() -> None:
     refused = {"reason": "FailedCreate", "message": "exceeded quota"}
     assert why_waiting(job, None, [], [refused]).said == "exceeded quota"
     assert why_waiting(job, None).reason == "starting"
+    unmounted = {"reason": "FailedMount", "message": "hostPath type check failed: /cache/acme is not a directory"}
+    waiting = {"status": {"phase": "Pending"}}
+    assert why_waiting(job, None, [waiting], [unmounted]).reason == "volume"
     job["status"]["ready"] = 1
     assert why_waiting(job, None).reason == "running"
 

@@ -22,7 +22,7 @@ from ft_resources.file_cache import FileCache
 from ft_resources.kubernetes.job_plan import plan_pod
 from ft_resources.kubernetes.manifests import to_k8s
 from ft_resources.kubernetes.platform import tenant_objects
-from ft_resources.kubernetes.s3_policy import bases_policy
+from ft_resources.kubernetes.s3_policy import BASES, bases_policy
 from ft_resources.kubernetes.settings_file import read_settings
 from ft_resources.kubernetes.warm import PRIORITY, warm_objects
 from ft_resources.kubernetes.warm_process import fetch
@@ -168,10 +168,11 @@ def test_a_worker_downloads_nothing_of_a_base_that_is_warm(
     assert (store.fetched["model.safetensors"], worker.fetched) == (1, 0)
 
 
-def test_a_base_that_does_not_fit_keeps_no_other_from_the_node(
+def test_a_base_that_does_not_fit_or_cannot_be_read_keeps_no_other_from_the_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3_endpoint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = CountingStore.in_new_bucket(monkeypatch, s3_endpoint)
+    store.put(f"{BASES}/{'0' * 64}/manifest.json", b"damaged")
     large = f"hub:org/large@{COMMIT}"
     published(store, tmp_path, source="hub:org/large", weights=WEIGHTS * 2)
     published(store, tmp_path)
