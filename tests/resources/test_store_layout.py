@@ -180,6 +180,8 @@ def test_only_who_knows_the_layout_opens_a_store() -> None:
         "ft_assets/server/settling_apart.py",
         # Reads the spec at its place.
         "ft_assets/worker.py",
+        # Is told by its command line.
+        "ft_resources/kubernetes/warm_process.py",
     }
     found = {
         str(file.relative_to(REPOSITORY))
