@@ -22,7 +22,7 @@ from ft_resources.errors import (
 )
 from ft_resources.kubernetes import names
 from ft_resources.kubernetes.allowed import allowed, requested
-from ft_resources.kubernetes.api import Api, jobs
+from ft_resources.kubernetes.api import Api, jobs, pods
 from ft_resources.kubernetes.attempt_plan import plan_attempt
 from ft_resources.kubernetes.flavours import amount_of
 from ft_resources.kubernetes.job_plan import PodPlan
@@ -132,8 +132,8 @@ class Elastic:
         smaller = [size for size in spec.resources.gpu_sizes if size < gpus]
         if waited_s < _PATIENCE_S or not smaller:
             return None
-        if not admitted and self._held(job):
-            # Nodes are being made for it.
+        if self._placed(job) if admitted else self._held(job):
+            # Its pods fetch what they need; or nodes are being made for it.
             return None
         # An admitted one's own request is part of the usage.
         size = gpus if admitted else self._size(spec, attempt, room, flavours, {})
@@ -187,6 +187,12 @@ class Elastic:
         most = min((each.resources.gpus for each in map(_spec, vain) if each), default=inf)
         sizes = spec.resources.gpu_sizes
         return [size for size in sizes if size < most] or sizes[-1:]
+
+    def _placed(self, job: Object) -> bool:
+        """Whether each pod of a Job has a node."""
+        found = self._api.items(pods(job["metadata"]["namespace"]), names.of_job(job["metadata"]["name"]))
+        placed = [pod for pod in found if pod["spec"].get("nodeName")]
+        return len(placed) >= job["spec"].get("completions", 1)
 
     def _held(self, job: Object) -> dict[Place, float]:
         """What is reserved for a Job in its queue."""

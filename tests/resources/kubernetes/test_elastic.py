@@ -37,6 +37,7 @@ class Cluster:
         self.local: Object | None = {"spec": {"clusterQueue": "all"}}
         self.flavours: list[Object] = [{"metadata": {"name": "h100"}, "spec": {}}]
         self.workloads: list[Object] = []
+        self.pods: list[Object] = []
         self.removed: list[str] = []
         self.problem: Exception | None = None
 
@@ -52,6 +53,7 @@ class Cluster:
             "cohorts": [],
             "resourceflavors": self.flavours,
             "workloads": self.workloads,
+            "pods": self.pods,
         }[kind]
 
     def delete(self, path: str, **options: Any) -> None:
@@ -164,7 +166,12 @@ def test_one_whose_pods_find_no_node_takes_half(store: Store) -> None:
     job = launched(store, found, under, ago_s=9e3)
     admitted = datetime.fromtimestamp(NOW, UTC).isoformat()
     job["spec"]["suspend"], job["status"] = False, {"startTime": admitted, "active": 1}
+    cluster.pods = [{"spec": {}}]
     assert cluster.elastic(under, later_s=1100.0).resize(store, [job]) == 0
+    # One whose pods are on their nodes fetches a large base, perhaps.
+    cluster.pods = [{"spec": {"nodeName": "n1"}}]
+    assert cluster.elastic(under, later_s=1300.0).resize(store, [job]) == 0
+    cluster.pods = [{"spec": {}}]
     assert cluster.elastic(under, later_s=1300.0).resize(store, [job]) == 1
     assert asked(attempt_of(store, found)) == 4
     assert cluster.removed == [job["metadata"]["name"]]
