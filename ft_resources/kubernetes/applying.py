@@ -59,10 +59,9 @@ def differences(api: Api, wanted: Sequence[Object]) -> list[Difference]:
 
 
 def strays(api: Api, wanted: Sequence[Object], label: str, kueue: str) -> list[Difference]:
-    """What to delete: objects of the same kinds, of warm nodes, and of all of Kueue's (in ``kueue``, the version that
-    it serves; empty: there is none), with ``label`` (``name=value``) that ``wanted`` has not. What is in a namespace
-    that goes is not told apart from it, and what belongs to another object goes with that. What is being deleted
-    already is left out."""
+    """What to delete: objects with ``label`` (``name=value``) that are not in ``wanted``, of its kinds, of warm nodes
+    and of Kueue's (in ``kueue``, the version that it serves; empty: none). Not listed are objects in a namespace that
+    is deleted, those that belong to another object, and those that are being deleted already."""
     kept = {_place(each) for each in wanted}
     kinds = [{"apiVersion": f"{GROUP}/{kueue}", "kind": kind} for kind in ([*_KUEUE, "LocalQueue"] if kueue else [])]
     kinds += [{"apiVersion": version, "kind": kind} for kind, version in _WARM.items()]

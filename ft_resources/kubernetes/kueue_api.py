@@ -38,7 +38,7 @@ def list_priority_classes(api: Api) -> Sequence[Object]:
 
 
 def local_queue(api: Api, namespace: str, name: str) -> Object | None:
-    """A LocalQueue; None if there is none."""
+    """A LocalQueue, or None."""
     version = served_version(api)
     return api.get(f"/apis/{GROUP}/{version}/namespaces/{namespace}/localqueues/{name}") if version else None
 

@@ -41,7 +41,7 @@ def provisioning_of(flavours: Sequence[Flavour], patience_s: float) -> list[Mani
 
 
 def checks_of(flavours: Sequence[Flavour]) -> Manifest:
-    """The part of a ClusterQueue's spec that has Jobs wait for the nodes of those flavours; empty if there are none."""
+    """The part of a ClusterQueue's spec that lets Jobs start only once nodes of these flavours are provisioned."""
     checks = [{"name": f"{PROVISION}{each.name}", "onFlavors": [each.name]} for each in flavours if each.provisioning]
     return {"admissionChecksStrategy": {"admissionChecks": checks}} if checks else {}
 

@@ -72,7 +72,7 @@ def waits_for_room(said: str) -> Waiting:
 def why_waiting(
     job: Object | None, workload: Object | None, pods: Sequence[Object] = (), events: Sequence[Object] = ()
 ) -> Waiting:
-    """Why ``job`` waits, as far as its Workload (None: there is none), pods and events of both show."""
+    """Why ``job`` waits, by its Workload (or None), its pods, and the events of the Job and of its pods."""
     if job is None:
         return _waiting("gone")
     if ended(job):

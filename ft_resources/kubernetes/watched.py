@@ -131,7 +131,7 @@ class WatchedNamespace:
         return (_ALL if len(some) == 2 else some[0]) if some else None
 
     def _useful(self) -> bool:
-        """Whether what is asked for is what is followed; all Jobs do for one, until the stream ends."""
+        """Whether the watch covers what is followed. One of all Jobs serves a single one too, until it ends."""
         with self.news:
             return (wanted := self._wanted()) is not None and self._asked in (wanted, _ALL)
 

@@ -8,7 +8,7 @@ from ft_assets.workers.model_size.known import Known
 
 
 def smallest_gpu(recipe: Recipe, known: Known) -> Choice:
-    """The part with least memory that surely holds the training, the recipe's own type if there is none.
+    """The part with the least memory that surely holds the training, or the recipe's own type if no part does.
 
     In the part it must be as exact and recompute as little as on a whole GPU: what it computes again is paid for, and
     the result must not depend on where there was room. Its micro-batch may be smaller, which fills a part too.

@@ -18,7 +18,7 @@ ELSEWHERE = {
     "helm repo add dagster": "Dagster's chart is on no index of packages: tests/k8s/chart.py has what we use of it",
     "helm repo add prometheus": "the operator of Prometheus: tests/k8s/test_monitoring.py asks a real Prometheus",
     "helm upgrade --install monitoring": "the same",
-    "helm test": "it asks pods, of which there are none: tests/k8s/test_helm.py runs what it runs",
+    "helm test": "it asks the installed services, and none is installed here: tests/k8s/test_helm.py runs what it runs",
     "kubectl -n ft-system rollout": "no controller makes pods of Deployments: the test starts what would run in them",
     "kubectl -n ft-system logs": "the same",
     "kubectl -n ft-system scale": "the same",

@@ -73,13 +73,20 @@ def cancel(on_cluster: OnCluster, settings: KubernetesSettings, request: WorkReq
     assert Execution(store=on_cluster.store, launcher=launcher).cancel(request.address, actor="a")
 
 
+def half_taken(on_cluster: OnCluster) -> tuple[KubernetesSettings, WorkRequest, Any]:
+    """A queue of two GPUs, of which another training has one; that training, and the thread that waits for it."""
+    settings = on_cluster.settings(queue=on_cluster.access.queue(gpus=2))
+    other = training(on_cluster, "other", (1,))
+    thread, _, _ = started(on_cluster, settings, other)
+    runs(on_cluster, other, 1)
+    return settings, other, thread
+
+
 def test_a_training_begins_on_what_there_is_and_takes_more_once_it_is_idle(
     on_cluster: OnCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = on_cluster.settings(queue=on_cluster.access.queue(gpus=2))
-    other, mine = training(on_cluster, "other", (1,)), training(on_cluster, "mine")
-    others_thread, _, _ = started(on_cluster, settings, other)
-    runs(on_cluster, other, 1)
+    settings, other, others_thread = half_taken(on_cluster)
+    mine = training(on_cluster, "mine")
     thread, got, watcher = started(on_cluster, settings, mine)
     first = runs(on_cluster, mine, 1)
     assert gpus(first) == (1, 1)
@@ -134,10 +141,8 @@ def test_who_waits_comes_before_who_has_something(on_cluster: OnCluster, monkeyp
 def test_one_that_waits_for_room_that_is_gone_takes_less(
     on_cluster: OnCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = on_cluster.settings(queue=on_cluster.access.queue(gpus=2))
-    other, mine = training(on_cluster, "other", (1,)), training(on_cluster, "mine")
-    others_thread, _, _ = started(on_cluster, settings, other)
-    runs(on_cluster, other, 1)
+    settings, other, others_thread = half_taken(on_cluster)
+    mine = training(on_cluster, "mine")
     with monkeypatch.context() as late:
         # As if the other had come between the look and the launch.
         late.setattr(KubernetesLauncher, "gpus_now", lambda self, spec, attempt: 2)
