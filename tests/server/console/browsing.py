@@ -9,7 +9,6 @@ from typing import Any
 from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.expected_conditions import staleness_of
 
 from tests.server.conftest import until
 
@@ -30,6 +29,14 @@ def _page_may_change() -> Iterator[None]:
     except WebDriverException as error:
         if not ("stale element" in (error.msg or "") or "does not belong to the document" in (error.msg or "")):
             raise
+
+
+def _left(element: WebElement) -> bool:
+    """Whether the page that an element stood on is gone."""
+    with _page_may_change():
+        element.is_enabled()
+        return False
+    return True
 
 
 class Browser:
@@ -55,7 +62,7 @@ class Browser:
         before = self.find("main")
         self.press("Sign in")
         # Opening another page at once would give up the form under way, and nobody be signed in.
-        until(lambda: staleness_of(before)(self.driver), 60)
+        until(lambda: _left(before), 60)
 
     def find(self, selector: str) -> WebElement:
         return until(lambda: next(iter(self.driver.find_elements(By.CSS_SELECTOR, selector)), None), 60)
@@ -84,7 +91,14 @@ class Browser:
         return False
 
     def text(self, selector: str = "main") -> str:
-        return self.find(selector).text
+        """What stands there, as text: read again where the page changed meanwhile."""
+
+        def read() -> str | None:
+            with _page_may_change():
+                return self.find(selector).text
+            return None
+
+        return until(lambda: [text] if (text := read()) is not None else None, 60)[0]
 
     def sees(self, text: str, selector: str = "main") -> None:
         """Wait until ``text`` stands there."""
