@@ -7,7 +7,7 @@ from typing import Literal
 from ft_resources.dotted import leaves
 from ft_resources.errors import BadRecipe
 from ft_resources.kubernetes.applying import Difference
-from ft_resources.kubernetes.objects import Object
+from ft_resources.kubernetes.objects import name_of
 from ft_resources.strict import parse_yaml
 
 SETTINGS = ("kubernetes.yaml", "tenants.yaml", "models.yaml", "servers.yaml")
@@ -28,12 +28,6 @@ def step_of(difference: Difference) -> FolderStep:
     """What a difference on the cluster is called."""
     details = tuple(line for field in difference.fields for line in _lines(*field))
     return FolderStep(verb=difference.verb, what=name_of(difference.object), details=details)
-
-
-def name_of(manifest: Object) -> str:
-    """Such as ``Namespace ft-acme``."""
-    metadata = manifest["metadata"]
-    return " ".join([manifest["kind"], "/".join(filter(None, [metadata.get("namespace"), metadata["name"]]))])
 
 
 def _lines(path: str, before: object, after: object) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ft_assets.api.clusters import cluster_manifests
 from ft_assets.api.defaults import Orchestrator, actor_or_user, store_or_default, tenants_or_default
-from ft_assets.api.folder_steps import SETTINGS, FolderStep, name_of, step_of
+from ft_assets.api.folder_steps import SETTINGS, FolderStep, step_of
 from ft_assets.api.recipes import has_recipe
 from ft_assets.api.registration import register_recipe
 from ft_assets.control.lines.lines import address_at
@@ -26,7 +26,7 @@ from ft_resources.kubernetes.api import Api, jobs
 from ft_resources.kubernetes.applying import Difference, carry_out, differences, strays
 from ft_resources.kubernetes.kueue_api import served_version
 from ft_resources.kubernetes.names import MANAGED, STORE, TENANT, store_label
-from ft_resources.kubernetes.objects import Object, ended
+from ft_resources.kubernetes.objects import Object, ended, name_of
 from ft_resources.kubernetes.settings_file import read_settings
 from ft_resources.store import Store
 

@@ -5,13 +5,15 @@ that the files no longer have is one.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from ft_resources.dotted import leaves
+from ft_resources.errors import Misconfigured, NotPermitted
 from ft_resources.kubernetes.api import Api, ApiRefusal
 from ft_resources.kubernetes.kueue_api import GROUP
-from ft_resources.kubernetes.objects import Object
+from ft_resources.kubernetes.objects import Object, name_of
 
 _KUEUE = {
     "Topology": "topologies",
@@ -46,15 +48,16 @@ class Difference:
 
 
 def differences(api: Api, wanted: Sequence[Object]) -> list[Difference]:
-    """What to create and change, in the order of ``wanted``. Raises ApiRefusal for what the server would refuse, and
-    ClusterUnavailable."""
+    """What to create and change, in the order of ``wanted``. Raises NotPermitted and Misconfigured for what the server
+    refuses, and ClusterUnavailable, like all functions here."""
     found = []
     for each in wanted:
-        live = api.get(path_of(each))
-        if live is None:
-            found.append(Difference(verb="create", object=each))
-        elif fields := tuple(_fields(live, api.apply(path_of(each), each, only_try=True))):
-            found.append(Difference(verb="change", object=each, fields=fields))
+        with _explained(name_of(each)):
+            live = api.get(path_of(each))
+            if live is None:
+                found.append(Difference(verb="create", object=each))
+            elif fields := tuple(_fields(live, api.apply(path_of(each), each, only_try=True))):
+                found.append(Difference(verb="change", object=each, fields=fields))
     return found
 
 
@@ -79,21 +82,37 @@ def strays(api: Api, wanted: Sequence[Object], label: str, kueue: str) -> list[D
 
 def _labelled(api: Api, path: str, label: str) -> Sequence[Object]:
     """Objects with a label; none of a kind that an older Kueue does not have."""
-    try:
-        return api.items(path, {"labelSelector": label})
-    except ApiRefusal as refusal:
-        if refusal.code != 404:
-            raise
-        return ()
+    with _explained(f"a list of {path}"):
+        try:
+            return api.items(path, {"labelSelector": label})
+        except ApiRefusal as refusal:
+            if refusal.code != 404:
+                raise
+            return ()
 
 
 def carry_out(api: Api, difference: Difference) -> None:
-    """Raises ApiRefusal and ClusterUnavailable."""
     path = path_of(difference.object)
-    if difference.verb == "delete":
-        api.delete(path)
-    else:
-        api.apply(path, difference.object)
+    with _explained(name_of(difference.object)):
+        if difference.verb == "delete":
+            api.delete(path)
+        else:
+            api.apply(path, difference.object)
+
+
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """A refusal as an error for the person who can end it."""
+    try:
+        yield
+    except ApiRefusal as refusal:
+        remedy = "Its words say which right, policy or value is wrong. `ft apply` again then does what is left."
+        if refusal.code == 404:
+            remedy = (
+                "It has no such kind, or another version of it: install Kueue, or a newer one (docs/start/cluster.md)."
+            )
+        error = NotPermitted if refusal.code in (401, 403) else Misconfigured
+        raise error(f"the cluster refuses {what} ({refusal})", where="KUBECONFIG", remedy=remedy) from refusal
 
 
 def path_of(manifest: Object) -> str:

@@ -6,6 +6,12 @@ from typing import Any
 Object = dict[str, Any]
 
 
+def name_of(manifest: Object) -> str:
+    """Such as ``Namespace ft-acme`` or ``ConfigMap ft-acme/ft-admission``."""
+    metadata = manifest["metadata"]
+    return " ".join([manifest["kind"], "/".join(filter(None, [metadata.get("namespace"), metadata["name"]]))])
+
+
 def condition(item: Object, kind: str, status: str = "True") -> Object | None:
     """The condition ``kind`` of an object if its status is ``status`` (true by default)."""
     conditions = item.get("status", {}).get("conditions") or []

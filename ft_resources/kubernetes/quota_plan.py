@@ -118,9 +118,12 @@ class Promised:
 
 
 def plan_quota(flavours: Sequence[Flavour], tiers: Sequence[TierOfCluster]) -> list[Promised]:
-    """The promises for each flavour and resource. Raises BadRecipe for tiers that promise more than there is."""
+    """The promises for each flavour and resource, in the first flavour's order of resources: Kueue takes only one.
+
+    Raises BadRecipe for tiers that promise more than there is.
+    """
     _require_possible(tiers)
-    return [_promised(flavour, resource, tiers) for flavour in flavours for resource in flavour.capacity]
+    return [_promised(flavour, resource, tiers) for flavour in flavours for resource in flavours[0].capacity]
 
 
 def _promised(flavour: Flavour, resource: str, tiers: Sequence[TierOfCluster]) -> Promised:

@@ -246,6 +246,37 @@ def test_an_apply_that_was_interrupted_is_completed_by_another(
     assert [each.what for each in rest] == [each.what for each in whole[5:]]
 
 
+@pytest.mark.parametrize(
+    ("code", "where", "command", "told"),
+    [
+        (403, "GET .*/namespaces/ft-acme", "plan", "the cluster refuses Namespace ft-acme (403"),
+        (403, "GET .*/v1/networkpolicies", "plan", "a list of /apis/networking.k8s.io/v1/networkpolicies (403"),
+        (403, "PATCH .*/rolebindings", "apply", "the cluster refuses RoleBinding ft-acme/ft-launcher (403"),
+        (404, "PATCH .*/cohorts", "apply", "install Kueue, or a newer one"),
+        (422, "PATCH .*/clusterqueues", "apply", "the cluster refuses ClusterQueue ft-acme (422"),
+    ],
+)
+def test_what_the_cluster_refuses_is_told_by_its_name(
+    ft: Ft, folder: Path, installed: Cluster, code: int, where: str, command: str, told: str
+) -> None:
+    installed.answer(code, where)
+    refused = ft(command, folder)
+    assert refused.exit_code == 2, refused.output
+    assert told in " ".join(refused.stderr.split())
+    assert ft("apply", folder).exit_code == 0
+
+
+def test_flavours_may_name_their_resources_in_any_order(ft: Ft, folder: Path, installed: Cluster) -> None:
+    """Kueue refuses a queue whose flavours do not."""
+    file = folder / "flavours.yaml"
+    said = yaml.safe_load(file.read_text())
+    said["flavours"][1]["capacity"] = dict(reversed(said["flavours"][1]["capacity"].items()))
+    file.write_text(yaml.safe_dump(said, sort_keys=False))
+    applied = ft("apply", folder)
+    assert applied.exit_code == 0, applied.output
+    assert len(installed.objects.list(CLUSTER_QUEUES)) == 3
+
+
 def test_what_left_the_flavours_is_deleted_and_told_so(ft: Ft, folder: Path, installed: Cluster) -> None:
     file = folder / "flavours.yaml"
     written = yaml.safe_load(file.read_text())

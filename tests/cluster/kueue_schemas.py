@@ -115,5 +115,12 @@ def faults(body: dict[str, Any]) -> list[str]:
     schema = _SPECS.get(body.get("kind", ""))
     if schema is None or body.get("apiVersion", KUEUE) != KUEUE:
         return []
-    checked = jsonschema.Draft202012Validator(schema).iter_errors(body.get("spec", {}))
-    return [f"{error.json_path.replace('$', 'spec', 1)}: {error.message}" for error in checked]
+    spec = body.get("spec", {})
+    checked = jsonschema.Draft202012Validator(schema).iter_errors(spec)
+    found = [f"{error.json_path.replace('$', 'spec', 1)}: {error.message}" for error in checked]
+    return found or [
+        f"{flavor['name']}: {[each['name'] for each in flavor['resources']]} must match the names in coveredResources"
+        for group in spec.get("resourceGroups", [])
+        for flavor in group["flavors"]
+        if [each["name"] for each in flavor["resources"]] != group["coveredResources"]
+    ]
