@@ -6,8 +6,10 @@ from ft_resources.kubernetes.api import Api, ApiRefusal, jobs, network_policies,
 from ft_resources.kubernetes.objects import Object
 
 _PLURALS = {"Service": services, "NetworkPolicy": network_policies}
-_QUOTA, _NO_RIGHT, _ENDS = "exceeded quota", " cannot create resource ", "being terminated"
-"""What the server says in a 403 of quotas, of RBAC, and of a namespace that is being deleted."""
+_FULL = ("exceeded quota", "status unknown for quota")
+"""What the server says in a 403 of quotas: of one that is used up, and of one that it has not counted yet."""
+_NO_RIGHT, _ENDS = " cannot create resource ", "being terminated"
+"""And of RBAC, and of a namespace that is being deleted."""
 _SAME = (names.FINGERPRINT, names.ATTEMPT, names.TENANT, names.STORE)
 
 
@@ -49,7 +51,7 @@ def _explained(refusal: ApiRefusal, namespace: str) -> UserError:
     if refusal.code == 401:
         remedy = "Renew the token or kubeconfig of the platform's service account; this says nothing about its rights."
         return WorkFailed(f"the cluster does not accept our credentials ({refusal})", where=namespace, remedy=remedy)
-    if refusal.code == 403 and _QUOTA in refusal.message:
+    if refusal.code == 403 and any(said in refusal.message for said in _FULL):
         remedy = "Wait until other work of the tenant has ended, or have the namespace's ResourceQuota raised."
         return NoRoomYet(f"the quota of namespace {namespace} is full ({refusal})", where=namespace, remedy=remedy)
     create = "Create the tenant's namespace, its objects and the right to launch there first (docs/start/cluster.md)."

@@ -63,7 +63,9 @@ class OnCluster:
     def settings(self, **changes: Any) -> KubernetesSettings:
         small = {"cpus": 0.1, "memory_gib": 2.0, "cpus_per_gpu": 0.1, "memory_gib_per_gpu": 2.0, "scratch_gib": 1.0}
         image = os.environ.get("FT_CLUSTER_WORKER_IMAGE", IMAGE)
-        return KubernetesSettings.model_validate({"image": image, "service_account": "default", **small, **changes})
+        # Its folders are the store. Nobody runs as root in a pod.
+        who = {"service_account": "default", "run_as": os.getuid() or 10001}
+        return KubernetesSettings.model_validate({"image": image, **who, **small, **changes})
 
     def api(self, **options: Any) -> Api:
         return Api(client=self.access.client(), **options)

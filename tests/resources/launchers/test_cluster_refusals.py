@@ -6,7 +6,10 @@ from dataclasses import replace
 import pytest
 
 from ft_resources.attempts import Attempt
-from ft_resources.errors import WorkFailed
+from ft_resources.errors import NoRoomYet, WorkFailed
+from ft_resources.kubernetes.api import Api, ApiRefusal
+from ft_resources.kubernetes.creation import create_job
+from ft_resources.kubernetes.objects import Object
 from ft_resources.launchers.base import LaunchState
 from tests.cluster.fixtures import until
 from tests.resources.launchers.conftest import OnCluster
@@ -43,6 +46,8 @@ def full(on_cluster: OnCluster) -> str:
     path = f"/api/v1/namespaces/{on_cluster.access.namespace}/resourcequotas"
     quota = {"kind": "ResourceQuota", "apiVersion": "v1", "metadata": {"name": "q"}}
     on_cluster.api().create(path, {**quota, "spec": {"hard": {"count/jobs.batch": "0"}}})
+    # A real server holds nobody to a quota that it has not counted yet.
+    until(lambda: on_cluster.access.made or (on_cluster.api().get(f"{path}/q") or {}).get("status", {}).get("used"))
     return f"{path}/q"
 
 
@@ -65,6 +70,16 @@ def test_a_full_quota_of_jobs_is_waited_for_with_a_growing_delay(on_cluster: OnC
     assert execution.run(request, actor="a", observer=Waits()).attempts == 1
     assert [delay_s for _, delay_s in told] == [5.0, 10.0, 20.0]
     assert "exceeded quota: q" in told[0][0]
+
+
+def test_a_quota_that_the_cluster_has_not_counted_yet_is_waited_for_as_a_full_one_is() -> None:
+    class Uncounted(Api):
+        def create(self, path: str, body: Object) -> Object:
+            said = 'jobs.batch "a" is forbidden: status unknown for quota: q, resources: count/jobs.batch'
+            raise ApiRefusal(403, "Forbidden", said)
+
+    with pytest.raises(NoRoomYet, match="status unknown for quota: q"):
+        create_job(Uncounted(client=None), "ft-acme", {"metadata": {"name": "a"}})
 
 
 def test_work_that_waits_for_a_quota_can_be_cancelled_and_does_not_wait_for_ever(on_cluster: OnCluster) -> None:
