@@ -141,9 +141,33 @@ def test_tenants_objects_are_installed_and_never_taken_away(chart: Path, tmp_pat
         assert found[str(given["kind"]), metadata.get("namespace", ""), metadata["name"]] == given
 
 
-def test_an_installation_without_an_ingress_has_none(chart: Path) -> None:
-    missing = set(installed(chart)) - set(installed(chart, {"ingress": {"enabled": False}}))
-    assert missing == {("Ingress", "ft-system", "ft-api")}
+@pytest.mark.parametrize("separator", ["---\r\n", "--- \n"])
+def test_no_object_is_lost_between_separators_that_other_programs_write(
+    chart: Path, tmp_path: Path, separator: str
+) -> None:
+    names = ("ft-acme", "ft-globex")
+    texts = [f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n" for name in names]
+    (tmp_path / "objects.yaml").write_text(separator.join(["", *texts]), newline="")
+    found = installed(chart, None, "--set-file", f"tenants={tmp_path / 'objects.yaml'}")
+    assert [name for kind, _, name in found if kind == "Namespace"] == [*names]
+
+
+def test_an_installation_without_an_ingress_has_none_and_knows_no_address(chart: Path) -> None:
+    without = installed(chart, {"ingress": {"enabled": False}})
+    assert set(installed(chart)) - set(without) == {("Ingress", "ft-system", "ft-api")}
+    assert without["ConfigMap", "ft-system", "ft-environment"]["data"]["FT_PUBLIC_URL"] == ""
+
+
+def test_a_variable_may_be_empty_and_an_account_without_annotations(chart: Path) -> None:
+    own = {"iam.gke.io/gcp-service-account": "ft@example.iam.gserviceaccount.com"}
+    said = {"environment": {"FT_TRACKING": ""}, "accounts": {"ft-control-plane": {ROLE: None, **own}, "ft-api": None}}
+    found = installed(chart, said)
+    assert found["ConfigMap", "ft-system", "ft-environment"]["data"]["FT_TRACKING"] == ""
+    annotations = {
+        name: found["ServiceAccount", "ft-system", name]["metadata"]["annotations"]
+        for name in ("ft-control-plane", "ft-api")
+    }
+    assert annotations == {"ft-control-plane": own, "ft-api": {}}
 
 
 def test_the_guides_own_lines_make_files_that_the_chart_takes(chart: Path, tmp_path: Path) -> None:
@@ -183,6 +207,9 @@ def test_pages_behind_an_address_and_a_narrower_way_out_are_values(chart: Path) 
     assert container["command"][-1] == "--origin=https://dagster.example.org"
     assert container["envFrom"][-1] == {"secretRef": {"name": "ft-secrets"}}
     assert after[outside]["spec"]["egress"][0]["to"] == peers
+    rules = [{"to": peers, "ports": [{"protocol": "TCP", "port": 9000}]}]
+    more = installed(chart, {"egressRules": rules})[outside]["spec"]["egress"]
+    assert more == [*before[outside]["spec"]["egress"], *rules]
 
 
 def test_dagsters_chart_is_given_our_values_and_can_be_left_out(chart: Path) -> None:
@@ -212,6 +239,9 @@ def test_the_dependency_is_the_version_of_dagster_that_is_installed() -> None:
         ({"accounts": {"ft-apis": {}}}, "ft-apis"),
         ({"vllm": {"servers": {"l": {"base": "hub:a/b@main"}}}}, "vllm.servers.l.base"),
         ({"settings": {"tenants": {"acme": {}}}}, "settings.tenants"),
+        ({"ingress": {"className": ""}}, "ingress.className"),
+        ({"vllm": {"image": {"pullPolicy": "Always"}}}, "vllm.image"),
+        ({"vllm": {"servers": {"l" * 59: LLAMA}}}, "l" * 59),
     ],
 )
 def test_wrong_values_are_refused_by_their_place(chart: Path, said: dict[str, Any], place: str) -> None:

@@ -25,7 +25,8 @@ Takes root, folder, and data: what replaces or adds to a ConfigMap's data, by it
   {{- with $made.namespace }}{{ $_ := set $metadata "namespace" . }}{{ end -}}
   {{- with $made.options }}{{ $_ := set $metadata "labels" .labels }}{{ end -}}
   {{- $map := dict "apiVersion" "v1" "kind" "ConfigMap" "metadata" $metadata -}}
-  {{- $_ := set $map "data" (merge (dict) (get (default dict $.data) $made.name | default dict) $data) -}}
+  {{- range $key, $value := get (default dict $.data) $made.name | default dict }}{{ $_ := set $data $key $value }}{{ end -}}
+  {{- $_ := set $map "data" $data -}}
   {{- $found = append $found $map -}}
 {{- end -}}
 {{- $wide := list "Namespace" "ClusterRole" "ClusterRoleBinding" -}}
@@ -50,14 +51,15 @@ Takes root, folder, and data: what replaces or adds to a ConfigMap's data, by it
 {{- range $name, $text := $values.settings -}}
   {{- with $text }}{{ $_ := set $settings (printf "%s.yaml" $name) . }}{{ end -}}
 {{- end -}}
-{{- $environment := merge (dict) $values.environment (dict "FT_PUBLIC_URL" (printf "https://%s" $values.ingress.host)) -}}
+{{- $url := ternary (printf "https://%s" $values.ingress.host) "" $values.ingress.enabled -}}
+{{- $environment := merge (dict) $values.environment (dict "FT_PUBLIC_URL" $url) -}}
 {{- $api := dict "INGRESS_NETWORK" $values.api.ingressNetwork -}}
 {{- $data := dict "ft-environment" $environment "ft-api" $api "ft-settings" $settings -}}
 {{- $found := list -}}
 {{- range $object := (include "ft.objects" (dict "root" . "folder" "base" "data" $data) | fromYaml).objects -}}
   {{- $name := $object.metadata.name -}}
   {{- if eq $object.kind "ServiceAccount" -}}
-    {{- $_ := set $object.metadata "annotations" (get $values.accounts $name) -}}
+    {{- $_ := set $object.metadata "annotations" (get $values.accounts $name | default dict) -}}
   {{- else if eq $object.kind "Deployment" -}}
     {{- range $object.spec.template.spec.containers -}}
       {{- $_ := set . "image" (include "ft.image" $values.image) -}}
@@ -70,8 +72,9 @@ Takes root, folder, and data: what replaces or adds to a ConfigMap's data, by it
       {{- with $values.pages.origin }}{{ $_ := set $pages "command" (append $pages.command (printf "--origin=%s" .)) }}{{ end -}}
       {{- $_ := set $pages "envFrom" (concat $pages.envFrom $values.pages.envFrom) -}}
     {{- end -}}
-  {{- else if and (eq $object.kind "NetworkPolicy") (eq $name "outside") $values.egress -}}
-    {{- $_ := set (first $object.spec.egress) "to" $values.egress -}}
+  {{- else if and (eq $object.kind "NetworkPolicy") (eq $name "outside") -}}
+    {{- with $values.egress }}{{ $_ := set (first $object.spec.egress) "to" . }}{{ end -}}
+    {{- $_ := set $object.spec "egress" (concat $object.spec.egress $values.egressRules) -}}
   {{- else if eq $object.kind "Ingress" -}}
     {{- $_ := set $object.metadata "annotations" (merge (dict) $values.ingress.annotations $object.metadata.annotations) -}}
     {{- $_ := set $object.spec "ingressClassName" $values.ingress.className -}}
