@@ -12,7 +12,7 @@ from ft_assets.control.parity.proofs import proofs_of
 from ft_assets.control.parity.servers import settings_by_server
 from ft_assets.settings.servers import ComputingSettings, ServersFile
 from ft_assets.settings.servers import ServerSettings as Listed
-from ft_assets.workers.evals.holdout_rows import ChatRows
+from ft_assets.workers.evals.chat_prompts import ChatPrompts
 from ft_assets.workers.evals.samples import write_suite_samples
 from ft_assets.workers.suites.suites import TASK_FILE
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
@@ -107,7 +107,7 @@ def fleet(world: World, base: Artifact, adapter: Artifact) -> Iterator[OneServer
 @pytest.fixture
 def render(world: World, base: Artifact) -> api.Render:
     folder = base.folder(world.folder)
-    rows = ChatRows(folder, ChatTokenizer.load(folder), None)
+    rows = ChatPrompts(folder, ChatTokenizer.load(folder), None)
     return lambda messages: rows.prompt(messages, "request")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ft_assets.control.lines.lines import append, read_line
 from ft_assets.workers.adapters.export import _write_tokenizer
-from ft_assets.workers.evals.holdout_rows import ChatRows
+from ft_assets.workers.evals.chat_prompts import ChatPrompts
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.serving.fleet import Endpoint, ServedModel
@@ -140,6 +140,6 @@ def expected(project: Project, adapter: Artifact, messages: list[dict[str, Any]]
     """The greedy answer of Transformers and PEFT to the evaluation's prompt."""
     base = project.folder / "base"
     tokenizer = ChatTokenizer.load(base)
-    ids = ChatRows(base, tokenizer, TEMPLATE).prompt(messages, "here")
+    ids = ChatPrompts(base, tokenizer, TEMPLATE).prompt(messages, "here")
     found, _ = alone(plain(base, adapter.folder(Path("unused"))), ids, tokens)
     return str(tokenizer.tokenizer.decode([each for each in found if each != 2], skip_special_tokens=True))

@@ -11,7 +11,7 @@ import openai
 import pytest
 
 from ft_assets import api
-from ft_assets.workers.evals.holdout_rows import ChatRows
+from ft_assets.workers.evals.chat_prompts import ChatPrompts
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from tests.e2e.project import Project
 from tests.server.chat_world import ASKS, GREEDY, LINE, TEMPLATE, Line, expected
@@ -35,7 +35,7 @@ def test_a_conversation_is_answered_by_the_adapter_in_production(project: Projec
         "chat.completion", LINE, f"fp_{adapter.digest[:16]}",
     )  # fmt: skip
     base = project.folder / "base"
-    ids = ChatRows(base, ChatTokenizer.load(base), TEMPLATE).prompt(ASKS, "here")
+    ids = ChatPrompts(base, ChatTokenizer.load(base), TEMPLATE).prompt(ASKS, "here")
     assert found.usage.prompt_tokens == len(ids)
     assert (found.usage.completion_tokens, found.usage.total_tokens) == (24, len(ids) + 24)
 
@@ -96,7 +96,7 @@ def test_log_probabilities_are_those_of_the_model(project: Project, line: Line, 
     line.promote(adapter)
     base = project.folder / "base"
     tokenizer = ChatTokenizer.load(base)
-    ids = ChatRows(base, tokenizer, TEMPLATE).prompt(ASKS, "here")
+    ids = ChatPrompts(base, tokenizer, TEMPLATE).prompt(ASKS, "here")
     numbers, logprobs = alone(plain(base, adapter.folder(Path("unused"))), ids, 24)
     acme = client()
     asked = {"model": LINE, "messages": ASKS, "logprobs": True, "top_logprobs": 3, **GREEDY}

@@ -43,9 +43,9 @@ def model_card(
         carried_from: address of the checkpoint that the weights come from, if the base changed after they were trained.
         continued_from: address of the adapter whose weights the training started from, if they were not new.
     """
-    source = str(base["source"])
     from jinja2 import Environment, StrictUndefined
 
+    source = str(base["source"])
     settings: list[tuple[str, Any]] = [("weights", evidence.chosen.in_words)] if evidence.chosen else []
     settings += [("method", recipe["method"]), ("variant", recipe["variant"])]
     for section in ("lora", *SECTIONS, "training"):

@@ -16,6 +16,7 @@ from ft_assets.workers.adapters.card import OURS, model_card
 from ft_assets.workers.adapters.carried_checkpoint import SOURCE
 from ft_assets.workers.adapters.lineage import lineage
 from ft_assets.workers.adapters.rejection import require_pass
+from ft_assets.workers.base_models.chain import unchanged_input
 from ft_assets.workers.base_models.contents import PROCESSOR_FILES, TEMPLATE, TOKENIZER_FILES
 from ft_assets.workers.base_models.token_ids import settle_tokenizer
 from ft_assets.workers.evals.evidence import Evidence
@@ -25,7 +26,7 @@ from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence
 from ft_assets.workers.tokenizers.chat_template import template_text
 from ft_assets.workers.training.earlier import CONTINUED_FROM
 from ft_assets.workers.training.kept_weights import Weights, candidate_weights, stored_weights
-from ft_resources.artifacts import MANIFEST, Artifact
+from ft_resources.artifacts import Artifact
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.worker_context import WorkContext, WorkResult
@@ -40,19 +41,12 @@ def export_adapter(context: WorkContext) -> WorkResult:
     if not ungated:
         require_pass(verdicts, context.spec.label)
     context.progress("writing")
-    checkpoint, base = context.input("checkpoint"), context.input("base")
-    for name, artifact in (("checkpoint", checkpoint), ("base", base)):
-        # Reading verifies the bytes of the listed files.
-        if artifact.digest != context.spec.inputs[name].digest:
-            raise CorruptArtifact(
-                f"{artifact.address} has changed since it was evaluated",
-                where=f"{artifact.address}/{MANIFEST}",
-                remedy="Restore the manifest from the bucket's versions or a backup.",
-            )
-    evidence = load_evidence(context.input("eval_report"))
+    checkpoint, base = unchanged_input(context, "checkpoint"), unchanged_input(context, "base")
+    report = context.input("eval_report")
+    evidence = load_evidence(report)
     carried = checkpoint.manifest.inputs.get(SOURCE)
     output = context.output
-    weights = measured_weights(checkpoint, context.input("eval_report"), evidence)
+    weights = measured_weights(checkpoint, report, evidence)
     _copy(checkpoint, weights.prefix, output, context.scratch)
     _pin_base(output, base)
     is_adapter = (output / "adapter_config.json").exists()

@@ -35,8 +35,8 @@ def require_pass(verdicts: list[Verdict], label: str) -> None:
 
 
 def reasons(verdicts: list[Verdict]) -> str:
-    """The reasons why verdicts block an adapter, one line each; first a line of its own where none of them is a fail,
-    as nothing then speaks against the candidate but the number of samples."""
+    """The reasons why verdicts block an adapter, one line each. If none of them is a fail, a first line says so: then
+    only the number of samples speaks against the candidate."""
     wanted = [verdict for verdict in verdicts if not verdict.lets_through]
     lines = [f"{verdict.gate}: {verdict.outcome}, {in_words(verdict)}" for verdict in wanted]
     if wanted and all(verdict.outcome == "inconclusive" for verdict in wanted):

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ft_assets.workers.evals.chat_prompts import ChatPrompts, question
 from ft_assets.workers.evals.generation import write_answers
-from ft_assets.workers.evals.holdout_rows import ChatRows
 from ft_assets.workers.evals.model import LoadedModel
 from ft_assets.workers.evals.stop_sequences import continue_texts
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
@@ -36,13 +36,12 @@ class Chat:
         that room gets none. Raises BadData if the template refuses a prompt.
         """
         tokenizer = ChatTokenizer.load(self.folder)
-        rows = ChatRows(self.folder, tokenizer, self.template)
-        before = [{"role": "system", "content": system_prompt}] if system_prompt is not None else []
-        ids = [rows.prompt([*before, {"role": "user", "content": text}], where) for where, text in prompts]
+        chat = ChatPrompts(self.folder, tokenizer, self.template)
+        ids = [chat.prompt(question(text, system_prompt), where) for where, text in prompts]
         fitting = [place for place, each in enumerate(ids) if len(each) + max_new_tokens <= loaded.context_length]
         answers: dict[int, str] = {}
         asked = [ids[place] for place in fitting]
-        for number, answer, _ in write_answers(loaded, tokenizer, rows.ends, asked, max_new_tokens):
+        for number, answer, _ in write_answers(loaded, tokenizer, chat.ends, asked, max_new_tokens):
             answers[fitting[number]] = answer
             report(len(answers), len(fitting))
         return answers

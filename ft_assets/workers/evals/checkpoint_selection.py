@@ -14,7 +14,7 @@ from typing import Any
 from ft_assets.settings.recipe.acceptance import EvaluationSettings
 from ft_assets.workers.evals.evidence import Chosen
 from ft_assets.workers.evals.fan_out import SuiteJob
-from ft_assets.workers.evals.holdout_rows import read_records
+from ft_assets.workers.evals.holdout_rows import read_split
 from ft_assets.workers.evals.model import NotFinite, require_finite
 from ft_assets.workers.evals.samples import write_suite_samples
 from ft_assets.workers.evals.selection_rule import (
@@ -153,8 +153,8 @@ def _saves_of(weights: Weights) -> str:
 
 def _require_apart(dataset: Artifact, scratch: Path, key: str, suite: Path) -> None:
     """Raise UserError if the suite and the holdout have a question in common."""
-    rows = read_records(dataset.path("holdout.parquet", scratch), dataset.facts.get("form", "chat"))
-    shared = shared_items(scored_items(suite), all_texts(list(rows)))
+    rows = list(read_split(dataset, "holdout", scratch))
+    shared = shared_items(scored_items(suite), all_texts(rows))
     if shared:
         raise UserError(
             f"{len(shared)} of its items are also in the dataset's holdout, the first of them is item {shared[0]}: "

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ft_assets.settings.catalogue.forms import FormName
 from ft_assets.settings.recipe.acceptance import EvaluationSettings
 from ft_assets.workers.evals.answers import TrainingAnswers
 from ft_assets.workers.evals.checkpoint_selection import Choice, choose_weights
 from ft_assets.workers.evals.evidence import REPORT, Evidence
 from ft_assets.workers.evals.fan_out import SuiteJob, score_suites
 from ft_assets.workers.evals.holdout import HoldoutScore, HoldoutScorer
-from ft_assets.workers.evals.holdout_rows import read_records, target_of
+from ft_assets.workers.evals.holdout_rows import form_of, read_split, target_of
 from ft_assets.workers.evals.model import LoadedModel, load_model, seeded
 from ft_assets.workers.evals.page import evaluation_page
 from ft_assets.workers.evals.paired_comparison import HoldoutComparison
@@ -68,7 +67,7 @@ def evaluate(context: WorkContext) -> WorkResult:
     comparison = measured.comparison
     dataset = context.input("dataset")
     texts = _text_columns(settings, comparison, dataset, context.scratch)
-    training = TrainingAnswers.of(read_records(dataset.path("train.parquet", context.scratch), _form(dataset)))
+    training = TrainingAnswers.of(read_split(dataset, "train", context.scratch))
     never_seen_rate, never_seen = comparison.never_seen(training)
     evidence = Evidence(
         fingerprint=context.spec.address.fingerprint,
@@ -168,7 +167,7 @@ def _measure(context: WorkContext, settings: EvaluationSettings, choice: Choice)
         base_folder,
         chat_template=context.params["chat_template"],
         context_length=model.context_length,
-        form=_form(dataset),
+        form=form_of(dataset),
     )
     holdout = dataset.path("holdout.parquet", context.scratch)
     rows, too_long = scorer.read(holdout, max_samples=settings.holdout.max_samples, seed=settings.seed)
@@ -219,11 +218,6 @@ def _measure(context: WorkContext, settings: EvaluationSettings, choice: Choice)
     return Measured(suites=suites, comparison=comparison, too_long=too_long, refusals=refusals, seconds=seconds)
 
 
-def _form(dataset: Artifact) -> FormName:
-    form: FormName = dataset.facts.get("form", "chat")
-    return form
-
-
 def _text_columns(
     settings: EvaluationSettings, comparison: HoldoutComparison, dataset: Artifact, scratch: Path
 ) -> dict[str, list[Any]]:
@@ -236,7 +230,7 @@ def _text_columns(
         return {}
     targets = [row.target for row in comparison.rows]
     if set(LABELS) & set(wanted):
-        taught = read_records(dataset.path("train.parquet", scratch), _form(dataset))
+        taught = read_split(dataset, "train", scratch)
         require_labels(targets, [target_of(record["messages"]) for record in taught])
     answers = {"base": comparison.base, "candidate": comparison.candidate}
     said = {who: [score.answer for score in scores] for who, scores in answers.items()}

@@ -21,10 +21,10 @@ from ft_assets.workers.evals.model import LoadedModel, load_model
 from ft_assets.workers.evals.suite_saves import SUITES, SuiteSaves
 from ft_assets.workers.suites.score import SuiteScore
 from ft_assets.workers.training.distributed.endings import RanksFailed, raise_ending
-from ft_assets.workers.training.distributed.launch import killed_for_memory
+from ft_assets.workers.training.distributed.launch import kills_explained
 from ft_resources.strict_model import StrictModel
 from ft_resources.work import WorkSpec
-from ft_resources.worker_context import Preempted, WorkContext
+from ft_resources.worker_context import WorkContext
 
 JOB = "job.json"
 _LOOK_S = 0.1
@@ -83,19 +83,14 @@ def score_suites(context: WorkContext, loaded: LoadedModel, job: SuiteJob) -> di
     claims.mkdir(parents=True, exist_ok=True)
     saves = SuiteSaves.of(context.store, context.spec, claims, job.saves)
     devices = devices_for(len(saves.missing(job.suites)), context.runtime)
-    killed_before = killed_for_memory()
-    with _others(job, folder, devices[1:]) as others:
-        scores = job.score(loaded, saves, context.progress)
-        while any(each.poll() is None for each in others):
-            context.progress("waiting for suites on other GPUs", len(job.suites) - len(others), len(job.suites))
-            time.sleep(_LOOK_S)
-    if others:
-        try:
+    with kills_explained(context):
+        with _others(job, folder, devices[1:]) as others:
+            scores = job.score(loaded, saves, context.progress)
+            while any(each.poll() is None for each in others):
+                context.progress("waiting for suites on other GPUs", len(job.suites) - len(others), len(job.suites))
+                time.sleep(_LOOK_S)
+        if others:
             raise_ending(folder)
-        except Preempted:
-            if not context.stop_requested and killed_for_memory() > killed_before:
-                raise MemoryError("the kernel ended a process, as the container's memory was used up") from None
-            raise
     for key in job.suites:
         score = scores.get(key) or saves.find(key)
         if score is None:

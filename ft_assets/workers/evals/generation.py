@@ -1,10 +1,9 @@
 """Greedy answers of a model to many prompts, in batches of similar lengths."""
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from ft_assets.workers.evals.model import LoadedModel
+from ft_assets.workers.evals.model import LoadedModel, last_logits
 from ft_assets.workers.evals.prefix_tree import MIN_TRUNK, common_prefix
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 
@@ -116,9 +115,7 @@ class _Greedy:
 
     def __init__(self, model: Any, ends: list[int], stop: Stop | None) -> None:
         self._model, self._ends, self._stop = model, frozenset(ends), stop
-        bare = model.get_base_model() if hasattr(model, "get_base_model") else model
-        keeps = "logits_to_keep" in inspect.signature(bare.forward).parameters
-        self._last = {"logits_to_keep": 1} if keeps else {}
+        self._last = last_logits(model, 1)
 
     def write(self, prompts: Sequence[list[int]], max_new_tokens: int) -> list[list[int]]:
         """The answers, in the prompts' order."""

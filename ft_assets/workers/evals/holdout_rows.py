@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ft_assets.settings.catalogue.forms import FORMS, FormName
 from ft_assets.workers.datasets.forms.turns import to_messages
@@ -20,7 +20,10 @@ from ft_assets.workers.templates.tracing import Tracer
 from ft_assets.workers.tokenizers.chat_template import training_variant
 from ft_assets.workers.tokenizers.choice import open_encoder
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
+from ft_resources.artifacts import Artifact
 from ft_resources.errors import BadData
+
+Split = Literal["train", "holdout"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,7 +83,7 @@ class ChatRows:
         messages: Messages = record["messages"]
         where = _where(record)
         last = answer_place(messages)
-        before = self.prompt(messages[:last], where)
+        before = self._prompts.prompt(messages[:last], where)
         whole = self._scored(messages, record["prompt"], where)
         rejected = record.get("rejected")
         return HoldoutRow(
@@ -89,14 +92,10 @@ class ChatRows:
             ids=whole.ids,
             learned=whole.learned,
             prompt=before,
-            question=str(messages[last - 1]["content"]) if last else "",
+            question=question_of(messages),
             target=target_of(messages),
             rejected=self._scored(rejected, record["prompt"], where) if rejected is not None else None,
         )
-
-    def prompt(self, messages: Messages, where: str) -> list[int]:
-        """Token ids of what a server feeds the model before it answers. Raises BadData, naming ``where``."""
-        return self._prompts.prompt(messages, where)
 
     def _scored(self, messages: Messages, prompt: int, where: str) -> Encoded:
         """A conversation in which the assistant's messages after the first ``prompt`` messages are scored."""
@@ -131,6 +130,17 @@ class TextRows:
             question="",
             target="",
         )
+
+
+def form_of(dataset: Artifact) -> FormName:
+    """The form of a dataset's rows."""
+    form: FormName = dataset.facts.get("form", "chat")
+    return form
+
+
+def read_split(dataset: Artifact, split: Split, scratch: Path) -> Iterator[dict[str, Any]]:
+    """The rows of ``dataset``'s split; see ``read_records``."""
+    return read_records(dataset.path(f"{split}.parquet", scratch), form_of(dataset))
 
 
 def read_records(path: Path, form: FormName = "chat") -> Iterator[dict[str, Any]]:
@@ -177,6 +187,12 @@ def answer_place(messages: Messages) -> int:
         if messages[place]["role"] == "assistant":
             return place
     raise BadData("a row has no assistant message", where="holdout", remedy="Give each row an answer.")
+
+
+def question_of(messages: Messages) -> str:
+    """The text of the message before the last answer; "" if there is none."""
+    place = answer_place(messages)
+    return str(messages[place - 1]["content"]) if place else ""
 
 
 def target_of(messages: Messages) -> str:

@@ -1,5 +1,6 @@
 """Load a model for scoring, and restore the process's state afterwards."""
 
+import inspect
 import os
 import random
 from collections.abc import Iterator
@@ -60,7 +61,7 @@ class LoadedModel:
 
         if not hasattr(self.model, "merge_and_unload") or self.model.dtype != torch.float32:
             return self
-        return LoadedModel(model=self.model.merge_and_unload(), tokenizer=self.tokenizer, writer=self.writer)
+        return replace(self, model=self.model.merge_and_unload())
 
     def close(self) -> None:
         """Release another engine's memory before the next model is loaded."""
@@ -139,6 +140,12 @@ def require_finite(loaded: LoadedModel) -> None:
     for name, weights in loaded.model.named_parameters():
         if not bool(weights.isfinite().all()):
             raise NotFinite(f"{name} is not all finite numbers")
+
+
+def last_logits(model: Any, count: int) -> dict[str, int]:
+    """Arguments by which ``model`` computes the logits of the last ``count`` places only; none if it computes all."""
+    bare = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return {"logits_to_keep": count} if "logits_to_keep" in inspect.signature(bare.forward).parameters else {}
 
 
 @contextmanager

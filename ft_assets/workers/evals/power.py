@@ -6,6 +6,11 @@ from statistics import NormalDist
 
 CONFIDENCE = 0.95
 POWER = 0.8
+# Probability beyond each end of an interval.
+TAIL = (1 - CONFIDENCE) / 2
+Z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
+"""Standard errors from the estimate to each end of an interval: 1.96 for 95 %."""
+_POWER_Z = NormalDist().inv_cdf(POWER)
 # What is not known before a training is taken from measured ones and from simulations (docs/explanation/gates.md).
 # Share of items that a training flips by chance, evenly both ways: 3 to 6 of 100 for careful adapters.
 FLIPS = 0.10
@@ -15,10 +20,10 @@ NATS_SPREAD = 0.5
 _MOST_SAMPLES = 10_000_000
 
 
-def minimum_detectable(half_width: float, *, power: float = POWER, confidence: float = CONFIDENCE) -> float:
-    """The smallest true effect whose interval excludes 0 with probability ``power`` (Cohen 1988), given the half width
+def minimum_detectable(half_width: float) -> float:
+    """The smallest true effect whose interval excludes 0 with probability ``POWER`` (Cohen 1988), given the half width
     of the observed interval; same unit."""
-    return half_width * (1 + NormalDist().inv_cdf(power) / two_sided_z(confidence))
+    return half_width * (1 + _POWER_Z / Z)
 
 
 def samples_to_decide(n: int, half_width: float, room: float) -> int | None:
@@ -30,16 +35,16 @@ def samples_to_decide(n: int, half_width: float, room: float) -> int | None:
     return max(n + 1, math.ceil(n * (half_width / room) ** 2 * (1 - 1e-9)))
 
 
-def most_likely_share(seen: int, n: int, confidence: float = CONFIDENCE) -> float:
+def most_likely_share(seen: int, n: int) -> float:
     """Upper end of the exact interval of a share that ``seen`` of ``n`` samples show (Clopper & Pearson 1934,
     Biometrika 26, 404-413). With none seen it is 1 - (alpha/2)^(1/n), about 3.7 / n: the "rule of three" of Hanley &
     Lippman-Hand 1983 (JAMA 249, 1743-1745) for two sides."""
     if seen >= n:
         return 1.0
-    low, high, tail = seen / n, 1.0, (1 - confidence) / 2
+    low, high = seen / n, 1.0
     for _ in range(50):
         middle = (low + high) / 2
-        low, high = (middle, high) if _at_most(seen, n, middle) > tail else (low, middle)
+        low, high = (middle, high) if _at_most(seen, n, middle) > TAIL else (low, middle)
     return high
 
 
@@ -49,11 +54,11 @@ def _at_most(seen: int, n: int, share: float) -> float:
     return math.fsum(math.exp(whole - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * odds) for k in range(seen + 1))
 
 
-def samples_to_see(share: float, confidence: float = CONFIDENCE) -> int | None:
-    """The fewest samples of which none shows it that leave at most ``share`` possible; None for no share."""
+def samples_to_see(share: float) -> int | None:
+    """The fewest samples that, if none of them shows it, leave at most ``share`` possible; None for a share of 0."""
     if share >= 1:
         return 1
-    return math.ceil(math.log((1 - confidence) / 2) / math.log1p(-share) - 1e-9) if share > 0 else None
+    return math.ceil(math.log(TAIL) / math.log1p(-share) - 1e-9) if share > 0 else None
 
 
 def fewest(enough: Callable[[int], bool]) -> int | None:
@@ -78,14 +83,14 @@ def gain_shown(n: int) -> float:
     for _ in range(40):
         gain = (low + high) / 2
         changed = FLIPS + gain
-        width = two_sided_z(CONFIDENCE) * math.sqrt(changed) + _POWER_Z * math.sqrt(changed - gain * gain)
+        width = Z * math.sqrt(changed) + _POWER_Z * math.sqrt(changed - gain * gain)
         low, high = (low, gain) if gain * math.sqrt(n) >= width else (gain, high)
     return high
 
 
 def fall_shown(n: int, spread: float) -> float:
     """The smallest mean fall that ``n`` rows show 8 times of 10, if their own falls have this standard deviation."""
-    return (two_sided_z(CONFIDENCE) + _POWER_Z) * spread / math.sqrt(n)
+    return (Z + _POWER_Z) * spread / math.sqrt(n)
 
 
 def chance_of_no_drop(n: int, max_drop: float, margin: float) -> float:
@@ -93,7 +98,7 @@ def chance_of_no_drop(n: int, max_drop: float, margin: float) -> float:
     flip; limits as shares. The normal approximation of the gate's rule."""
     error = math.sqrt(FLIPS / n)
     limit = max_drop + margin
-    room = min(max_drop, limit - two_sided_z(CONFIDENCE) * error, limit - most_likely_share(0, n))
+    room = min(max_drop, limit - Z * error, limit - most_likely_share(0, n))
     return NormalDist().cdf(room / error)
 
 
@@ -101,13 +106,5 @@ def chance_of_few_faults(n: int, faults: float, limit: float, margin: float) -> 
     """Probability that a candidate with this true share of faults passes a gate on a rate: observed at most ``limit``,
     and the end of Wilson's interval at most ``limit + margin``."""
     most = min(1.0, limit + margin)
-    room = min(limit, most - two_sided_z(CONFIDENCE) * math.sqrt(most * (1 - most) / n))
+    room = min(limit, most - Z * math.sqrt(most * (1 - most) / n))
     return _at_most(min(n, math.floor(n * room + 1e-9)), n, faults) if room >= 0 else 0.0
-
-
-def two_sided_z(confidence: float) -> float:
-    """Standard errors on either side of an interval with this confidence: 1.96 for 95 %."""
-    return NormalDist().inv_cdf(0.5 + confidence / 2)
-
-
-_POWER_Z = NormalDist().inv_cdf(POWER)

@@ -12,8 +12,8 @@ from pathlib import Path
 from ft_assets.settings.recipe.acceptance import EvaluationSettings
 from ft_assets.workers.datasets.screening.toxicity import classify
 from ft_assets.workers.evals.asking import Report
+from ft_assets.workers.evals.chat_prompts import ChatPrompts, question
 from ft_assets.workers.evals.generation import batches
-from ft_assets.workers.evals.holdout_rows import ChatRows
 from ft_assets.workers.evals.model import LoadedModel, load_model, seeded
 from ft_assets.workers.evals.preferences.prompt import fenced
 from ft_assets.workers.evals.refusals import CLASSIFIER_INPUT
@@ -75,14 +75,12 @@ def model_scores(folder: Path, pairs: Sequence[tuple[str, str]], *, seed: int, r
     Raises BadBase if the model's tokenizer does not distinguish the two, or its context is too small.
     """
     loaded, tokenizer = load_model(folder), ChatTokenizer.load(folder)
-    rows = ChatRows(folder, tokenizer, None)
+    chat = ChatPrompts(folder, tokenizer, None)
     yes, no = (_first_tokens(tokenizer, words) for words in (("yes", "Yes", "YES"), ("no", "No", "NO")))
     if set(yes) & set(no):
         raise _unfit("its tokenizer begins yes and no alike")
-    asked = [
-        rows.prompt([{"role": "user", "content": refusal_question(*pair, seed=seed)}], "what the classifier is asked")
-        for pair in pairs
-    ]
+    questions = (question(refusal_question(*pair, seed=seed)) for pair in pairs)
+    asked = [chat.prompt(each, "what the classifier is asked") for each in questions]
     longest = max(map(len, asked))
     if longest > loaded.context_length:
         raise _unfit(f"its context has {loaded.context_length} tokens, and {longest} are needed")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ft_assets.settings.catalogue.forms import FormName
-from ft_assets.workers.evals.holdout_rows import read_records
+from ft_assets.workers.evals.holdout_rows import question_of, read_records
 from ft_assets.workers.evals.samples import ITEM_ID, parse_samples
 
 _NEEDED = ("target", "base_answer", "candidate_answer", "base_correct", "candidate_correct")
@@ -38,7 +38,7 @@ def both_answers(samples: bytes, holdout: Path, form: FormName, *, most: int) ->
     questions: dict[str, str] = {}
     for record in read_records(holdout, form):
         if record["id"] in wanted:
-            questions[record["id"]] = _last_question(record)
+            questions[record["id"]] = question_of(record["messages"])
     return [
         BothAnswers(
             question=questions.get(item, ""),
@@ -50,9 +50,3 @@ def both_answers(samples: bytes, holdout: Path, form: FormName, *, most: int) ->
         )
         for item, target, base, candidate, was, now in ordered
     ]
-
-
-def _last_question(record: dict[str, object]) -> str:
-    """The text of the message before the last one."""
-    messages = record.get("messages")
-    return str(messages[-2]["content"]) if isinstance(messages, list) and len(messages) > 1 else ""

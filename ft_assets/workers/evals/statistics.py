@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ft_assets.workers.evals.power import CONFIDENCE, two_sided_z
+from ft_assets.workers.evals.power import TAIL, Z
 
 RESAMPLES = 2000
 FLIPS = 4000
@@ -28,22 +28,21 @@ class Interval(NamedTuple):
     high: float
 
 
-def wilson(successes: int, n: int, confidence: float = CONFIDENCE) -> Interval:
+def wilson(successes: int, n: int) -> Interval:
     """Score interval of a share (Wilson 1927, https://doi.org/10.1080/01621459.1927.10502953).
 
     Unlike the textbook interval it never leaves [0, 1] and has a width at 0 and n successes.
     """
     if not 0 <= successes <= n or n == 0:
         raise ValueError(f"{successes} successes of {n}")
-    z = two_sided_z(confidence)
-    share = successes / n
+    z, share = Z, successes / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     # The share itself is inside, even if rounding would put an end slightly beyond it.
     return Interval(low=max(0.0, min(share, centre - half)), high=min(1.0, max(share, centre + half)))
 
 
-def newcombe(both: int, only_first: int, only_second: int, neither: int, confidence: float = CONFIDENCE) -> Interval:
+def newcombe(both: int, only_first: int, only_second: int, neither: int) -> Interval:
     """Interval of the difference of two paired shares, second minus first.
 
     Method 10 of Newcombe 1998 ("Improved confidence intervals for the difference between binomial proportions based on
@@ -53,8 +52,8 @@ def newcombe(both: int, only_first: int, only_second: int, neither: int, confide
     """
     n = both + only_first + only_second + neither
     first, second = (both + only_first) / n, (both + only_second) / n
-    first_interval = wilson(both + only_first, n, confidence)
-    second_interval = wilson(both + only_second, n, confidence)
+    first_interval = wilson(both + only_first, n)
+    second_interval = wilson(both + only_second, n)
     margins = (both + only_first) * (only_second + neither) * (both + only_second) * (only_first + neither)
     cross = float(both * neither - only_first * only_second)
     # The continuity correction: with few pairs a perfect agreement does not prove correlation 1.
@@ -69,13 +68,13 @@ def newcombe(both: int, only_first: int, only_second: int, neither: int, confide
     )
 
 
-def paired_interval(first: ArrayLike, second: ArrayLike, *, seed: int, confidence: float = CONFIDENCE) -> Interval:
+def paired_interval(first: ArrayLike, second: ArrayLike, *, seed: int) -> Interval:
     """Interval of ``mean(second) - mean(first)``: Newcombe's if all scores are 0 or 1, else the bootstrap's."""
     before, after = np.asarray(first, float), np.asarray(second, float)
     _require_pairs(before, after)
     if are_binary(before, after):
-        return newcombe(*contingency(before, after), confidence=confidence)
-    return studentized(after - before, np.ones(len(before)), seed=seed, confidence=confidence)
+        return newcombe(*contingency(before, after))
+    return studentized(after - before, np.ones(len(before)), seed=seed)
 
 
 def are_binary(*scores: Floats) -> bool:
@@ -83,7 +82,7 @@ def are_binary(*scores: Floats) -> bool:
     return all(bool(np.isin(each, (0, 1)).all()) for each in scores)
 
 
-def studentized(parts: ArrayLike, weights: ArrayLike, *, seed: int, confidence: float = CONFIDENCE) -> Interval:
+def studentized(parts: ArrayLike, weights: ArrayLike, *, seed: int) -> Interval:
     """Studentised bootstrap interval of ``sum(parts) / sum(weights)``; with weights of 1, of a mean.
 
     Rows are drawn whole, and each draw is measured in its own standard error (bootstrap-t, Efron & Tibshirani 1993,
@@ -106,8 +105,7 @@ def studentized(parts: ArrayLike, weights: ArrayLike, *, seed: int, confidence: 
         # A draw without variance has no scale and is left out.
         spread = errors > 1e-9 * error
         pieces.append((drawn[spread] - estimate) / errors[spread])
-    tail = (1 - confidence) / 2
-    below, above = np.quantile(np.concatenate(pieces), (tail, 1 - tail))
+    below, above = np.quantile(np.concatenate(pieces), (TAIL, 1 - TAIL))
     # The estimate is inside, even if a sample is so skewed that both ends are on one side of it.
     return Interval(
         low=min(estimate, estimate - float(above) * error), high=max(estimate, estimate - float(below) * error)
@@ -132,10 +130,9 @@ def drawn_scores(score: Callable[[Floats], Floats], *parts: Floats, seed: int) -
     return tuple(np.concatenate(scores) for scores in pieces)
 
 
-def percentiles(estimate: float, draws: Floats, confidence: float = CONFIDENCE) -> Interval:
+def percentiles(estimate: float, draws: Floats) -> Interval:
     """Percentile interval of drawn scores (Efron & Tibshirani 1993, chapter 13), extended to include the estimate."""
-    tail = (1 - confidence) / 2
-    low, high = (float(end) for end in np.quantile(draws, (tail, 1 - tail)))
+    low, high = (float(end) for end in np.quantile(draws, (TAIL, 1 - TAIL)))
     return Interval(low=min(low, estimate), high=max(high, estimate))
 
 

@@ -6,21 +6,19 @@ It uses the store only to save scores, and records its outcome in FOLDER.
 import os
 import sys
 import threading
-import traceback
 from pathlib import Path
 
 from ft_assets.workers.evals.suite_saves import SuiteSaves
 from ft_assets.workers.libraries import UNUSED, absent, keep_offline
-from ft_assets.workers.training.distributed.endings import write_begun, write_ending
+from ft_assets.workers.training.distributed.endings import run_to_its_end
 
 
 def main() -> None:
     """Score the suites that no other process takes."""
     folder, rank = Path(sys.argv[1]), int(sys.argv[2])
     threading.Thread(target=_end_with_the_worker, name="worker", daemon=True).start()
-    write_begun(folder, rank)
-    problem: BaseException | None = None
-    try:
+
+    def work() -> None:
         keep_offline()
         with absent(*UNUSED):
             from ft_assets.workers.evals.fan_out import JOB, SuiteJob
@@ -28,14 +26,8 @@ def main() -> None:
             job = SuiteJob.model_validate_json((folder / JOB).read_bytes())
             saves = SuiteSaves.of(job.spec.open_store(), job.spec, folder / "claims", job.saves)
             job.score(job.load(), saves, lambda *_: None)
-    except BaseException as error:
-        problem = error
-        traceback.print_exc()
-    write_ending(folder, rank, problem)
-    # Libraries leave threads and atexit hooks behind that can hang or change the exit code.
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0 if problem is None else 1)
+
+    run_to_its_end(folder, rank, work)
 
 
 def _end_with_the_worker() -> None:

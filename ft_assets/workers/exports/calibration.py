@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from ft_assets.settings.catalogue.forms import FORMS
 from ft_assets.workers.base_models.chain import unchanged_input
-from ft_assets.workers.evals.holdout_rows import ChatRows, TextRows, choose, read_records
+from ft_assets.workers.evals.holdout_rows import ChatRows, TextRows, choose, form_of, read_split
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadData
 from ft_resources.worker_context import WorkContext
@@ -20,11 +20,10 @@ def calibration_rows(context: WorkContext) -> list[list[int]]:
     Rows that its template cannot show are left out, as a training leaves them out. Raises BadData if none is left.
     """
     dataset, model = unchanged_input(context, "dataset"), context.folder("exported")
-    form = dataset.facts.get("form", "chat")
     tokenizer = ChatTokenizer.load(model)
-    rows = TextRows(tokenizer, TOKENS) if FORMS[form].plain else ChatRows(model, tokenizer, None)
+    rows = TextRows(tokenizer, TOKENS) if FORMS[form_of(dataset)].plain else ChatRows(model, tokenizer, None)
     found = []
-    for record in choose(read_records(dataset.path("train.parquet", context.scratch), form), ROWS, _SEED):
+    for record in choose(read_split(dataset, "train", context.scratch), ROWS, _SEED):
         with suppress(BadData):
             found.append(rows.encode(record).ids[:TOKENS])
     if not found:

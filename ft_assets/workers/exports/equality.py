@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ft_assets.workers.base_models.tensors import stored_dtype
 from ft_assets.workers.evals.model import load_model
 from ft_resources.errors import BadBase
@@ -120,15 +122,11 @@ class _Kept:
         self.largest = 0.0
 
     def keep(self, model: Any) -> None:
-        import numpy as np
-
         for place, logits in enumerate(_logits(model, self._rows)):
             self.largest = max(self.largest, float(np.abs(logits).max()))
             np.save(self._folder / f"{place}.npy", logits)
 
     def distance(self, model: Any) -> Distance:
-        import numpy as np
-
         squares, count, largest = 0.0, 0, 0.0
         for place, logits in enumerate(_logits(model, self._rows)):
             difference = np.abs(logits - np.load(self._folder / f"{place}.npy"))

@@ -8,10 +8,17 @@ from typing import Any
 from ft_assets.settings.catalogue.forms import FORMS
 from ft_assets.workers.base_models.chain import unchanged_input
 from ft_assets.workers.evals.chat_prompts import ChatPrompts
-from ft_assets.workers.evals.holdout_rows import ChatRows, Encoded, TextRows, answer_place, choose, read_records
+from ft_assets.workers.evals.holdout_rows import (
+    ChatRows,
+    Encoded,
+    TextRows,
+    answer_place,
+    choose,
+    form_of,
+    read_split,
+)
 from ft_assets.workers.exports.gguf_equality import Rows
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
-from ft_resources.artifacts import Artifact
 from ft_resources.worker_context import WorkContext
 
 ROWS = 8
@@ -31,11 +38,10 @@ class HoldoutTexts:
 
     @classmethod
     def read(cls, context: WorkContext, model: Path) -> "HoldoutTexts":
-        dataset: Artifact = unchanged_input(context, "dataset")
-        form = dataset.facts.get("form", "chat")
-        records = choose(read_records(dataset.path("holdout.parquet", context.scratch), form), ROWS, _SEED)
+        dataset = unchanged_input(context, "dataset")
+        records = choose(read_split(dataset, "holdout", context.scratch), ROWS, _SEED)
         tokenizer = ChatTokenizer.load(model)
-        if FORMS[form].plain:
+        if FORMS[form_of(dataset)].plain:
             rows = TextRows(tokenizer, _TOKENS)
             found = [_places(rows.encode(each)) for each in records]
             return cls(places=found, asked=[], plain=[str(each["text"]) for each in records])

@@ -1,17 +1,17 @@
 """llama.cpp's programs, in the folder that ``FT_LLAMA_CPP`` names: they convert, quantise and serve GGUF."""
 
-import http.client
-import json
 import os
-import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import httpx
 
 from ft_assets.workers.exports.tools import ToolFailed, end_of, environment, run_tool
 from ft_resources.environment import LLAMA_CPP
@@ -63,18 +63,18 @@ class LlamaCpp:
 
     @contextmanager
     def serve(self, model: Path, scratch: Path) -> Iterator["LlamaServer"]:
-        """A server of one GGUF file, behind a socket in ``scratch`` that no other machine reaches."""
-        # The path of a socket has at most 107 bytes.
-        place = Path(os.path.relpath(scratch / "llama.sock", scratch))
-        command = [str(self.folder / SERVER), "--model", str(model), "--host", str(place), "--parallel", "1"]
-        options = ["--jinja", "--cache-type-k", "f32", "--cache-type-v", "f32", "--flash-attn", "off", "--no-webui"]
+        """A server of one GGUF file, on a Unix socket, which no other machine reaches; its log is in ``scratch``."""
         log = scratch / "llama-server.log"
-        with log.open("wb") as out:
+        # A socket's path has at most 107 bytes, so it is not in the scratch folder.
+        with tempfile.TemporaryDirectory(prefix="ft-llama-") as folder, log.open("wb") as out:
+            place = Path(folder) / "llama.sock"
+            command = [str(self.folder / SERVER), "--model", str(model), "--host", str(place), "--parallel", "1"]
+            options = ["--jinja", "--cache-type-k", "f32", "--cache-type-v", "f32", "--flash-attn", "off", "--no-webui"]
             server = subprocess.Popen(
-                [*command, *options], cwd=scratch, env=environment(), stdout=out, stderr=out, stdin=subprocess.DEVNULL
+                [*command, *options], env=environment(), stdout=out, stderr=out, stdin=subprocess.DEVNULL
             )
             try:
-                asked = LlamaServer(place=scratch / place)
+                asked = LlamaServer(place=place)
                 _wait_until_ready(server, asked, log)
                 yield asked
             finally:
@@ -95,29 +95,14 @@ class LlamaServer:
     place: Path
 
     def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
-        """What it answers to a POST of ``body``, or to a GET without one. Raises OSError where it does not answer."""
-        connection = _OverSocket(self.place)
-        try:
-            data = None if body is None else json.dumps(body).encode()
-            connection.request("GET" if data is None else "POST", path, data, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            said = answer.read()
-        finally:
-            connection.close()
-        if answer.status != http.client.OK:
-            raise OSError(f"llama-server answered {answer.status} at {path}: {said[:_SHOWN].decode(errors='replace')}")
-        return json.loads(said)
-
-
-class _OverSocket(http.client.HTTPConnection):
-    def __init__(self, place: Path) -> None:
-        super().__init__("localhost", timeout=_ANSWER_S)
-        self._place = place
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._place))
+        """Its answer to a POST of ``body``, or to a GET without one. Raises httpx.HTTPError if it gives none, and
+        OSError if it refuses."""
+        transport = httpx.HTTPTransport(uds=str(self.place))
+        with httpx.Client(transport=transport, base_url="http://localhost", timeout=_ANSWER_S) as client:
+            answer = client.get(path) if body is None else client.post(path, json=body)
+        if answer.status_code != httpx.codes.OK:
+            raise OSError(f"llama-server answered {answer.status_code} at {path}: {answer.text[:_SHOWN]}")
+        return answer.json()
 
 
 def _wait_until_ready(server: "subprocess.Popen[bytes]", asked: LlamaServer, log: Path) -> None:
@@ -125,7 +110,7 @@ def _wait_until_ready(server: "subprocess.Popen[bytes]", asked: LlamaServer, log
     while server.poll() is None and time.monotonic() < until:
         try:
             asked.ask("/health")
-        except (OSError, http.client.HTTPException):
+        except (OSError, httpx.HTTPError):
             time.sleep(_LOOK_S)
         else:
             return

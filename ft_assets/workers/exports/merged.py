@@ -6,6 +6,7 @@ from pathlib import Path
 from ft_assets.workers.base_models.chain import lay_out_merged, unchanged_input
 from ft_assets.workers.base_models.contents import TEMPLATE, TOKENIZER_FILES, inspect_base
 from ft_assets.workers.evals.holdout import HoldoutScorer
+from ft_assets.workers.evals.holdout_rows import form_of
 from ft_assets.workers.exports.card import merged_card
 from ft_assets.workers.exports.equality import Equality, measure, require_equal
 from ft_assets.workers.libraries import UNUSED, absent, keep_offline
@@ -64,7 +65,7 @@ def _compare(context: WorkContext, adapter: Artifact) -> Equality:
         base,
         chat_template=adapter.read(TEMPLATE).decode() if TEMPLATE in adapter.manifest.files else None,
         context_length=length,
-        form=dataset.facts.get("form", "chat"),
+        form=form_of(dataset),
     )
     holdout = dataset.path("holdout.parquet", context.scratch)
     rows, _ = scorer.read(holdout, max_samples=ROWS, seed=_SEED)

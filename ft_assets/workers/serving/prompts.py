@@ -38,8 +38,7 @@ class Prompts:
         template = own_template(folder)
         # The exported template has all that the recipe said of it.
         self._chat = ChatPrompts(folder, self._tokenizer, template) if template else None
-        ends = map(self._tokenizer.tokenizer.token_to_id, self._chat.ends) if self._chat else ()
-        self.stop_token_ids = tuple(sorted(number for number in ends if number is not None))
+        self.stop_token_ids = self._chat.end_ids if self._chat else ()
 
     @property
     def chats(self) -> bool:

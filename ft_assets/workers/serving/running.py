@@ -3,7 +3,7 @@
 # ruff: noqa: TID253 -- imported by the engine only, which needs torch anyway.
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 
@@ -75,7 +75,12 @@ class Running:
 
     def let_go(self) -> None:
         """Drop the rows that nobody waits for."""
-        self._keep(lambda row: not row.request.cancelled)
+        for row in [row for row in self._held if row.request.cancelled]:
+            self._end(row)
+        for key, batch in list(self._batches.items()):
+            batch.keep(lambda row: row in self._held)
+            if not batch.rows:
+                del self._batches[key]
 
     def fail(self, error: Exception) -> None:
         """End all rows."""
@@ -100,9 +105,10 @@ class Running:
         except Exception as error:
             self._fail(rows, error)
             return
-        if not batch.rows:
-            return
-        key = self._key(rows[0])
+        if batch.rows:
+            self._add(self._key(rows[0]), batch)
+
+    def _add(self, key: str | None, batch: Batch) -> None:
         if key in self._batches:
             self._batches[key].join(batch)
         else:
@@ -137,22 +143,10 @@ class Running:
         """Take the mixed batch apart, if an adapter came that does not mix."""
         if not self._adapters.model.mixes and _MIXED in self._batches:
             for part in self._batches.pop(_MIXED).apart():
-                adapter = part.rows[0].adapter
-                if adapter in self._batches:
-                    self._batches[adapter].join(part)
-                else:
-                    self._batches[adapter] = part
+                self._add(part.rows[0].adapter, part)
 
     def _key(self, row: Row) -> str | None:
         return _MIXED if self._adapters.model.mixes else row.adapter
-
-    def _keep(self, wanted: Callable[[Row], bool]) -> None:
-        for row in [row for row in self._held if not wanted(row)]:
-            self._end(row)
-        for key, batch in list(self._batches.items()):
-            batch.keep(lambda row: row in self._held)
-            if not batch.rows:
-                del self._batches[key]
 
     def _fail(self, rows: Sequence[Row], error: Exception) -> None:
         _LOG.error("Requests failed.", exc_info=error)

@@ -2,7 +2,6 @@
 
 # ruff: noqa: TID253 -- imported by the engine only, which needs torch anyway.
 
-import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch
 from peft import LoraConfig, PeftConfig, PeftModel
 from peft.tuners.lora import LoraLayer
 
+from ft_assets.workers.evals.model import last_logits
 from ft_resources.errors import first_line
 from ft_resources.serving.errors import BadAdapter
 
@@ -32,7 +32,7 @@ class Tuned:
         self._numbered = 0
         self._by_row: list[str] | None = None
         self._told: WeakSet[torch.nn.Module] = WeakSet()
-        self._keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
+        self._last = last_logits(model, 1)
         self.mixes = True
 
     def add(self, folder: Path) -> str:
@@ -78,7 +78,7 @@ class Tuned:
     def forward(self, *, adapters: Sequence[str | None], last_only: bool, **inputs: Any) -> torch.Tensor:
         """The logits [rows, tokens, vocabulary] of a batch whose rows use these adapters (None: the base); with
         ``last_only`` at least those of the last token."""
-        inputs |= {"use_cache": True, **({"logits_to_keep": 1} if last_only and self._keeps else {})}
+        inputs |= {"use_cache": True, **(self._last if last_only else {})}
         with torch.inference_mode(), self._set(adapters):
             logits: torch.Tensor = self._bare(**inputs).logits
         return logits

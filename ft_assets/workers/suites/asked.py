@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from ft_assets.workers.suites.overlap import all_texts
@@ -83,13 +83,12 @@ def _unlabelled(items: list[Asked]) -> list[Asked]:
         labels = Counter(label for item in items for label in _labels(pattern, item))
         common = {label for label, count in labels.items() if 2 * count > len(items) > 1}
         items = [
-            Asked(
+            replace(
+                item,
                 questions=tuple(
                     pattern.sub("", each) if common.intersection(pattern.findall(each)) else each
                     for each in item.questions
                 ),
-                choices=item.choices,
-                texts=item.texts,
             )
             for item in items
         ]

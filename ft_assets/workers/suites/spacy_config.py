@@ -41,13 +41,19 @@ Config = dict[str, dict[str, Any]]
 
 def read_config(folder: Path, where: str) -> Config:
     """The configuration in ``folder``. Raises BadBase if there is none."""
-    read = configparser.ConfigParser(interpolation=None)
-    read.optionxform = str  # type: ignore[assignment, method-assign]
+    read = _parser()
     try:
         read.read_string((folder / "config.cfg").read_text("utf-8"))
         return {name: {key: _value(text) for key, text in read.items(name)} for name in read.sections()}
     except (OSError, ValueError, configparser.Error) as error:
         raise BadBase("config.cfg is missing or not a configuration of spaCy", where=where, remedy=SAVE) from error
+
+
+def _parser() -> configparser.ConfigParser:
+    """One that keeps the case of keys, as spaCy does."""
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    return parser
 
 
 def _value(text: str) -> Any:
@@ -101,8 +107,7 @@ def checked_config(config: Config, kept: dict[str, str], where: str) -> str:
         sections["nlp"]["tokenizer"] = nlp.get("tokenizer", _TOKENIZER)
     for component in kept:
         sections |= _within(config, component)
-    written = configparser.ConfigParser(interpolation=None)
-    written.optionxform = str  # type: ignore[assignment, method-assign]
+    written = _parser()
     for section, values in sections.items():
         written.add_section(section)
         for key, given in values.items():
@@ -120,7 +125,7 @@ def checked_config(config: Config, kept: dict[str, str], where: str) -> str:
 
 
 def language_of(config: Config, where: str) -> str:
-    """The language's code, ``xx`` for any. Raises BadBase if it is none."""
+    """The language's code, ``xx`` for any. Raises BadBase if it is not one."""
     language = str(config.get("nlp", {}).get("lang"))
     if not _LANGUAGE.fullmatch(language):
         raise BadBase(f"{language!r} is not a language of spaCy", where=f"{where}, config.cfg", remedy=SAVE)

@@ -72,7 +72,7 @@ class Watch(Explosion):
 
     def require_sound(self, step: Step, loss: float, grad_norm: float) -> None:
         """Raise Diverged, which is never retried automatically, naming the examples that the step read."""
-        if not (finite(loss) and finite(grad_norm)):
+        if not (math.isfinite(loss) and math.isfinite(grad_norm)):
             reason: str | None = f"the loss is {loss} and the gradient's norm {grad_norm}"
         else:
             reason = self.reason(loss)
@@ -97,10 +97,6 @@ def clueless_loss(params: Mapping[str, Any], vocabulary: int) -> float | None:
     if method.beyond_likelihood is None:
         return None
     return math.log(vocabulary) + method.beyond_likelihood(method.own_settings(params))
-
-
-def finite(value: float) -> bool:
-    return abs(value) < float("inf")
 
 
 def name_examples(pack: Pack, indices: Iterable[int]) -> str:

@@ -11,6 +11,8 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
+from ft_resources.lazy import load
+
 State = Literal["works", "imports", "needs a GPU", "not installed", "broken"]
 _UNTRIED = "not tried: no GPU"
 # What imports say that ask for a GPU's driver: the dynamic linker, Triton, and PyTorch.
@@ -83,10 +85,16 @@ def _version(package: str) -> str:
         return ""
 
 
-def _own_attention(device: Any) -> None:
-    from ft_assets.workers.packs.isolation.newest_flash import require_right
+def _trial(reference: str) -> Callable[[Any], object]:
+    """The function ``reference``, imported when it is called."""
 
-    require_right(device)
+    def attempt(device: Any) -> None:
+        load(reference)(device)
+
+    return attempt
+
+
+_own_attention = _trial("ft_assets.workers.packs.isolation.newest_flash:require_right")
 
 
 def _newer_attention(name: str) -> Callable[[Any], None]:
@@ -121,30 +129,6 @@ def _compiled(device: Any) -> None:
     torch.testing.assert_close(compiled(values), (values.sin() + 1).sum())
 
 
-def _causal_convolution(device: Any) -> None:
-    from ft_assets.workers.training.kernel_trials import causal_convolution
-
-    causal_convolution(device)
-
-
-def _state_space(device: Any) -> None:
-    from ft_assets.workers.training.kernel_trials import state_space
-
-    state_space(device)
-
-
-def _gated_delta_rule(device: Any) -> None:
-    from ft_assets.workers.training.kernel_trials import gated_delta_rule
-
-    gated_delta_rule(device)
-
-
-def _engine(device: Any) -> None:
-    from ft_assets.workers.training.distributed.trial import try_engine
-
-    try_engine(device)
-
-
 def _four_bit(device: Any) -> None:
     import bitsandbytes
     import torch
@@ -171,13 +155,14 @@ def _eight_bit_products(device: Any) -> None:
 
     plain = torch.nn.Linear(64, 32, bias=False, device=device, dtype=torch.bfloat16)
     fast = with_scales_by_row(plain, emulated=not multiplies_float8(device))
-    # The number of rows is no multiple of 16.
+    # The number of rows is not a multiple of 16.
     rows = torch.linspace(-1, 1, 20 * 64, device=device, dtype=torch.bfloat16).reshape(20, 64)
     for used in (lambda layer: layer(rows), lambda layer: torch.autograd.grad(layer(rows).sum(), layer.weight)[0]):
         expected = used(plain)
         torch.testing.assert_close(used(fast), expected, atol=0.1 * expected.abs().max().item(), rtol=0)
 
 
+_TRIALS = "ft_assets.workers.training.kernel_trials"
 _PACKED, _LAYERS = "attention over packed documents", "state-space and linear attention layers"
 _KERNELS = (
     _Kernel(name="FlashAttention 4", serves=_PACKED, package="flash-attn-4", module="flash_attn.cute",
@@ -197,10 +182,11 @@ _KERNELS = (
     _Kernel(name="torchao, 8-bit floats", serves="training.precision: fp8, from compute capability 8.9 on",
             package="torchao", module="torchao.float8", attempt=_eight_bit_products),
     _Kernel(name="DeepSpeed", serves="hardware.sharding: zero1, zero2, zero3", package="deepspeed",
-            module="deepspeed", gpu=False, attempt=_engine),
+            module="deepspeed", gpu=False, attempt=_trial("ft_assets.workers.training.distributed.trial:try_engine")),
     _Kernel(name="causal-conv1d", serves=_LAYERS, package="causal-conv1d", module="causal_conv1d",
-            attempt=_causal_convolution),
-    _Kernel(name="mamba-ssm", serves=_LAYERS, package="mamba-ssm", module="mamba_ssm", attempt=_state_space),
+            attempt=_trial(f"{_TRIALS}:causal_convolution")),
+    _Kernel(name="mamba-ssm", serves=_LAYERS, package="mamba-ssm", module="mamba_ssm",
+            attempt=_trial(f"{_TRIALS}:state_space")),
     _Kernel(name="flash-linear-attention", serves=_LAYERS, package="flash-linear-attention", module="fla",
-            attempt=_gated_delta_rule),
+            attempt=_trial(f"{_TRIALS}:gated_delta_rule")),
 )  # fmt: skip

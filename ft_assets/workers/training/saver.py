@@ -9,7 +9,6 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -88,21 +87,18 @@ class Saver:
 
         def write() -> None:
             folder = self._context.scratch / "saving"
-            shutil.rmtree(folder, ignore_errors=True)
-            write_state(folder, state)
-            self._writer.write(folder, record, page)
-            self._slowest_s = max(self._slowest_s or 0.0, time.monotonic() - began)
+            try:
+                shutil.rmtree(folder, ignore_errors=True)
+                write_state(folder, state)
+                self._writer.write(folder, record, page)
+                self._slowest_s = max(self._slowest_s or 0.0, time.monotonic() - began)
+            except BaseException as error:
+                self._problem = error
 
         self.begun, self._begun_at = step, began
-        self._thread = threading.Thread(target=self._guarded, args=(write,), name="save", daemon=True)
+        self._thread = threading.Thread(target=write, name="save", daemon=True)
         self._thread.start()
         return time.monotonic() - began
-
-    def _guarded(self, write: Callable[[], None]) -> None:
-        try:
-            write()
-        except BaseException as error:
-            self._problem = error
 
     def require_well(self) -> None:
         """Raise the error of a save that failed."""
@@ -145,13 +141,13 @@ class Saver:
         if ranks.local and (raw := json.loads(told.read_bytes())):
             found = Save(attempt=raw[0], record=SaveRecord.model_validate(raw[1]), folder=Path(raw[2]))
         if len({step for (step,) in ranks.gathered([found.record.step if found else -1])}) > 1:
-            raise RuntimeError("the nodes found different saves to go on from")
+            raise RuntimeError("the nodes found different saves to resume from")
         return found
 
     def resume(self, save: Save, trainer: PackedTrainer, journal: Journal) -> None:
         """Restore the saved state."""
         record = save.record
-        # The number of threads decides in which order sums are taken, and so the last bits of every result.
+        # The number of threads decides the order of sums, and so the last bits of every result.
         torch.set_num_threads(record.threads)
         read_state(save.folder, trainer.model, trainer.optimizer, trainer.pace, trainer.sharding)
         journal.ledger = (save.folder / LEDGER).read_text().splitlines()

@@ -192,7 +192,7 @@ class PackedTrainer(Trainer):
             "learning_rate": float(self.optimizer.param_groups[0]["lr"]),
             **dict(zip(self.objective.figures, figures, strict=True)),
         }
-        if LossScale(self.accelerator.scaler).leaves_out(grad_norm) and math.isfinite(loss):
+        if overflowed(self.accelerator.scaler, grad_norm) and math.isfinite(loss):
             del self.last_figures["grad_norm"]
         else:
             self._before_update(self.last.step, loss, grad_norm)
@@ -280,21 +280,13 @@ def trainer_config(
     )
 
 
-_SMALLEST = 1.0
+def overflowed(scaler: Any, grad_norm: float) -> bool:
+    """Whether a gradient of this norm overflowed because of the loss scale, so that its update is skipped.
 
-
-class LossScale:
-    """``scaler`` is PyTorch's GradScaler; None if the precision needs no scaling."""
-
-    def __init__(self, scaler: Any) -> None:
-        self._scaler = scaler
-
-    def leaves_out(self, grad_norm: float) -> bool:
-        """Whether a gradient of this norm overflowed because of the scale, so that its update is skipped.
-
-        A non-finite gradient counts as an overflow only while a loss scale above 1 is in use.
-        """
-        return self._scaler is not None and not abs(grad_norm) < float("inf") and self._scaler.get_scale() > _SMALLEST
+    ``scaler`` is PyTorch's GradScaler; None if the precision needs none. A non-finite gradient counts as an overflow
+    only while a loss scale above 1 is in use.
+    """
+    return scaler is not None and not math.isfinite(grad_norm) and scaler.get_scale() > 1.0
 
 
 class Pace:

@@ -2,6 +2,7 @@
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
+import math
 import shutil
 import time
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ from ft_assets.workers.packs.isolation.output_layer import transformer_of
 from ft_assets.workers.packs.sampler import Order
 from ft_assets.workers.training.compiled import forgive_later_failures, uncompile
 from ft_assets.workers.training.data_ledger import ledger_line
-from ft_assets.workers.training.divergence import Watch, clueless_loss, finite
+from ft_assets.workers.training.divergence import Watch, clueless_loss
 from ft_assets.workers.training.early_stopping import stopping_step
 from ft_assets.workers.training.failing_example import examples_blamed, forward_alone
 from ft_assets.workers.training.journal import NOT_FINITE, Cadence, Journal
@@ -291,7 +292,7 @@ class TrainingLoop(TrainerCallback):
             self.reference,
             ranks=self.trainer.reader.ranks,
         )
-        if loss is not None and not finite(loss):
+        if loss is not None and not math.isfinite(loss):
             self._row(step=step, **{NOT_FINITE: 1})
             self._settle_last_step()
             # There may be no step after this one to report it.

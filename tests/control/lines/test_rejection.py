@@ -196,7 +196,7 @@ def test_weights_that_were_swapped_after_the_evaluation_are_never_exported(
     world: World, accepted: WorkRequest, checkpoint: Artifact
 ) -> None:
     swap(world, checkpoint, "final/adapter_model.safetensors", b"other weights")
-    with pytest.raises(CorruptArtifact, match="has changed since it was evaluated"):
+    with pytest.raises(CorruptArtifact, match="has changed since this work was asked for"):
         export_adapter(world.context(accepted))
 
 

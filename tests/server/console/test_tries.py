@@ -18,7 +18,7 @@ from ft_assets import api
 from ft_assets.control.access import rate_limits
 from ft_assets.records.outcomes import read_outcomes
 from ft_assets.records.submissions import Submission, SubmissionStatus, find_submission, finish
-from ft_assets.workers.evals.holdout_rows import ChatRows
+from ft_assets.workers.evals.chat_prompts import ChatPrompts
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Artifact
 from ft_resources.serving.errors import BadAdapter
@@ -68,7 +68,7 @@ def expected(project: Project, adapter: Artifact | None, system: str = "") -> st
     base = project.folder / "base"
     tokenizer = ChatTokenizer.load(base)
     said = [{"role": "system", "content": system}] if system else []
-    ids = ChatRows(base, tokenizer, TEMPLATE).prompt([*said, {"role": "user", "content": ASKED}], "here")
+    ids = ChatPrompts(base, tokenizer, TEMPLATE).prompt([*said, {"role": "user", "content": ASKED}], "here")
     model = plain(base, adapter.folder(Path("unused"))) if adapter else plain(base)
     found, _ = alone(model, ids, 256 - len(ids))
     return str(tokenizer.tokenizer.decode([each for each in found if each != 2], skip_special_tokens=True))

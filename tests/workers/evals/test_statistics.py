@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.workers.evals.power import minimum_detectable, samples_to_decide, two_sided_z
+from ft_assets.workers.evals.power import Z, minimum_detectable, samples_to_decide
 from ft_assets.workers.evals.statistics import (
     contingency,
     mcnemar_exact,
@@ -29,7 +29,7 @@ def test_wilsons_ends_are_the_shares_that_a_score_test_just_does_not_reject(case
     assert 0 <= interval.low <= share <= interval.high <= 1
     for end in (interval.low, interval.high):
         if 1e-12 < end < 1 - 1e-12:
-            assert abs(share - end) == pytest.approx(two_sided_z(0.95) * math.sqrt(end * (1 - end) / n), rel=1e-6)
+            assert abs(share - end) == pytest.approx(Z * math.sqrt(end * (1 - end) / n), rel=1e-6)
 
 
 @given(st.integers(0, 10), st.integers(0, 10))

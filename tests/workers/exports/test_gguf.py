@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from ft_assets.workers.evals.model import load_model
 from ft_assets.workers.exports import gguf
 from ft_assets.workers.exports.gguf import MODELFILE
 from ft_assets.workers.exports.gguf_equality import MOST_KL, require_same_prompts, tokens_of
-from ft_assets.workers.exports.llama_cpp import CONVERTER, QUANTISER, LlamaCpp
+from ft_assets.workers.exports.llama_cpp import CONVERTER, QUANTISER, SERVER, LlamaCpp
 from ft_assets.workers.exports.merged import merge_model
 from ft_assets.workers.exports.quantized import quantize_model
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
@@ -28,6 +29,25 @@ from tests.workers.exports.made import OWN_TEMPLATE, Made
 
 pytestmark = pytest.mark.training
 needs_llama_cpp = pytest.mark.skipif(not os.environ.get(LLAMA_CPP), reason=f"needs llama.cpp: set {LLAMA_CPP}")
+# In place of llama-server: answers with what it is sent.
+ECHO_SERVER = """
+import socketserver, sys
+from http.server import BaseHTTPRequestHandler
+
+class Echo(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.answer(200 if self.path == "/health" else 404, b"{}")
+    def do_POST(self):
+        self.answer(200, self.rfile.read(int(self.headers["Content-Length"])))
+    def answer(self, status, body):
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *args):
+        pass
+
+socketserver.UnixStreamServer(sys.argv[sys.argv.index("--host") + 1], Echo).serve_forever()
+"""
 KINDS = [name for name in EXPORTS if name.startswith("gguf-")]
 
 
@@ -199,6 +219,18 @@ def test_a_tool_that_fails_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyP
     program.chmod(0o755)
     with pytest.raises(BadBase, match=r"could not be quantised; llama\.cpp said:\nunknown type Q9; key: \."):
         LlamaCpp(folder=tmp_path).quantise(tmp_path / "one", tmp_path / "two", "Q9")
+
+
+def test_a_server_answers_over_a_socket_however_long_the_path_of_the_scratch_folder_is(tmp_path: Path) -> None:
+    program = tmp_path / SERVER
+    program.write_text(f"#!{sys.executable}\n{ECHO_SERVER}")
+    program.chmod(0o755)
+    scratch = tmp_path / ("long" * 30)
+    scratch.mkdir()
+    with LlamaCpp(folder=tmp_path).serve(tmp_path / "model.gguf", scratch) as server:
+        assert server.ask("/tokenize", {"content": "a"}) == {"content": "a"}
+        with pytest.raises(OSError, match="llama-server answered 404 at /nothing"):
+            server.ask("/nothing")
 
 
 def test_a_merged_model_that_changed_since_is_refused(

@@ -12,7 +12,7 @@ from transformers import AutoTokenizer
 
 from ft_assets.workers.adapters.export import _write_tokenizer
 from ft_assets.workers.datasets.forms.texts import clean
-from ft_assets.workers.evals.holdout_rows import ChatRows
+from ft_assets.workers.evals.chat_prompts import ChatPrompts
 from ft_assets.workers.serving.prompts import PromptCache, Prompts
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Artifact, Artifacts
@@ -70,7 +70,7 @@ CONVERSATIONS = st.lists(
 def test_a_prompt_has_the_token_ids_of_the_evaluation(exported: Exported, tmp_path: Path, template: str | None) -> None:
     prompts = PromptCache().of(exported(template))
     base = tmp_path / "base-True"
-    rows = ChatRows(base, ChatTokenizer.load(base), template)
+    rows = ChatPrompts(base, ChatTokenizer.load(base), template)
 
     @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
     @given(CONVERSATIONS)

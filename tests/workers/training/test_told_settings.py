@@ -12,7 +12,7 @@ from transformers.models.llama.modeling_llama import LlamaMLP
 from ft_assets.workers.model_size.memory import LOGITS_AT_ONCE
 from ft_assets.workers.packs.isolation import output_layer
 from ft_assets.workers.training.train import train
-from ft_assets.workers.training.trainer import LossScale, Pace
+from ft_assets.workers.training.trainer import Pace, overflowed
 from ft_resources.worker_context import Preempted
 from tests.workers.training.conftest import content, make_bench
 from tests.workers.training.test_train import at_step
@@ -140,11 +140,11 @@ def scaler(scale: float) -> Any:
 
 
 def test_an_overflow_of_the_scale_is_no_divergence_until_there_is_no_scale_left() -> None:
-    assert LossScale(scaler(65536.0)).leaves_out(float("inf"))
-    assert LossScale(scaler(65536.0)).leaves_out(float("nan"))
-    assert not LossScale(scaler(65536.0)).leaves_out(3.0)
-    assert not LossScale(scaler(1.0)).leaves_out(float("inf"))
-    assert not LossScale(None).leaves_out(float("inf"))
+    assert overflowed(scaler(65536.0), float("inf"))
+    assert overflowed(scaler(65536.0), float("nan"))
+    assert not overflowed(scaler(65536.0), 3.0)
+    assert not overflowed(scaler(1.0), float("inf"))
+    assert not overflowed(None, float("inf"))
 
 
 def test_the_scale_is_halved_by_an_overflow_and_goes_on_from_a_save() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ft_assets.records.neutrality import names_of_base, require_neutral, writers_of
-from ft_assets.settings.catalogue.forms import FORMS, FormName
+from ft_assets.settings.catalogue.forms import FORMS
 from ft_assets.settings.judge_hosts import JudgeHost, allowed_host
 from ft_assets.settings.recipe.acceptance import EvaluationSettings
-from ft_assets.workers.evals.holdout_rows import answer_place, read_records
+from ft_assets.workers.evals.holdout_rows import answer_place, form_of, read_split
 from ft_assets.workers.evals.paired_comparison import HoldoutComparison
 from ft_assets.workers.evals.preferences.endpoint import EndpointJudge
 from ft_assets.workers.evals.preferences.judge import JUDGE_INPUT, Judge
@@ -138,12 +138,11 @@ def _of_suite(context: WorkContext, key: str, suites: Sequence[ComparedSuite]) -
 def _of_holdout(context: WorkContext, holdout: HoldoutComparison) -> list[Contest]:
     """The rows that ask for an answer, in their (hashed) order, with the whole conversation before it."""
     dataset = context.input("dataset")
-    form: FormName = dataset.facts.get("form", "chat")
-    if FORMS[form].plain:
+    if FORMS[form_of(dataset)].plain:
         return []
     wanted = {row.id for row in holdout.rows if row.prompt}
     before: dict[str, tuple[tuple[str, str], ...]] = {}
-    for record in read_records(dataset.path("holdout.parquet", context.scratch), form):
+    for record in read_split(dataset, "holdout", context.scratch):
         if record["id"] in wanted:
             turns = record["messages"][: answer_place(record["messages"])]
             before[record["id"]] = tuple((str(turn["role"]), str(turn["content"])) for turn in turns)

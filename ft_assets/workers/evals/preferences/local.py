@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ft_assets.workers.evals.chat_prompts import ChatPrompts, question
 from ft_assets.workers.evals.generation import write_answers
-from ft_assets.workers.evals.holdout_rows import ChatRows
 from ft_assets.workers.evals.model import load_model, seeded
 from ft_assets.workers.evals.preferences.judge import CUT_SHORT, TOO_LONG, Judgement, Keep
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
@@ -25,7 +25,7 @@ class LocalJudge:
             return
         folder = self._fetch()
         loaded, tokenizer = load_model(folder), ChatTokenizer.load(folder)
-        rows = ChatRows(folder, tokenizer, None)
+        chat = ChatPrompts(folder, tokenizer, None)
         room = loaded.context_length - self._max_new_tokens
         if room <= 0:
             raise BadBase(
@@ -36,12 +36,12 @@ class LocalJudge:
             )
         asked: list[tuple[int, list[int]]] = []
         for place, message in enumerate(messages):
-            ids = rows.prompt([{"role": "user", "content": message}], "what the judge is asked")
+            ids = chat.prompt(question(message), "what the judge is asked")
             if len(ids) > room:
                 keep(place, Judgement(problem=TOO_LONG))
             else:
                 asked.append((place, ids))
         prompts = [ids for _, ids in asked]
         with seeded(self._seed, loaded.model):
-            for number, text, cut in write_answers(loaded, tokenizer, rows.ends, prompts, self._max_new_tokens):
+            for number, text, cut in write_answers(loaded, tokenizer, chat.ends, prompts, self._max_new_tokens):
                 keep(asked[number][0], Judgement(problem=CUT_SHORT) if cut else Judgement(text=text))

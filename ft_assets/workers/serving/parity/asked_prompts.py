@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ft_assets.settings.catalogue.forms import FORMS, FormName
-from ft_assets.workers.evals.holdout_rows import ChatRows, answer_place, choose, read_records
+from ft_assets.workers.evals.chat_prompts import ChatPrompts, question
+from ft_assets.workers.evals.holdout_rows import answer_place, choose, read_records
 from ft_assets.workers.suites.kinds.registry import kind_of
 from ft_assets.workers.suites.safety_suite import KINDS, SAFETY
 from ft_assets.workers.suites.suite_task import SuiteTask
@@ -60,10 +61,8 @@ class AskedPrompts:
 
     def __init__(self, evaluated: Evaluated) -> None:
         self._evaluated = evaluated
-        tokenizer = ChatTokenizer.load(evaluated.base)
-        self._rows = ChatRows(evaluated.base, tokenizer, evaluated.chat_template)
-        named = (tokenizer.tokenizer.token_to_id(text) for text in self._rows.ends)
-        self.ends = tuple(number for number in named if number is not None)
+        self._chat = ChatPrompts(evaluated.base, ChatTokenizer.load(evaluated.base), evaluated.chat_template)
+        self.ends = self._chat.end_ids
 
     def read(self, count: int, longest: int) -> list[Prompt]:
         """At most ``count`` prompts of at most ``longest`` tokens: of the holdout and of each suite in turn.
@@ -86,12 +85,11 @@ class AskedPrompts:
 
     def _suite(self, key: str, count: int) -> Iterator[Prompt]:
         system_prompt, texts = _asked(self._evaluated.suites[key], key)
-        before = [{"role": "system", "content": system_prompt}] if system_prompt is not None else []
         for number, text in enumerate(texts[:count], start=1):
-            yield self._prompt(f"suite {key}, item {number}", [*before, {"role": "user", "content": text}])
+            yield self._prompt(f"suite {key}, item {number}", question(text, system_prompt))
 
     def _prompt(self, where: str, messages: Messages) -> Prompt:
-        return Prompt(where=where, messages=messages, ids=self._rows.prompt(messages, where))
+        return Prompt(where=where, messages=messages, ids=self._chat.prompt(messages, where))
 
 
 def _asked(folder: Path, key: str) -> tuple[str | None, Sequence[str]]:

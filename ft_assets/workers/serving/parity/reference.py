@@ -2,16 +2,14 @@
 
 # ruff: noqa: TID253 -- imported by the check only, which needs torch anyway.
 
-import inspect
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from transformers import DynamicCache
 
 from ft_assets.workers.evals.generation import end_ids, generate
-from ft_assets.workers.evals.model import LoadedModel
+from ft_assets.workers.evals.model import LoadedModel, last_logits
 from ft_assets.workers.serving.parity.comparison import LIKELIEST, Logprobs
 from ft_assets.workers.serving.sampling import with_logprobs
 from ft_resources.serving.server import Token
@@ -37,7 +35,7 @@ class Reference:
     def logprobs(self, prompt: Sequence[int], answer: Sequence[int]) -> Logprobs:
         """Log-probabilities [answer + 1, vocabulary] in each place of the answer and in the one after it."""
         ids = torch.tensor([[*prompt, *answer]], device=self._loaded.model.device)
-        kept = {"logits_to_keep": len(answer) + 1} if _keeps(self._loaded.model) else {}
+        kept = last_logits(self._loaded.model, len(answer) + 1)
         logits = self._loaded.model(input_ids=ids, use_cache=False, **kept).logits[0, -len(answer) - 1 :]
         found: Logprobs = logits.float().log_softmax(-1).cpu().numpy().astype(np.float32, copy=False)
         return found
@@ -55,8 +53,3 @@ class Reference:
             tokens += with_logprobs(logits, [int(logits.argmax())], LIKELIEST)
             unread = [token]
         return tokens
-
-
-def _keeps(model: Any) -> bool:
-    bare = model.get_base_model() if hasattr(model, "get_base_model") else model
-    return "logits_to_keep" in inspect.signature(bare.forward).parameters

@@ -1,7 +1,7 @@
 """Suites scored through a server, beside the scores that evaluation recorded of the same items.
 
-Tokens are compared behind the reference's own, so they tell nothing of an answer that is cut, or that goes on behind
-its end. Scores are of whole answers, written freely.
+Tokens are compared after the reference's own, so they do not show whether an answer is cut, or goes on past its end.
+Scores are of whole answers, generated freely.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import takewhile
 
+from ft_assets.workers.evals.chat_prompts import question
 from ft_assets.workers.evals.statistics import mcnemar_exact
 from ft_assets.workers.serving.parity.asked_prompts import Evaluated, Render
 from ft_assets.workers.serving.parity.asking import AT_ONCE
@@ -97,8 +98,7 @@ class _AskServer:
         self, prompts: Sequence[str], *, system_prompt: str | None, max_new_tokens: int
     ) -> dict[int, str]:
         """What the server writes, greedily; a prompt without room for the whole answer gets none."""
-        before = [{"role": "system", "content": system_prompt}] if system_prompt is not None else []
-        ids = [self.render([*before, {"role": "user", "content": text}]) for text in prompts]
+        ids = [self.render(question(text, system_prompt)) for text in prompts]
         fitting = [place for place, each in enumerate(ids) if len(each) + max_new_tokens <= self.context_length]
         sampling = Sampling(max_tokens=max_new_tokens, stop_token_ids=tuple(sorted(self.ends)))
 

@@ -131,12 +131,11 @@ class _Sources(Settings):
     sources: dict[str, Source]
 
 
-def read_catalogue(folder: Path | None = None) -> Catalogue:
-    """The catalogue in ``folder``, by default the package's own."""
-    folder = folder or FOLDER
-    found = read_strict(_Sources, folder / "sources.yaml", what="the catalogue", remedy=REMEDY)
+def read_catalogue() -> Catalogue:
+    """The package's catalogue."""
+    found = read_strict(_Sources, FOLDER / "sources.yaml", what="the catalogue", remedy=REMEDY)
     suites = {
         check_suite_key(path.stem): read_strict(Entry, path, what="the catalogue", remedy=REMEDY)
-        for path in sorted((folder / "suites").glob("*.yaml"))
+        for path in sorted((FOLDER / "suites").glob("*.yaml"))
     }
     return Catalogue(sources=found.sources, suites=suites)

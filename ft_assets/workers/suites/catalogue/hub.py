@@ -94,7 +94,7 @@ def parse_source(source: str) -> tuple[str, str]:
     match = _PIN.fullmatch(source)
     if match is None:
         remedy = "Write hub:ORG/NAME@COMMIT, with the 40 hexadecimal digits of a commit; a branch or tag can move."
-        raise UserError("this is no commit of a data set", where=source, remedy=remedy)
+        raise UserError("this is not a commit of a data set", where=source, remedy=remedy)
     return match["repo"], match["commit"]
 
 
@@ -135,7 +135,8 @@ def install_from_hub(
         folder.mkdir()
         if suite.entry.make is None:
             task |= {"dataset_path": repo, "revision": commit, "metadata": metadata}
-            task |= {"file": next(iter(files.values()))} if "kind" in task else _data_kwargs(files)
+            data = {"file": next(iter(files.values()))} if "kind" in task else {"dataset_kwargs": {"data_files": files}}
+            task |= data
             _write_task(folder, task)
             return add_suite(store, folder, key, actor, hub=hub)
         found = {f"hub/{split}": Path(scratch) / f"{split}{Path(name).suffix}" for split, name in files.items()}
@@ -144,10 +145,6 @@ def install_from_hub(
         suite.entry.make.write(found, folder)
         _write_task(folder, {**task, "metadata": {**metadata, "source": source}})
         return add_suite(store, folder, key, actor, source=source)
-
-
-def _data_kwargs(files: Mapping[str, str]) -> dict[str, Any]:
-    return {"dataset_kwargs": {"data_files": dict(files)}}
 
 
 def _write_task(folder: Path, task: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""How ranks end, as small files that the worker reads: ranks are other processes, whose exceptions it must raise.
+"""How ranks end, in small files that the worker reads: ranks are other processes, whose exceptions it must raise.
 
 begun-<rank>           the rank came up
 ended-<rank>.pickle    how it ended; a rank that was killed leaves none
@@ -6,8 +6,12 @@ ended-<rank>.pickle    how it ended; a rank that was killed leaves none
 
 import os
 import pickle
+import sys
 import time
+import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from ft_assets.workers.training.memory import is_out_of_memory
 from ft_resources.errors import UserError
@@ -34,6 +38,23 @@ def write_ending(folder: Path, rank: int, problem: BaseException | None) -> None
     part = whole.with_suffix(".part")
     part.write_bytes(pickle.dumps((time.time(), _how(problem), error)))
     part.rename(whole)
+
+
+def run_to_its_end(folder: Path, rank: int, work: Callable[[], None]) -> NoReturn:
+    """Run ``work`` as ``rank``, record how it ended, and exit: with 0 unless it failed, which ends the other ranks."""
+    write_begun(folder, rank)
+    problem: BaseException | None = None
+    try:
+        work()
+    except BaseException as error:
+        problem = error
+        if not isinstance(error, Preempted):
+            traceback.print_exc()
+    write_ending(folder, rank, problem)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Libraries leave threads and atexit hooks that can hang or change the exit code.
+    os._exit(0 if problem is None or isinstance(problem, Preempted) else 1)
 
 
 def raise_ending(folder: Path) -> None:

@@ -10,7 +10,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -39,21 +40,28 @@ def run_ranks(context: WorkContext, layout: Layout) -> WorkResult:
     folder.mkdir(parents=True)
     (folder / rank.SPEC).write_text(context.spec.model_dump_json())
     (folder / rank.SCRATCH).write_text(json.dumps(str(context.scratch)))
-    killed_before = killed_for_memory()
-    with (folder / rank.ALIVE).open("wb") as alive:
-        fcntl.flock(alive, fcntl.LOCK_EX)
-        # A stop request must not end this process before it has ended the ranks.
-        with context.graceful():
-            _run(context, layout, folder)
-    try:
+    with kills_explained(context):
+        with (folder / rank.ALIVE).open("wb") as alive:
+            fcntl.flock(alive, fcntl.LOCK_EX)
+            # A stop request must not end this process before it has ended the ranks.
+            with context.graceful():
+                _run(context, layout, folder)
         raise_ending(folder)
-    except Preempted:
-        if not context.stop_requested and killed_for_memory() > killed_before:
-            raise MemoryError("the kernel ended a rank, as the container's memory was used up") from None
-        raise
     if node_rank():
         return WorkResult(folder=context.output)
     return WorkResult(folder=context.output, facts=json.loads((folder / rank.RESULT).read_bytes()))
+
+
+@contextmanager
+def kills_explained(context: WorkContext) -> Iterator[None]:
+    """Raise MemoryError in place of Preempted if the kernel killed one of the worker's processes for lack of memory."""
+    before = killed_for_memory()
+    try:
+        yield
+    except Preempted:
+        if not context.stop_requested and killed_for_memory() > before:
+            raise MemoryError("the kernel ended a process, as the container's memory was used up") from None
+        raise
 
 
 def killed_for_memory(events: Path = Path("/sys/fs/cgroup/memory.events")) -> int:

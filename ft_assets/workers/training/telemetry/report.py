@@ -1,4 +1,4 @@
-"""What a run leaves of its telemetry in the artifact: pictures below ``report/``, and facts. No torch here."""
+"""A run's telemetry in its artifact: pictures below ``report/``, and facts. No torch here."""
 
 import io
 import math
@@ -13,7 +13,8 @@ from ft_assets.workers.training.telemetry.alerts import waiting_share
 
 LOSS, THROUGHPUT = "loss.png", "throughput.png"
 _MOST = 700.0
-"""Beyond, e to the power of a loss is no float."""
+"""exp() of a larger loss overflows."""
+_TREND_WEIGHT = 0.9
 
 
 def write_pictures(report: Path, journal: Journal, title: str) -> None:
@@ -37,14 +38,11 @@ def telemetry_facts(journal: Journal) -> dict[str, Any]:
 
 
 def validation_figures(method: str, loss: float) -> dict[str, float]:
-    """Columns of a validation; with its perplexity where the method's loss is the mean over tokens that it is of."""
+    """Columns of a validation; with its perplexity where the method's loss is the mean over tokens."""
     figures = {"validation_loss": loss}
     if METHODS[method].token_mean and loss < _MOST:
         figures["validation_perplexity"] = round(math.exp(loss), 6)
     return figures
-
-
-_TREND_WEIGHT = 0.9
 
 
 def loss_curve(rows: Sequence[dict[str, Any]], title: str) -> bytes:
@@ -75,16 +73,7 @@ def loss_figure(rows: Sequence[dict[str, Any]], title: str) -> Any:
     figure.suptitle(title, fontsize=10)
     axes.grid(alpha=0.25)
     if train or validation:
-        # Above the axes, as the curves may be anywhere in them.
-        axes.legend(
-            frameon=False,
-            ncols=3,
-            fontsize=9,
-            loc="lower center",
-            bbox_to_anchor=(0.5, 1.0),
-            borderpad=0.2,
-            borderaxespad=0.2,
-        )
+        _legend_above(axes, ncols=3)
     return figure
 
 
@@ -115,18 +104,15 @@ def throughput_curve(rows: Sequence[dict[str, Any]], title: str) -> bytes:
     for axes in (speed, shares):
         axes.grid(alpha=0.25)
     if timed:
-        # Above, as the curves may be anywhere.
-        speed.legend(
-            frameon=False,
-            ncols=2,
-            fontsize=9,
-            loc="lower center",
-            bbox_to_anchor=(0.5, 1.0),
-            borderpad=0.2,
-            borderaxespad=0.2,
-        )
+        _legend_above(speed, ncols=2)
         shares.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1.0, 0.95))
     return _png(figure)
+
+
+def _legend_above(axes: Any, *, ncols: int) -> None:
+    """Above the axes, as the curves may be anywhere in them."""
+    place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "borderpad": 0.2, "borderaxespad": 0.2}
+    axes.legend(frameon=False, ncols=ncols, fontsize=9, **place)
 
 
 def _png(figure: Any) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from ft_assets.workers.evals.holdout_rows import ChatRows
+from ft_assets.workers.evals.chat_prompts import ChatPrompts
 from ft_assets.workers.serving.parity.asked_prompts import Evaluated, Render
 from ft_assets.workers.serving.parity.check import check_parity
 from ft_assets.workers.serving.parity.report import ParityReport
@@ -58,7 +58,7 @@ class World:
     def router(self, *, own_template: bool = True) -> Render:
         """A router that renders the adapter's template, or the base's."""
         base, template = self.evaluated.base, self.evaluated.chat_template
-        rows = ChatRows(base, ChatTokenizer.load(base), template if own_template else None)
+        rows = ChatPrompts(base, ChatTokenizer.load(base), template if own_template else None)
         return lambda messages: rows.prompt(messages, "request")
 
     def check(self, server: Server, render: Render | None = None, **changes: Any) -> ParityReport:
