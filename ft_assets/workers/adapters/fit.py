@@ -16,9 +16,9 @@ def misfit(checkpoint: Artifact, before: Artifact | None, after: Artifact, *, te
     ``template_given``: the recipe brings its own chat template, so the bases' templates do not count.
     """
     if PEFT_CONFIG not in checkpoint.manifest.files:
-        return "a full model's weights are a whole model, and not something to put on another base"
+        return "a fully trained model replaces its base, so it cannot be put on another one"
     if before is None:
-        return "the base that it was trained on is not in the store any more, so nothing says whether the new one fits"
+        return "the base that it was trained on is no longer in the store, so nobody knows whether the new one fits"
     if _shapes(before) != _shapes(after):
         return "the new base has other shapes"
     if before.facts.get("tokenizer_digest") != after.facts.get("tokenizer_digest"):

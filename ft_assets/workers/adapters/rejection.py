@@ -26,7 +26,7 @@ def require_pass(verdicts: list[Verdict], label: str) -> None:
     if unclear:
         hints.append(f"measure more samples for {', '.join(unclear)}")
     if WAIVABLE.intersection(unclear):
-        hints.append("where there are no more to measure, a person may let it through: ft gate waive")
+        hints.append("if there are no more to measure, a person may waive the verdict: ft gate waive")
     raise GateRejected(
         f"the candidate did not pass every gate\n{reasons(verdicts)}",
         where=label,

@@ -40,7 +40,7 @@ TOKENIZER_FILES = (
     "merges.txt",
     "tokenizer.model",
 )
-# What prepares pictures for the vision part of a composite. It is not used here, and belongs to a whole model.
+# Preprocessing of images for the vision part of a composite: not used here, but part of a whole model.
 PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json")
 # The keys of these files are pieces of text, so any key may occur.
 _TOKEN_LISTS = ("tokenizer.json", "vocab.json", "added_tokens.json")

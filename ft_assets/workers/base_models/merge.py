@@ -73,7 +73,7 @@ class _Update:
 
 
 def _updates(tensors: Mapping[str, Stored], rank: int, *, with_lengths: bool) -> dict[str, _Update]:
-    """The adapter's updates by module. Raises BadBase for what is no such update of this rank."""
+    """The adapter's updates by module. Raises BadBase for tensors that are not updates of this rank."""
     sides: dict[str, dict[str, Stored]] = {}
     for name, stored in tensors.items():
         found = _PART.fullmatch(name)
@@ -92,7 +92,7 @@ def _updates(tensors: Mapping[str, Stored], rank: int, *, with_lengths: bool) ->
 
 def _target(module: str, tensors: Mapping[str, Stored]) -> Stored:
     """The module's matrix. Some files omit the first parts of names, which Transformers adds back; older composites
-    name their text part otherwise."""
+    have another name for their text part."""
     _, found, inside = module.partition(".language_model.")
     for older in ("language_model.model", "model") if found else ():
         stored = tensors.get(f"{older}.{inside}.weight")

@@ -22,7 +22,7 @@ _BITS = {
     **dict.fromkeys(("U32", "I32", "F32"), 32),
     **dict.fromkeys(("U64", "I64", "F64", "C64"), 64),
 }
-_REMEDY = "Copy the file again from its source, or save the model anew with save_pretrained."
+_REMEDY = "Copy the file again from its source, or save the model again with save_pretrained."
 
 
 def count_parameters(path: Path, where: str) -> int:

@@ -30,10 +30,10 @@ class Chat:
         max_new_tokens: int,
         report: Report,
     ) -> dict[int, str]:
-        """The model's answers to ``prompts`` (where each stands, its text), by their places.
+        """The model's answers to ``prompts`` (name for messages, text), by index.
 
-        All get the same room for an answer, as a truncated one could look like a failure or hide one; a prompt without
-        that room gets none. Raises BadData if the template refuses a prompt.
+        All get the same room for an answer, as a truncated answer could look like a failure or hide one; a prompt
+        without that room gets none. Raises BadData if the template refuses a prompt.
         """
         tokenizer = ChatTokenizer.load(self.folder)
         chat = ChatPrompts(self.folder, tokenizer, self.template)

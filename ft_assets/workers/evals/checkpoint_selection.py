@@ -141,7 +141,7 @@ def _folder(context: WorkContext, weights: Weights) -> Path:
         return context.folder("checkpoint", weights.prefix)
     except KeyError as error:
         raise CorruptArtifact(
-            f"the checkpoint says that it has the weights after step {weights.step}, and has no file of them",
+            f"the checkpoint lists weights after step {weights.step}, but has no files of them",
             where=f"{context.input('checkpoint').address}/{weights.prefix}",
             remedy="Delete the checkpoint's manifest and materialize checkpoint again.",
         ) from error
@@ -158,7 +158,7 @@ def _require_apart(dataset: Artifact, scratch: Path, key: str, suite: Path) -> N
     if shared:
         raise UserError(
             f"{len(shared)} of its items are also in the dataset's holdout, the first of them is item {shared[0]}: "
-            "weights would be judged on the items they were chosen by",
+            "weights would be judged on the items that chose them",
             where=f"evaluation.validation_suite, {key}",
             remedy="Use a suite without them, or let validation loss choose (candidate: best_validation).",
         )

@@ -239,7 +239,7 @@ class Evidence(StrictModel):
 
 
 class Measured(StrictModel):
-    """What the gates judge: the report's figures as recomputed from its per-sample results, and figures that only those
+    """What the gates judge: the report's figures, recomputed from its per-sample results, and figures that only these
     results give.
 
     ``scores`` are the candidate's own, by metric and suite key. ``short_answers`` says that most of the holdout's right
@@ -258,7 +258,7 @@ class Measured(StrictModel):
 
     @property
     def graded(self) -> dict[str, MetricEvidence]:
-        """The measures that grade short answers; of long ones, which may be worded in many ways, there are none."""
+        """The measures that grade the answers themselves; none for long answers, as right ones may be worded freely."""
         likelihoods = (PERPLEXITY, PREFERENCE_ACCURACY)
         return {k: v for k, v in self.holdout.items() if k not in likelihoods} if self.short_answers else {}
 

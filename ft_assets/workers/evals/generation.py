@@ -90,9 +90,9 @@ def generate(
     """Greedy continuations without their end tokens.
 
     The prompts' common prefix is computed once, and finished rows leave the batch. After each token ``stop`` gets the
-    new tokens of all unfinished rows and says which have ended otherwise. Another engine gets its ``texts``, if it has
-    some, and else does not stop early. A base whose generation settings do more than take the likeliest token (such as
-    a repetition penalty) is left to Transformers.
+    new tokens of all unfinished rows and says which of them are complete. Another engine gets the ``texts`` of ``stop``
+    if it has any, and otherwise does not stop early. Transformers itself generates for a base whose generation settings
+    change which token is taken (such as a repetition penalty).
     """
     if loaded.writer is not None:
         return loaded.writer.write(prompts, max_new_tokens, ends, getattr(stop, "texts", ()))
@@ -147,8 +147,8 @@ class _Greedy:
                 position = position + 1
 
     def _going_on(self, tokens: list[int], answers: list[list[int]]) -> list[int]:
-        """Append its token to each answer that it does not end. Returns the unfinished rows, whose answers are equally
-        long."""
+        """Append each row's token to its answer, unless it is an end token. Returns the unfinished rows, whose answers
+        are equally long."""
         rows = [row for row, token in enumerate(tokens) if token not in self._ends]
         for row in rows:
             answers[row].append(tokens[row])
@@ -218,8 +218,8 @@ def _without_padding(
 def _generate(
     model: Any, prompts: Sequence[list[int]], max_new_tokens: int, ends: list[int], stop: Stop | None = None
 ) -> list[list[int]]:
-    """The same by Transformers' own loop, with all of the base's generation settings except sampling. A row's tokens
-    after ``stop`` are padding."""
+    """The same by Transformers' own loop, with all of the base's generation settings except sampling. After ``stop``, a
+    row's tokens are padding."""
     import torch
     from transformers import GenerationConfig, StoppingCriteriaList
 

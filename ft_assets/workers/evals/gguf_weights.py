@@ -1,4 +1,4 @@
-"""Weights that are quantised for llama.cpp: an evaluation computes with them as they are, dequantised."""
+"""Weights quantised for llama.cpp (GGUF): an evaluation dequantises them and computes with the result."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from typing import Any
 from ft_resources.errors import BadBase, Misconfigured
 
 GGUF = "model.gguf"
-"""The file with them, beside the model's configuration."""
+"""The file with the weights, beside the model's configuration."""
 
 
 def weights_of(folder: Path) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def weights_of(folder: Path) -> dict[str, Any]:
         load_gguf_checkpoint(str(folder / GGUF))
     except ValueError as error:
         raise _unread(error) from error
-    # What the file says of itself is less than the configuration beside it.
+    # The configuration beside the file says more than the file itself.
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     return {"gguf_file": GGUF, "config": config}
 
@@ -48,7 +48,7 @@ def require_reader() -> None:
     """Raise Misconfigured unless the package that reads GGUF is installed."""
     if find_spec("gguf") is None:
         raise Misconfigured(
-            "the package gguf is not installed, with which an evaluation reads a GGUF file",
+            "the package gguf is not installed; an evaluation needs it to read a GGUF file",
             where="the worker's Python environment",
             remedy="Install the platform with the extra gguf.",
         )
@@ -58,5 +58,5 @@ def _unread(error: Exception) -> BadBase:
     return BadBase(
         f"Transformers cannot read GGUF of this architecture, so it cannot be evaluated ({error})",
         where=GGUF,
-        remedy="Export it as merged; llama.cpp's own converter makes GGUF of that, which nothing has judged then.",
+        remedy="Export it as merged. llama.cpp's own converter can make GGUF from that, but no gate judges the result.",
     )

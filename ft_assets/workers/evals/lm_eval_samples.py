@@ -1,4 +1,4 @@
-"""What lm-eval's samples say: scores that it has no function for, and each item's texts."""
+"""From lm-eval's samples: scores for which it has no function, and each item's texts."""
 
 import math
 import re
@@ -49,8 +49,8 @@ def score_texts(
 
 
 def perplexity(logs: Sequence[float], count: int) -> float:
-    """That of ``count`` words, bytes or texts with these log-likelihoods in all."""
-    # A Chinese text is one word, whose perplexity may be no float.
+    """Perplexity per unit, for ``count`` units (words, bytes or texts) with these log-likelihoods."""
+    # A Chinese text is one word, whose perplexity may overflow.
     return math.exp(min(700.0, -math.fsum(logs) / count))
 
 

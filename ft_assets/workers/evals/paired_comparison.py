@@ -171,7 +171,7 @@ def compare_perplexity(
     for whose, sums in (("base", before), ("candidate", after)):
         if not np.isfinite(sums).all() or (sums / sizes).max() > _MOST_NATS:
             raise UserError(
-                f"the {whose}'s likelihood of an answer is not a number that has a perplexity",
+                f"the {whose}'s likelihood of an answer gives no finite perplexity",
                 where="holdout",
                 remedy="Choose another base."
                 if whose == "base"

@@ -1,4 +1,4 @@
-"""What a number of samples can show. No numpy here: the code location loads this with the gates."""
+"""What a given number of samples can show. No numpy here: the code location loads this with the gates."""
 
 import math
 from collections.abc import Callable
@@ -11,7 +11,7 @@ TAIL = (1 - CONFIDENCE) / 2
 Z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 """Standard errors from the estimate to each end of an interval: 1.96 for 95 %."""
 _POWER_Z = NormalDist().inv_cdf(POWER)
-# What is not known before a training is taken from measured ones and from simulations (docs/explanation/gates.md).
+# Unknown before a training, so assumed from measured trainings and simulations (docs/explanation/gates.md).
 # Share of items that a training flips by chance, evenly both ways: 3 to 6 of 100 for careful adapters.
 FLIPS = 0.10
 # How much one row's loss changes more or less than another's: as a share of the base's loss, and in nats per token.
@@ -62,7 +62,7 @@ def samples_to_see(share: float) -> int | None:
 
 
 def fewest(enough: Callable[[int], bool]) -> int | None:
-    """The fewest samples that are ``enough``, which more always are; None if ten million are not."""
+    """The fewest samples for which ``enough`` is true, as it then is for more; None if it is false for ten million."""
     most = 1
     while not enough(most):
         most *= 2
@@ -89,7 +89,7 @@ def gain_shown(n: int) -> float:
 
 
 def fall_shown(n: int, spread: float) -> float:
-    """The smallest mean fall that ``n`` rows show 8 times of 10, if their own falls have this standard deviation."""
+    """The smallest mean fall that ``n`` rows show 8 times of 10, if ``spread`` is the falls' standard deviation."""
     return (Z + _POWER_Z) * spread / math.sqrt(n)
 
 

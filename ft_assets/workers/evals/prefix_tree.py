@@ -96,7 +96,7 @@ class PrefixTree:
         return cls(paths=[paths[place] for place in order], common=common[: len(order)]), order
 
     def calls(self, limits: Limits) -> Iterator[Call]:
-        """Calls that predict everything; each trunk starts like the one before it, as far as their paths do."""
+        """Calls that predict everything; neighbouring trunks share as much of their start as their paths do."""
         ranges = [(0, len(self.paths))] if self.paths else []
         while ranges:
             start, stop = ranges.pop()

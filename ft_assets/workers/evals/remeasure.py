@@ -200,7 +200,7 @@ def _require_choice(report: Artifact, evidence: Evidence) -> None:
     settings = report.manifest.identity["params"].get("evaluation", {}).get("validation_suite") or {}
     choice = evidence.chosen.by if evidence.chosen else None
     if (choice.suite if choice else None) != settings.get("suite"):
-        raise _bad("the report says another suite than its recipe's by which its weights were chosen, or none")
+        raise _bad("the report says that another suite than the recipe's chose its weights, or none")
     if choice is None:
         return
     try:
@@ -222,7 +222,7 @@ def _read(report: Artifact, name: str) -> Columns:
     if not ids:
         raise _bad(f"{path} is empty")
     if len(set(ids)) != len(ids) or None in ids:
-        raise _bad(f"{path} has items without an id of their own")
+        raise _bad(f"{path} has items without a unique id")
     return columns
 
 

@@ -29,8 +29,8 @@ Request = tuple[tuple[str, str], list[int], list[int]]
 
 
 class SharedPrefixLM(HFLM):
-    """``HFLM`` over a live model; ``report(done, total)`` gets the number of items scored: an item with four choices is
-    four requests, and counts as done by the share of all requests that are."""
+    """``HFLM`` over a live model; ``report(done, total)`` gets numbers of items: an item with four choices is four
+    requests, so finished items are estimated from the share of finished requests."""
 
     def __init__(self, loaded: LoadedModel, report: Callable[[int, int], None]) -> None:
         super().__init__(pretrained=loaded.model, tokenizer=loaded.tokenizer, backend="causal", batch_size=STOCK_ROWS)

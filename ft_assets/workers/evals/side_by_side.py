@@ -12,7 +12,7 @@ _NEEDED = ("target", "base_answer", "candidate_answer", "base_correct", "candida
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BothAnswers:
-    """A row's last question, the answer that it has, and what both models say; ``right`` is about the exact match."""
+    """A row's last question, its right answer and both models' answers; ``…_right``: whether an answer equals it."""
 
     question: str
     target: str
@@ -23,11 +23,11 @@ class BothAnswers:
 
 
 def both_answers(samples: bytes, holdout: Path, form: FormName, *, most: int) -> list[BothAnswers]:
-    """At most ``most`` rows, those first on which the models differ; none where no answers were asked for.
+    """At most ``most`` rows, starting with those that one model answers rightly; [] if no answers were asked for.
 
     Args:
         samples: the report's ``samples/holdout.parquet``.
-        holdout: the split whose rows they are.
+        holdout: the split with these rows.
     """
     columns = parse_samples(samples, "samples/holdout.parquet")
     if not columns.keys() >= set(_NEEDED):

@@ -33,7 +33,7 @@ def continue_texts(
     if room < 1:
         raise BadRecipe(
             f"answers of {max_new_tokens} tokens do not fit into the base's context of {loaded.context_length}",
-            where="the suite's longest answer",
+            where="the suite's answer length",
             remedy="Lower max_gen_toks (max_new_tokens) in the task file, or use a base with a longer context.",
         )
     prompts = [encode(text)[-room:] for text in texts]
@@ -53,7 +53,7 @@ class Stop:
 
     def __init__(self, tokenizer: Any, until: Sequence[str]) -> None:
         self._tokenizer, self.texts = tokenizer, tuple(until)
-        # A token is at least one byte, except those that a decoder strips at the start.
+        # Every token has at least one byte, except those that a decoder strips at the start.
         self._tail = 2 + max((len(text.encode()) for text in until), default=0)
 
     def __call__(self, rows: list[list[int]]) -> list[bool]:

@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def _end_with_the_worker() -> None:
-    """The worker holds the other end of the pipe; once it is gone, the scores are not needed."""
+    """The worker holds the other end of the pipe; once it is gone, nobody needs the scores."""
     while os.read(0, 1):
         pass
     os._exit(1)

@@ -53,16 +53,16 @@ def score_paths(model: Any, paths: Sequence[Path], limits: Limits | None = None)
 
 
 def agrees(model: Any) -> bool:
-    """Whether a tree's tokens get the likelihoods that they have alone, that is, whether the model respects the given
-    masks and positions. Tried on a few tokens, with a trunk and without."""
+    """Whether tokens have the same likelihoods in a tree as alone, that is, whether the model respects the given masks
+    and positions. Tried on a few tokens, with a trunk and without."""
     random = torch.Generator().manual_seed(0)
     vocabulary = model.config.get_text_config().vocab_size
     trunk = torch.randint(vocabulary, (70,), generator=random).tolist()
     ends = torch.randint(vocabulary, (4, 6), generator=random).tolist()
     bare = [Path(tokens=end[:-1], targets=end[3:]) for end in ends]
-    behind = [Path(tokens=trunk + end[:-1], targets=end[3:]) for end in ends]
+    after = [Path(tokens=trunk + end[:-1], targets=end[3:]) for end in ends]
     limits = Limits(tokens=16, predictions=64)
-    for paths in (bare, behind):
+    for paths in (bare, after):
         found = dict(score_paths(model, paths, limits))
         for number, path in enumerate(paths):
             alone = _alone(model, path)

@@ -5,7 +5,7 @@ prompt prefixes by itself. Likelihoods stay with Transformers' model (``tree_sco
 ``prompt_logprobs`` do not read vLLM's prefix cache, so few-shot examples would be computed again for every choice.
 
 Written against the API of vLLM's documentation (https://docs.vllm.ai, ``LLM``, ``SamplingParams``, ``LoRARequest``)
-and tested with a stand-in; not run against vLLM itself.
+and tested with a fake; not run against vLLM itself.
 """
 
 import json

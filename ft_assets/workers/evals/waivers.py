@@ -72,7 +72,7 @@ def waive(
 
 def find_waiver(store: Store, report: Artifact, gates: GateSettings, verdict: Verdict) -> Waiver | None:
     """The waiver of this verdict, None if there is none or the gate may not be waived. Raises CorruptArtifact for a
-    record of another."""
+    record of another verdict."""
     if verdict.outcome != "inconclusive" or verdict.gate not in WAIVABLE:
         return None
     record = _read(store, report, gates, verdict.gate)

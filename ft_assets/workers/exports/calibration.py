@@ -1,4 +1,4 @@
-"""Rows by which a quantisation is calibrated: of the train split, and never of what the model is judged by."""
+"""Rows that calibrate a quantisation: from the train split, never from data that judges the model."""
 
 from contextlib import suppress
 
@@ -10,14 +10,14 @@ from ft_resources.errors import BadData
 from ft_resources.worker_context import WorkContext
 
 ROWS, TOKENS = 256, 1024
-"""At most, and first tokens of each. GPTQ's authors took 128 texts of 2,048 tokens."""
+"""Most rows, and tokens of each from its start. GPTQ's authors took 128 texts of 2,048 tokens."""
 _SEED = 17
 
 
 def calibration_rows(context: WorkContext) -> list[list[int]]:
-    """Token ids of rows of the input ``dataset``'s train split, as the input ``exported`` is asked.
+    """Token ids of rows of the input ``dataset``'s train split, rendered for the input ``exported``.
 
-    Rows that its template cannot show are left out, as a training leaves them out. Raises BadData if none is left.
+    Rows that the template cannot render are left out, as in training. Raises BadData if none is left.
     """
     dataset, model = unchanged_input(context, "dataset"), context.folder("exported")
     tokenizer = ChatTokenizer.load(model)

@@ -1,4 +1,4 @@
-"""The cards of exports: what they are made of, and where what is known about them stands."""
+"""Model cards of exports: what each is made from, and where to read how it was trained and evaluated."""
 
 from ft_assets.settings.ungated import NOT_JUDGED, UNGATED
 from ft_assets.workers.adapters.card import OURS

@@ -1,4 +1,4 @@
-"""A merged model with linear layers in fewer bits, as compressed-tensors: by llm-compressor, for vLLM."""
+"""A merged model with quantised linear layers in the format compressed-tensors, for vLLM; made by llm-compressor."""
 
 import json
 import os
@@ -26,7 +26,7 @@ _MERGED = "Export it as merged, or as GGUF."
 
 
 def make_compressed(context: WorkContext) -> WorkResult:
-    """Quantise the linear layers of the input ``exported`` as ``kind`` says, by ``method``; all but rounding is
+    """Quantise the linear layers of the input ``exported`` to ``kind`` by ``method``. All methods but rounding are
     calibrated on rows of the train split.
 
     Writes the weights with their configuration, the tokenizer and template of training, licences, and a card. Facts:
@@ -80,7 +80,7 @@ def make_compressed(context: WorkContext) -> WorkResult:
 
 
 def _python(wanted: str) -> str:
-    """The Python that has llm-compressor. Raises Misconfigured where it, or this environment's reader, is missing."""
+    """The Python that has llm-compressor. Raises Misconfigured if it is missing, or the reader of its weights here."""
     named = os.environ.get(LLM_COMPRESSOR, "")
     if not named or not os.access(named, os.X_OK):
         raise Misconfigured(
@@ -91,7 +91,7 @@ def _python(wanted: str) -> str:
         )
     if find_spec("compressed_tensors") is None:
         raise Misconfigured(
-            "the package compressed-tensors is not installed, with which an evaluation reads these weights",
+            "the package compressed-tensors is not installed; an evaluation needs it to read these weights",
             where="the worker's Python environment",
             remedy="Install the platform with the extra compressed.",
         )

@@ -34,7 +34,7 @@ def _recipe(method: str, scheme: str) -> list[Any]:
 
 
 def _scaled() -> Any:
-    """AWQ's part before rounding: channels that much enters are scaled up, and what feeds them down."""
+    """AWQ's step before rounding: weights of channels with large activations are scaled up, the activations down."""
     import torch
     from llmcompressor.modifiers.transform import AWQModifier
     from llmcompressor.pipelines.cache import IntermediatesCache

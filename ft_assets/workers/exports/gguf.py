@@ -34,13 +34,13 @@ _LICENCES = ("LICENSE", "NOTICE", "COPYING", "USE_POLICY")
 
 
 def make_gguf(context: WorkContext) -> WorkResult:
-    """Convert the input ``exported`` and quantise it as ``kind`` says.
+    """Convert the input ``exported`` to GGUF, quantised to ``kind``.
 
     Writes ``model.gguf``, a ``Modelfile`` for Ollama, the model's configuration and template, licences, and a card. The
     same inputs and the same llama.cpp give the same bytes. Facts: ``alike`` (llama.cpp and the evaluation, of one file)
     and ``changed`` (what quantising changed; both see ``gguf_equality.py``), ``format``, ``bytes``, and the merged
     model's ``architecture`` and ``parameters``. Raises Misconfigured without llama.cpp or the reader of its files, and
-    BadBase for a model that it cannot convert, or reads otherwise than it is evaluated.
+    BadBase for a model that llama.cpp cannot convert, or computes differently from the evaluation.
     """
     tools = LlamaCpp.of_environment()
     require_reader()

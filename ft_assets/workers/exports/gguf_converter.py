@@ -1,7 +1,8 @@
 """llama.cpp's converter, run as a script of its own: ``gguf_converter.py TOOLS PRE_TOKENIZER MODEL OPTION…``.
 
-The converter knows a tokenizer by a hash of what it gives for one text, and refuses others, such as one that a tenant
-trained. For these it is told the name of an equal way to split texts (``pre_tokenizers.py``), where there is one.
+The converter recognises a tokenizer by a hash of its output for one text, and refuses others, such as one that a tenant
+trained. For these it gets the name of a pre-tokenizer that splits texts in the same way (``pre_tokenizers.py``), if
+there is one.
 """
 
 import runpy

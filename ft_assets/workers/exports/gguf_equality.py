@@ -15,10 +15,10 @@ from ft_assets.workers.exports.llama_cpp import LlamaServer
 from ft_resources.errors import BadBase
 
 MOST_KL = 5e-3
-"""Nats a place, as a mean. A base of 3.5 million parameters, in each of the formats, is read with 5e-4; another file
-than the one evaluated, such as the same model in other bits, diverges by 1e-2 and more."""
+"""Mean divergence per place, in nats. A base of 3.5 million parameters reaches 5e-4 at most, in each of the formats.
+Another file than the evaluated one, such as the same model in other bits, diverges by 1e-2 and more."""
 LEAST_ARGMAX = 0.75
-"""Share of places at which both take the same token first: 0.95 and more there, as near ties fall either way."""
+"""Share of places with the same likeliest token; for that base 0.95 and more, as near ties fall either way."""
 _TOP = 20
 _REMEDY = "Serve the merged model (format merged), or install a llama.cpp in the worker that supports this base."
 
@@ -99,8 +99,8 @@ def _at_places(
 ) -> Iterator[tuple[float, bool]]:
     """The divergence at each place, and whether the first choices are the same."""
     ours = _log_probabilities(model, ids)
-    # Probabilities are told only of a token that ends a character, so one is written whatever the model prefers; they
-    # are those before this.
+    # The server reports probabilities only for a token that ends a character, so such a token is forced; the reported
+    # probabilities are those before forcing.
     letter = server.ask("/tokenize", {"content": "a"})["tokens"][-1]
     forced = {"n_predict": 1, "temperature": 0.0, "logit_bias": [[letter, 1000.0]]}
     settings = {**forced, "n_probs": _TOP, "cache_prompt": True}

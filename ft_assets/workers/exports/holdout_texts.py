@@ -23,7 +23,7 @@ from ft_resources.worker_context import WorkContext
 
 ROWS = 8
 _TOKENS, _PLACES = 256, 4
-"""First tokens of each row that count, and next tokens of each that are compared."""
+"""Tokens of each row from its start, and places in them whose next token is compared."""
 _SEED = 17
 
 

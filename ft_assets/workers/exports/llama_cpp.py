@@ -33,7 +33,7 @@ class LlamaCpp:
 
     @classmethod
     def of_environment(cls) -> "LlamaCpp":
-        """Those of this worker. Raises Misconfigured where the folder is not named, or lacks one of them."""
+        """Those of this worker. Raises Misconfigured if the folder is not named, or lacks one of the programs."""
         named = os.environ.get(LLAMA_CPP, "")
         folder = Path(named)
         missing = [name for name in (CONVERTER, QUANTISER, SERVER) if not (folder / name).is_file()]
@@ -48,10 +48,11 @@ class LlamaCpp:
         )
 
     def convert(self, model: Path, target: Path, *, dtype: str, name: str, pre_tokenizer: str) -> None:
-        """Write the model in folder ``model`` to ``target`` as it is stored.
+        """Write the model in folder ``model`` to ``target`` without quantising it.
 
-        ``name`` is the model's in the file; ``pre_tokenizer`` is llama.cpp's name for how the tokenizer splits a text,
-        for tokenizers that the converter does not know. Raises BadBase for an architecture that it cannot convert.
+        ``name`` is the model's name in the file; ``pre_tokenizer`` is llama.cpp's name for the way in which the
+        tokenizer splits a text, for tokenizers that the converter does not know. Raises BadBase for an architecture
+        that it cannot convert.
         """
         converter = [sys.executable, str(_DRIVER), str(self.folder), pre_tokenizer, str(model)]
         options = ["--outfile", str(target), "--outtype", dtype, "--model-name", name]

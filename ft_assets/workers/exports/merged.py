@@ -17,7 +17,7 @@ from ft_resources.worker_context import WorkContext, WorkResult
 ROWS = 8
 """Texts of the holdout whose logits are compared."""
 _TOKENS = 256
-"""First tokens of each that count: with a vocabulary of 128,000 the logits of one text are then 131 MB."""
+"""Tokens of each text from its start: with a vocabulary of 128,000 the logits of one are then 131 MB."""
 _SEED = 17
 
 
@@ -27,7 +27,7 @@ def merge_model(context: WorkContext) -> WorkResult:
     Writes the model's own files as Transformers, vLLM and others load them: the weights in the base's dtype and shards,
     configuration, tokenizer, the adapter's chat template, licences, and a card. The same inputs give the same bytes.
     Facts: ``equality`` (see ``equality.py``), ``architecture`` and ``parameters``. Raises BadBase for an adapter that
-    cannot be merged, and for a merged model that answers otherwise than base and adapter.
+    cannot be merged, and for a merged model whose answers differ from those of base and adapter.
     """
     adapter, base = unchanged_input(context, "adapter"), unchanged_input(context, "base")
     lay_out_merged(context, adapter, base)

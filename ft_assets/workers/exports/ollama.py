@@ -1,4 +1,4 @@
-"""The Modelfile that Ollama makes a model of: the file, the chat template in Ollama's own words, and stop strings.
+"""The Modelfile from which Ollama makes a model: the file, the chat template in Ollama's language, stop strings.
 
 Ollama writes prompts by a template in Go and does not run Jinja (https://docs.ollama.com/modelfile). Here one is
 derived from what the Jinja template renders, for templates that write each message between the same two texts, and is
@@ -36,22 +36,22 @@ class Turns:
         systems = [str(message["content"]) for message in messages if message["role"] == "system"]
         text = self.opening
         if systems:
-            before, behind = self.system or ("", "")
-            text = before + "\n\n".join(systems) + behind
+            before, after = self.system or ("", "")
+            text = before + "\n\n".join(systems) + after
         around = {"user": self.user, "assistant": self.assistant}
         for message in messages:
             if message["role"] in around:
-                before, behind = around[message["role"]]
-                text += f"{before}{message['content']}{behind}"
+                before, after = around[message["role"]]
+                text += f"{before}{message['content']}{after}"
         return text + self.asks
 
     def go(self) -> str:
-        """The template in Go's words."""
+        """The template in Go's language."""
         opening = self.opening
         if self.system:
-            before, behind = self.system
-            opening = f"{{{{ if .System }}}}{before}{{{{ .System }}}}{behind}{{{{ else }}}}{opening}{{{{ end }}}}"
-        user, assistant = (f"{before}{{{{ .Content }}}}{behind}" for before, behind in (self.user, self.assistant))
+            before, after = self.system
+            opening = f"{{{{ if .System }}}}{before}{{{{ .System }}}}{after}{{{{ else }}}}{opening}{{{{ end }}}}"
+        user, assistant = (f"{before}{{{{ .Content }}}}{after}" for before, after in (self.user, self.assistant))
         roles = f'{{{{ if eq .Role "user" }}}}{user}{{{{ else if eq .Role "assistant" }}}}{assistant}{{{{ end }}}}'
         return f"{opening}{{{{ range .Messages }}}}{roles}{{{{ end }}}}{self.asks}"
 
@@ -85,16 +85,16 @@ def modelfile(*, file: str, turns: Turns | None, stops: Iterable[str], context_l
 def _read(template: ChatTemplate) -> Turns:
     """The texts around messages. Raises ValueError where a message is missing, or two of them cannot be told apart."""
     ended, asking = (_rendered(template, _talk("u"), ask=ask) for ask in (False, True))
-    asks = _behind(asking, ended)
+    asks = _after(asking, ended)
     _, closed = _between(ended, _QUESTION)
     opened, asked, answered, _ = _between(_rendered(template, _talk("uau")), _QUESTION, _ANSWER, _QUESTION)
     *_, finished = _between(_rendered(template, _talk("ua"), ask=False), _QUESTION, _ANSWER)
-    before = _behind(answered, finished)
+    before = _after(answered, finished)
     found = Turns(
         opening=opened.removesuffix(before),
         system=None,
         user=(before, closed),
-        assistant=(_behind(asked, closed), finished),
+        assistant=(_after(asked, closed), finished),
         asks=asks,
     )
     try:
@@ -104,8 +104,8 @@ def _read(template: ChatTemplate) -> Turns:
     return replace(found, system=(first, second.removesuffix(before)))
 
 
-def _behind(text: str, start: str) -> str:
-    """``text`` without its ``start``. Raises ValueError for one that starts otherwise."""
+def _after(text: str, start: str) -> str:
+    """``text`` without its ``start``. Raises ValueError if it does not start so."""
     if not text.startswith(start):
         raise ValueError("the template writes a message in more than one way")
     return text.removeprefix(start)

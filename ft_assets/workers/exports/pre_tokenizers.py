@@ -1,4 +1,4 @@
-"""How llama.cpp splits a text before BPE: the way that gives a tokenizer's own ids, for tokenizers it does not know."""
+"""Which of llama.cpp's pre-tokenizers gives the ids of a tokenizer that llama.cpp does not know."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,13 +17,14 @@ WAYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "smaug-bpe": (_CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}" + _AFTER,),
     }
 )
-"""llama.cpp's name, and the patterns by which it splits one after the other (``llama-vocab.cpp``)."""
+"""llama.cpp's name, and the patterns that split a text, one after the other (``llama-vocab.cpp``)."""
 
 
 def pre_tokenizer_of(folder: Path, texts: Sequence[str]) -> str:
-    """The name of the first way that gives the ids of the tokenizer in ``folder`` for all ``texts``; "" if none does.
+    """The name of the first of ``WAYS`` that gives the ids of the tokenizer in ``folder`` for all ``texts``; "" if none
+    does.
 
-    Only byte-level BPE is split at all. The ids are compared as the tokenizer gives them with its own way replaced.
+    Only byte-level BPE has a pre-tokenizer. Each is tried in place of the tokenizer's own.
     """
     from tokenizers import Tokenizer
 

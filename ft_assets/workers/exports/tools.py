@@ -1,4 +1,4 @@
-"""Programs of others that make an export: given files and nothing else, no key of the store and no network."""
+"""External programs that make exports. They get files, but no keys of the store, and look nothing up online."""
 
 import os
 import subprocess
@@ -10,11 +10,11 @@ _PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "OMP_NUM_THRE
 
 
 class ToolFailed(Exception):
-    """A program ended with an error; what it said last."""
+    """A program ended with an error; the end of its output."""
 
 
 def run_tool(command: Sequence[str]) -> None:
-    """Run it to its end. Raises ToolFailed."""
+    """Run ``command`` to its end. Raises ToolFailed."""
     try:
         ended = subprocess.run(
             command, env=environment(), capture_output=True, stdin=subprocess.DEVNULL, timeout=LIMIT_S, check=False
@@ -26,11 +26,11 @@ def run_tool(command: Sequence[str]) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Of such a program: without keys, and with libraries that look nothing up."""
+    """The environment of such a program: without keys, and with libraries offline."""
     kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     return {**kept, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def end_of(said: bytes) -> str:
-    """The last of what it said, as text."""
+    """The end of a program's output, as text."""
     return said.decode(errors="replace").strip()[-_SHOWN:]

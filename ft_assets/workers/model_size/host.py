@@ -1,8 +1,8 @@
-"""What a training takes of its machine beside the GPUs: host memory, and scratch disk while it saves.
+"""What a training needs besides GPUs: host memory, and scratch disk for its saves.
 
-The first rank of a training has a copy of all that trains in host memory for its saves, whatever the layout
-(``training/state.py``). For GPUs it is pinned, and PyTorch rounds each pinned tensor up to a power of two. So are
-inputs of recomputed layers that are offloaded, by each process.
+For saves, the first rank copies everything that trains to host memory, whatever the layout (``training/state.py``). For
+GPUs the copy is pinned, and PyTorch rounds each pinned tensor up to a power of two. Offloaded inputs of recomputed
+layers are pinned too, in each process.
 """
 
 from collections.abc import Iterator
@@ -28,9 +28,9 @@ class HostNeeds:
 
 
 def host_needs(model: Architecture, setup: Setup, *, processes: int, kept: int = 0) -> HostNeeds:
-    """What a node with so many ``processes`` needs; ``kept`` is the number of weights kept beside the last."""
+    """The needs of a node with ``processes`` processes; ``kept`` sets of weights are kept besides the last."""
     trained = trained_parameters(model, setup)
-    # What PiSSA takes out of the base is saved beside what trains.
+    # PiSSA's frozen adapter is saved too.
     fixed = trained if setup.pissa else 0
     exact = setup.bytes_trained * (trained + fixed) + optimizer_states(model, setup, trained)
     # Written in the dtype of the base from another copy on the host; adapters from the weights themselves.
@@ -69,7 +69,7 @@ def _pinned(model: Architecture, setup: Setup) -> float:
 
 
 def _trained_tensors(model: Architecture, setup: Setup) -> Iterator[tuple[int, int]]:
-    """(How many, numbers of each); norms and biases are left out."""
+    """(Number of tensors, elements of each); norms and biases are left out."""
     if setup.variant == "full":
         yield 2 - model.tied, model.vocabulary * model.hidden
         yield from ((model.layers, each.experts * each.inputs * each.outputs) for each in model.linears)

@@ -1,4 +1,4 @@
-"""What the rules may read besides the recipe: the base's architecture and the size of the data."""
+"""What planning knows besides the recipe: the base's architecture and the size of the data."""
 
 import json
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ class Known:
 
 
 def known_base(config: bytes | None) -> Known:
-    """What a base's ``config.json`` says by itself; None if it has none. The numbers of the data mean nothing."""
+    """What a base's ``config.json`` alone says (None: it has none). The figures about data mean nothing."""
     return known_pair({}, {}, config)
 
 

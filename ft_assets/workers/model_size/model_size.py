@@ -208,7 +208,7 @@ def _known(values: Mapping[str, Any], family: Family, tied: bool) -> Architectur
         if value is None:
             raise ValueError(f"there is no {name}")
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _MOST:
-            raise ValueError(f"{name} is {str(value)[:40]}, which is no such number")
+            raise ValueError(f"{name} is {str(value)[:40]}, which is not a valid number")
         return value
 
     hidden, heads = number("hidden_size"), number("num_attention_heads")

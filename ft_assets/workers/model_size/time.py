@@ -92,13 +92,13 @@ def training_seconds(model: Architecture, setup: Setup, work: Work, gpu: Hardwar
 
 
 def cpu_seconds(model: Architecture, setup: Setup, work: Work, cores: int) -> Bounds:
-    """The same on a CPU that nobody measured: rough, as cores differ by an order of magnitude."""
+    """The same on an unmeasured CPU: rough, as cores differ by an order of magnitude."""
     total = training_flops(model, setup, work) + work.validation_tokens * _forward(model, work)
     return Bounds.of(lambda each: total / (cores * each), _CORE_FLOPS) + _CPU_STEP_S.times(work.steps)
 
 
 def any_gpu_seconds(model: Architecture, setup: Setup, work: Work) -> Bounds:
-    """The same on a GPU of a type that nobody named: from the fastest to the slowest that is known."""
+    """The same on a GPU of unknown type: from the fastest to the slowest known one."""
     found = [training_seconds(model, setup, work, gpu) for gpu in CATALOGUE.values()]
     return Bounds(
         lower=min(each.lower for each in found),

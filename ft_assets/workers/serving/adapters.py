@@ -1,4 +1,4 @@
-"""The adapters of one base: known by name, and a few of them in memory."""
+"""The adapters of one base: served by name, with a few of them in memory."""
 
 import hashlib
 from collections import Counter, OrderedDict
@@ -15,7 +15,7 @@ _CONFIG, _WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """What a name means: the files in ``folder``, with this digest."""
+    """A served adapter: the files in ``folder``, with their digest."""
 
     name: str
     folder: Path
@@ -23,11 +23,11 @@ class Adapter:
 
 
 class Adapters:
-    """Adapters of ``model``, of which at most ``most`` are in memory; those used longest ago make room.
+    """Adapters of ``model``, of which at most ``most`` are in memory; the least recently used make room.
 
-    A name means the same bytes as long as the process lives, unloaded or not: who cached an answer, or its keys and
-    values, by that name would else give the old one. Names of equal bytes share their memory. All but ``find`` and
-    ``names`` belong on the thread of the engine.
+    A name stands for the same bytes as long as the process lives, even if it is unloaded: else answers, or keys and
+    values, cached by that name would be stale. Names of equal bytes share their memory. Only ``find`` and ``names`` may
+    be called outside the engine's thread.
     """
 
     def __init__(self, model: Any, base: str, most: int) -> None:
@@ -36,7 +36,7 @@ class Adapters:
         self._digests: dict[str, str] = {}
         self._served: dict[str, Adapter] = {}
         self._inside: OrderedDict[str, str] = OrderedDict()
-        """The model's names of the digests in memory; the one used last is the last."""
+        """Digests in memory, with the model's name for each; the most recently used is last."""
         self._in_flight: Counter[str] = Counter()
 
     def names(self) -> list[Adapter]:
@@ -44,7 +44,7 @@ class Adapters:
         return list(self._served.values())
 
     def find(self, name: str) -> Adapter | None:
-        """What ``name`` means; None for the base. Raises NotFound."""
+        """The adapter ``name``; None for the base. Raises NotFound."""
         if name == self._base:
             return None
         found = self._served.get(name)
@@ -53,7 +53,7 @@ class Adapters:
         return found
 
     def add(self, name: str, folder: Path) -> None:
-        """Serve the adapter in ``folder`` as ``name``; it is read now, so that a bad one is refused now.
+        """Serve the adapter in ``folder`` as ``name``. It is read at once, so that a bad one is refused at once.
 
         Raises NameTaken, NotFound for a missing folder, BadAdapter, and ServerBusy if all in memory are in use.
         """
@@ -69,7 +69,7 @@ class Adapters:
         self._digests[name], self._served[name] = adapter.digest, adapter
 
     def remove(self, name: str) -> None:
-        """Serve ``name`` no longer; requests in flight keep it until they end. Raises NotFound."""
+        """Stop serving ``name``; requests in flight keep it until they end. Raises NotFound."""
         adapter = self.find(name)
         if adapter is None:
             raise BadAdapter(f"{name!r} is the base", where="lora_name", remedy="End the server instead.")
@@ -77,7 +77,7 @@ class Adapters:
         self._drop_unserved(adapter.digest)
 
     def take(self, adapter: Adapter) -> str | None:
-        """The model's name of ``adapter``, which stays in memory until it is given back; None if there is no room now.
+        """The model's name for ``adapter``, which stays in memory until ``give_back``; None if there is no room now.
 
         Raises BadAdapter if its folder changed since it was added.
         """
@@ -87,7 +87,7 @@ class Adapters:
         return inside
 
     def give_back(self, adapter: Adapter) -> None:
-        """One request less uses ``adapter``."""
+        """A request that took ``adapter`` has ended."""
         self._in_flight[adapter.digest] -= 1
         self._drop_unserved(adapter.digest)
 

@@ -19,8 +19,8 @@ _REMEDY = "Correct the format of the line in tenants.yaml."
 def is_valid(wanted: AnswerFormat, answer: str) -> bool:
     """Whether ``answer``, without white space around it, has the format.
 
-    Raises BadRecipe for a pattern that may take for ever, or takes too long on the answer, and for a schema with a
-    reference to nothing.
+    Raises BadRecipe for a pattern that may take for ever or takes too long on the answer, and for a schema with a
+    broken reference.
     """
     return _grader(canonical_json(wanted.model_dump(mode="json")))(answer.strip())
 
@@ -35,7 +35,7 @@ def _matches(pattern: str) -> Grader:
     import regex
 
     try:
-        # As in suites: a user may have the model write what a careless pattern never ends on.
+        # As in suites: users can make the model write a text on which a careless pattern never ends.
         compiled = regex.compile(check_pattern(pattern))
     except ValueError as error:
         raise BadRecipe(str(error), where="format: regex", remedy=_REMEDY) from error
@@ -55,7 +55,7 @@ def _keeps(schema: dict[str, Any]) -> Grader:
     from referencing import Registry
     from referencing.exceptions import Unresolvable
 
-    # Without a registry of its own it would fetch what a reference names.
+    # With the default registry it would fetch the references.
     validator = Draft202012Validator(schema, registry=Registry())
 
     def grade(answer: str) -> bool:
@@ -74,4 +74,4 @@ def _keeps(schema: dict[str, Any]) -> Grader:
 
 
 def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

@@ -98,7 +98,7 @@ class _Door:
         self._engine.submit(asked)
         answer = Answer(body, self._engine.tokenizer)
         try:
-            # What is wrong with the adapter is known before the first token, while there is still a status to send.
+            # Problems with the adapter are known before the first token, while a status can still be sent.
             scores = await _unless_gone(http, _read(events))
             if not body.stream:
                 tokens, reason = await _unless_gone(http, _whole(events))
@@ -112,7 +112,7 @@ class _Door:
 
 
 class _Stream(StreamingResponse):
-    """Server-sent events; who goes away ends the generation."""
+    """Server-sent events; a client that goes away ends the generation."""
 
     def __init__(self, parts: AsyncIterator[str], asked: Request, traced: TracedAnswer) -> None:
         super().__init__(parts, media_type="text/event-stream", headers={"cache-control": "no-store"})
@@ -195,7 +195,7 @@ async def _parsed(http: Http, kind: type[Parsed]) -> Parsed:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise BadRequest(first["msg"], where=where, remedy="Mend the request.") from None
+        raise BadRequest(first["msg"], where=where, remedy="Correct the request.") from None
 
 
 def _as_user_error(error: Exception) -> UserError:

@@ -1,13 +1,13 @@
-"""Sequences that are computed together, one token each a step, over one cache of keys and values.
+"""Sequences that are computed together, one token of each per step, over one cache of keys and values.
 
-All rows end in the same column, and padding stands before the shorter ones; it is masked, so a row computes what it
-would alone::
+All rows end in the same column, with padding before the shorter ones; it is masked, so each row computes the same as
+alone::
 
     columns   0  1  2  3  4          mask   0 0 1 1 1
     row 0           b0 b1 b2                1 1 1 1 1
     row 1     c0 c1 c2 c3 c4
 
-A row that ends leaves, and a row that was read elsewhere joins, between any two steps.
+Between any two steps, ended rows leave, and rows whose prompts were read elsewhere join.
 """
 
 # ruff: noqa: TID253 -- imported by the engine only, which needs torch anyway.
@@ -26,7 +26,7 @@ from ft_assets.workers.serving.sampling import generator, with_logprobs
 from ft_resources.errors import BadBase
 from ft_resources.serving.server import Token
 
-# Calls the model as ``rows`` with these adapters (None: the base) want it: keyword arguments to logits.
+# Calls the model, each row with its adapter (None: the base): keyword arguments to logits.
 Forward = Callable[..., torch.Tensor]
 # Columns of a prompt whose logits are held at a time, where all of them are asked for.
 _SCORED_COLUMNS = 256
@@ -34,7 +34,7 @@ _SCORED_COLUMNS = 256
 
 @dataclass(eq=False)
 class Row:
-    """A request under way: ``adapter`` is the engine's own name of it, None for the base."""
+    """A request in progress: ``adapter`` is the engine's own name for it, None for the base."""
 
     request: Request
     adapter: str | None
@@ -62,7 +62,7 @@ class Batch:
         ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts], device=device)
         lengths = torch.tensor([len(prompt) for prompt in prompts], device=device)
         mask = (torch.arange(width, device=device) >= width - lengths[:, None]).long()
-        # Without the config every layer keeps all of its keys: rows could not join those of a window otherwise.
+        # Without the config, layers with a sliding window keep all keys too; else rows could not join.
         cache = DynamicCache()
         positions = (mask.cumsum(1) - 1).clamp(min=0)
         logits = forward(
@@ -164,8 +164,8 @@ class Batch:
 
 
 def require_batches(model: Any) -> None:
-    """Raise BadBase for a model whose sequences cannot be batched so: its layers hold more than keys and values, or it
-    numbers its tokens itself."""
+    """Raise BadBase for a model whose sequences cannot be batched like this: its layers hold more than keys and values,
+    or it takes no positions."""
     layers = DynamicCache(config=model.config.get_text_config()).layers
     other = {type(layer).__name__ for layer in layers} - {DynamicLayer.__name__, DynamicSlidingWindowLayer.__name__}
     if not other and "position_ids" in inspect.signature(model.forward).parameters:

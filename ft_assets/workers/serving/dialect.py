@@ -1,4 +1,4 @@
-"""What is asked and answered over HTTP, in vLLM's words: OpenAI's completions, with token ids."""
+"""Requests and answers over HTTP in vLLM's format: OpenAI's completions, with token ids."""
 
 import time
 import uuid
@@ -23,7 +23,7 @@ _STATUS: tuple[tuple[type[UserError], int, str], ...] = (
 
 
 class Body(BaseModel):
-    """A request's JSON. What is not listed is refused: an answer that ignores a setting is another than was asked."""
+    """A request's JSON. Unknown settings are refused, as ignoring one would change the answer silently."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -79,7 +79,7 @@ class UnloadBody(Body):
 
 
 class Answer:
-    """An answer as it grows, and its parts in vLLM's form."""
+    """An answer as it grows, and its parts in vLLM's format."""
 
     def __init__(self, body: CompletionBody, tokenizer: Any) -> None:
         self._body, self._tokenizer = body, tokenizer
@@ -93,10 +93,10 @@ class Answer:
         self._text = GrowingText(tokenizer)
 
     def part(self, tokens: Sequence[Token], reason: Reason | None, scores: Sequence[Token] = ()) -> dict[str, Any]:
-        """The next ``tokens``. Their text is held back while a letter is not whole."""
+        """The next ``tokens``. Text is held back while its last character is incomplete."""
         ids = [token.id for token in tokens]
         self._written += len(ids)
-        # The token that stops an answer is told, and is no part of its text.
+        # The token that stops an answer is reported, but is not part of its text.
         text = self._text.add(ids[:-1] if reason == "stop" else ids, ends=reason is not None)
         choice: dict[str, Any] = {
             "index": 0,
@@ -119,7 +119,7 @@ class Answer:
         return {"prompt_tokens": asked, "completion_tokens": written, "total_tokens": asked + written}
 
     def last(self) -> dict[str, Any]:
-        """The part of a stream that has the usage."""
+        """The last part of a stream, which has the usage."""
         return {**self._head, "choices": [], "usage": self.usage()}
 
     def _logprobs(self, tokens: Sequence[Token]) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class Answer:
 
 
 def error_answer(error: UserError) -> tuple[int, dict[str, Any]]:
-    """Status and body that tell of ``error``, in OpenAI's form."""
+    """Status and body for ``error``, in OpenAI's format."""
     if isinstance(error, BadRequest):
         status, code = 400, error.code
     else:

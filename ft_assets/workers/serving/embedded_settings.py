@@ -1,4 +1,4 @@
-"""The settings of the embedded server, as this machine's packages and device decide them."""
+"""The settings of the embedded server, which depend on this machine's packages and device."""
 
 from collections.abc import Callable
 from importlib.metadata import version
@@ -11,7 +11,7 @@ _PACKAGES = ("transformers", "peft", "torch")
 
 
 def embedded_settings(base: Callable[[], Path]) -> ServerSettings:
-    """How a server that is started here computes; ``base`` fetches the base's folder, which only a GPU asks for: see
+    """The settings of a server started here. ``base`` fetches the base's folder, needed on a GPU only: see
     ``load_model``."""
     # Imported here: promotions need the settings, so the code location loads this file, and must not load numpy.
     import torch

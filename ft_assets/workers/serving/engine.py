@@ -1,7 +1,7 @@
-"""The engine: it takes requests from any thread, and computes them together on its own.
+"""The engine: it takes requests from any thread, and computes them together on its own thread.
 
-Between two tokens it loads and unloads adapters, lets ended and abandoned requests go, and reads the prompts of new
-ones, oldest first. A request whose adapter finds no room may be overtaken, for ``patience_s`` at most.
+Between two tokens it loads and unloads adapters, drops ended and abandoned requests, and reads the prompts of new ones,
+oldest first. A request without room for its adapter may be overtaken, for ``patience_s`` at most.
 """
 
 import logging
@@ -34,10 +34,10 @@ class Engine:
         loaded: the base, without an adapter.
         name: the base's name in requests.
         max_adapters: most adapters in memory.
-        max_rows: most requests that are computed together.
-        max_waiting: most requests that wait to be; others are refused.
-        prefill_tokens: most tokens of new prompts, padding included, that are read between two tokens of the others;
-            one prompt may be longer.
+        max_rows: most requests computed together.
+        max_waiting: most requests in the queue; further ones are refused.
+        prefill_tokens: most tokens of new prompts, padding included, read between two tokens of the others; a single
+            prompt may be longer.
         patience_s: how long a request may be overtaken.
     """
 
@@ -55,7 +55,7 @@ class Engine:
         require_batches(loaded.model)
         self.name, self.tokenizer = name, loaded.tokenizer
         config = loaded.model.config
-        # Beyond this length some rotary positions would change for a whole batch with its longest row.
+        # Beyond this length some rotary embeddings change for a whole batch with its longest row.
         fixed = length_with_fixed_positions(config)
         self.context_length = min(loaded.context_length, fixed or loaded.context_length)
         self._vocabulary = int(config.get_text_config().vocab_size)
@@ -80,19 +80,19 @@ class Engine:
         return self._adapters.names()
 
     def figures(self) -> Figures:
-        """What is under way, and what was done so far."""
+        """Requests in progress, and totals so far."""
         return self._running.figures(waiting=len(self._waiting))
 
     def load(self, name: str, folder: Path) -> Future[None]:
-        """Serve the adapter in ``folder`` as ``name``; errors as ``Adapters.add`` has them."""
+        """Serve the adapter in ``folder`` as ``name``; errors as in ``Adapters.add``."""
         return self._order(lambda: self._adapters.add(name, folder))
 
     def unload(self, name: str) -> Future[None]:
-        """Serve ``name`` no longer; requests that were accepted before still get their answers."""
+        """Stop serving ``name``; requests accepted before still get their answers."""
         return self._order(lambda: self._adapters.remove(name))
 
     def submit(self, request: Request) -> None:
-        """Answer ``request`` by its events. Raises NotFound, BadRequest, PromptTooLong, ServerBusy."""
+        """Queue ``request``; its events are the answer. Raises NotFound, BadRequest, PromptTooLong, ServerBusy."""
         prompt, answer = request.prompt, request.sampling.max_tokens
         if not prompt or not all(0 <= token < self._vocabulary for token in prompt):
             what = f"a prompt is at least one token id from 0 to {self._vocabulary - 1}"
@@ -109,7 +109,7 @@ class Engine:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End the thread; requests under way fail."""
+        """End the thread; requests in progress fail."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
@@ -150,7 +150,7 @@ class Engine:
                 done.set_exception(_ended())
 
     def _next(self) -> list[tuple[Row, Adapter | None]]:
-        """Waiting requests whose prompts are read next; each holds its adapter."""
+        """Take from the queue the requests whose prompts are read next; each holds its adapter."""
         max_rows, _, most_tokens, patience_s = self._limits
         chosen: list[tuple[Row, Adapter | None]] = []
         longest = 0

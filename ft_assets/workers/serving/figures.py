@@ -1,4 +1,4 @@
-"""What an engine has under way and has done, in the words of vLLM's metrics."""
+"""An engine's requests in progress and totals, named as in vLLM's metrics."""
 
 from dataclasses import dataclass
 

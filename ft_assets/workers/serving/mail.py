@@ -1,7 +1,7 @@
 """Events on their way from the engine's thread to the event loop.
 
-The engine computes while it holds the interpreter's lock, for which a loop that is woken waits, and the engine then for
-the loop. So the loop is woken once for all that a step of the engine says, and not for each row of its batch.
+The engine holds the interpreter's lock while it computes. Waking the loop makes the loop wait for that lock, and then
+the engine for the loop. So the loop is woken once per step of the engine, and not for each row of its batch.
 """
 
 import asyncio
@@ -12,14 +12,15 @@ from ft_assets.workers.serving.requests import Event, ends
 
 
 class Mail:
-    """Brings events to queues of the loop that asks for them. Events are sent by one thread."""
+    """Delivers events, all sent by one thread, to queues of an event loop."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[asyncio.Queue[Event], Event]] = deque()
         self._is_woken = False
 
     def to(self, events: "asyncio.Queue[Event]", *, as_a_whole: bool) -> Callable[[Event], None]:
-        """Who brings events to ``events``, of the running loop; ``as_a_whole`` all of them with the last one."""
+        """A function that sends events to the queue ``events`` of the running loop; ``as_a_whole``: all of them
+        together with the last one."""
         loop, held = asyncio.get_running_loop(), list[Event]()
 
         def tell(event: Event) -> None:
@@ -28,7 +29,7 @@ class Mail:
                 return
             self._waiting.extend((events, each) for each in held)
             held.clear()
-            # What came before the loop looks is found by it then; it takes this back before it looks.
+            # One call is enough for all events until the loop runs it, which resets the flag first.
             if not self._is_woken and not loop.is_closed():
                 self._is_woken = True
                 loop.call_soon_threadsafe(self._bring)

@@ -1,6 +1,6 @@
 """The embedded server as a process: ``python -m ft_assets.workers.serving.main --base FOLDER --port N``.
 
-It answers on this machine only. Who asks sends the key in ``FT_SERVING_KEY``.
+It answers on this machine only. Clients send the key in ``FT_SERVING_KEY``.
 """
 
 import argparse
@@ -29,8 +29,8 @@ def main() -> None:
     parser.add_argument("--dtype", choices=("auto", "float32"), default="auto", help="auto: as adapters are evaluated")
     parser.add_argument("--max-adapters", type=int, default=8, help="most adapters in memory")
     parser.add_argument("--max-rows", type=int, default=32, help="most requests computed together")
-    parser.add_argument("--max-waiting", type=int, default=256, help="most requests that wait to be")
-    parser.add_argument("--parent", type=int, help="id of the process that started this one, and that it ends with")
+    parser.add_argument("--max-waiting", type=int, default=256, help="most requests in the queue")
+    parser.add_argument("--parent", type=int, help="id of the process that started this one; it ends with it")
     asked = parser.parse_args()
     if asked.parent is not None:
         threading.Thread(target=_end_with, args=(asked.parent,), daemon=True).start()
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def _end_with(parent: int) -> None:
-    """End when ``parent`` is gone, however it ended."""
+    """End this process once ``parent`` is gone, however it ended."""
     while os.getppid() == parent:
         time.sleep(_LOOK_EVERY_S)
     os._exit(1)

@@ -16,7 +16,7 @@ class Metrics:
     def collect(self) -> Iterator[Metric]:
         """Prometheus's metrics."""
         found = self._engine.figures()
-        yield GaugeMetricFamily("vllm:num_requests_running", "Requests that are being computed.", found.running)
-        yield GaugeMetricFamily("vllm:num_requests_waiting", "Requests that wait.", found.waiting)
-        yield CounterMetricFamily("vllm:prompt_tokens", "Tokens of prompts that were read.", found.prompt_tokens)
-        yield CounterMetricFamily("vllm:generation_tokens", "Tokens that were written.", found.generation_tokens)
+        yield GaugeMetricFamily("vllm:num_requests_running", "Requests in progress.", found.running)
+        yield GaugeMetricFamily("vllm:num_requests_waiting", "Requests in the queue.", found.waiting)
+        yield CounterMetricFamily("vllm:prompt_tokens", "Prompt tokens read.", found.prompt_tokens)
+        yield CounterMetricFamily("vllm:generation_tokens", "Tokens generated.", found.generation_tokens)

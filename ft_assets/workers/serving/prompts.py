@@ -1,5 +1,5 @@
-"""How an adapter is asked: by its own chat template and tokenizer, as its evaluation asked it. Engines know only their
-base's."""
+"""Prompts for an adapter, by its own chat template and tokenizer, as in its evaluation. Engines only know those of the
+base."""
 
 import tempfile
 import threading
@@ -22,34 +22,34 @@ from ft_resources.errors import BadBase, BadData
 from ft_resources.serving.errors import BadRequest, FarTooLong
 
 _MESSAGES = "messages"
-# As many letters a token as hardly any text has.
+# Characters per token; hardly any text has more.
 _LETTERS = 16
 _FILES = (*TOKENIZER_FILES, TEMPLATE, "config.json")
 
 
 class Prompts:
-    """Prompts for the adapter in ``folder``, by any thread.
+    """Prompts for the adapter in ``folder``; thread-safe.
 
-    ``stop_token_ids`` end an answer to a conversation, beside what ends the base's texts.
+    ``stop_token_ids`` end an answer to a conversation, besides the base's own end tokens.
     """
 
     def __init__(self, folder: Path) -> None:
         self._tokenizer = ChatTokenizer.load(folder)
         template = own_template(folder)
-        # The exported template has all that the recipe said of it.
+        # The exported template includes the recipe's settings.
         self._chat = ChatPrompts(folder, self._tokenizer, template) if template else None
         self.stop_token_ids = self._chat.end_ids if self._chat else ()
 
     @property
     def chats(self) -> bool:
-        """Whether it answers conversations; else it continues texts."""
+        """Whether the adapter answers conversations; else it continues texts."""
         return self._chat is not None
 
     def chat(self, messages: Sequence[dict[str, Any]], context: int | None = None) -> list[int]:
-        """Token ids of a conversation up to the answer; its texts are cleaned as those of a dataset are.
+        """Token ids of a conversation up to the answer; its texts are cleaned like a dataset's.
 
         Raises BadRequest for messages that cannot be read or that the template refuses, and FarTooLong for texts that
-        are far longer than a ``context`` of so many tokens.
+        are far longer than ``context`` tokens.
         """
         if self._chat is None:
             raise BadRequest(
@@ -73,14 +73,15 @@ class Prompts:
             ) from None
 
     def text(self, text: str, context: int | None = None) -> list[int]:
-        """Token ids of a text that is to be continued, with what the tokenizer puts before every text. Raises
+        """Token ids of a text to be continued, with the tokens that the tokenizer puts before every text. Raises
         FarTooLong as ``chat`` does."""
         self._require_room([text], context, "prompt")
         ids: list[int] = self._tokenizer.tokenizer.encode(text).ids
         return ids
 
     def _require_room(self, texts: Iterable[str], context: int | None, where: str) -> None:
-        """Of long texts, count the tokens of no more than may fit: the whole of a megabyte takes a second."""
+        """Raise FarTooLong if the texts are far longer than ``context`` tokens. Only the part that may fit is
+        tokenized, as a whole megabyte would take a second."""
         if context is None:
             return
         most = context * _LETTERS
@@ -96,15 +97,15 @@ class Prompts:
             raise FarTooLong(context, where)
 
     def word(self, number: int) -> str:
-        """A token as text; half a letter is U+FFFD."""
+        """A token as text; an incomplete character is U+FFFD."""
         text: str = self._tokenizer.tokenizer.decode([number], skip_special_tokens=False)
         return text
 
 
 class PromptCache:
-    """The prompts of at most ``most`` different pairs of a tokenizer and a template; those used longest ago go.
+    """The prompts of at most ``most`` different pairs of a tokenizer and a template, the most recently used.
 
-    They are told apart by content, so that adapters to one base, and other tenants' of the same template, share them.
+    The key is their content, so adapters of one base, and of several tenants with one template, share them.
     """
 
     def __init__(self, most: int = 16) -> None:
@@ -114,15 +115,14 @@ class PromptCache:
         self._loading: dict[str, threading.Lock] = {}
 
     def of(self, artifact: Artifact) -> Prompts:
-        """The prompts of an adapter, whose files are verified when they are read. Raises CorruptArtifact, BadBase and
-        StoreUnavailable."""
+        """The prompts of an adapter; its files are verified. Raises CorruptArtifact, BadBase and StoreUnavailable."""
         names = [name for name in _FILES if name in artifact.manifest.files]
         key = digest([[name, artifact.manifest.files[name].sha256] for name in names])
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)
                 return self._known[key]
-            # Reading a large vocabulary takes a second: once, and not while others wait for what is known.
+            # Loading a large vocabulary takes a second: it happens once, and outside the cache's lock.
             loading = self._loading.setdefault(key, threading.Lock())
         with loading:
             with self._lock:

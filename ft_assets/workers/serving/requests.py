@@ -1,4 +1,4 @@
-"""A request to the engine, and what comes back of it."""
+"""A request to the engine, and the events that answer it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,14 +8,15 @@ from ft_resources.serving.server import Reason, Sampling, Token
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The prompt was read. ``scores`` are its tokens with log-probabilities, the first without; empty if not asked."""
+    """The prompt was read. ``scores`` are its tokens with log-probabilities (none for the first); empty unless asked
+    for."""
 
     scores: tuple[Token, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A token was written; ``reason`` says why it is the last one."""
+    """A token was generated; ``reason`` says why it is the last one, None if it is not."""
 
     token: Token
     reason: Reason | None
@@ -38,12 +39,12 @@ def ends(event: Event) -> bool:
 
 @dataclass(eq=False, slots=True)
 class Request:
-    """What is asked, and ``tell``, which gets its events on the engine's thread and must not block.
+    """A request; ``tell`` gets its events on the engine's thread and must not block.
 
     Args:
         model: the name of the base or of an adapter.
         prompt: token ids.
-        prompt_logprobs: log-probabilities of the prompt's tokens and of this many likeliest ones; None for none.
+        prompt_logprobs: report log-probabilities of the prompt's tokens and of this many likeliest ones; None: do not.
     """
 
     model: str

@@ -1,4 +1,4 @@
-"""The requests that are being computed, in batches that may share a call of the model."""
+"""The requests in progress, in batches that share a call of the model."""
 
 # ruff: noqa: TID253 -- imported by the engine only, which needs torch anyway.
 
@@ -18,7 +18,7 @@ from ft_resources.serving.errors import ServerUnavailable
 from ft_resources.serving.server import Reason, Token
 
 _LOG = logging.getLogger(__name__)
-# The batch of all rows while all adapters in memory mix; else each adapter has its own.
+# Key of the one batch of all rows, while adapters can share a call; else each adapter has its own batch.
 _MIXED = "mixed"
 
 
@@ -40,7 +40,7 @@ class Running:
         return bool(self._held)
 
     def figures(self, *, waiting: int) -> Figures:
-        """What was done so far."""
+        """Requests in progress, and totals so far."""
         return Figures(
             running=self.rows,
             waiting=waiting,
@@ -50,7 +50,7 @@ class Running:
         )
 
     def read(self, new: Sequence[tuple[Row, Adapter | None]]) -> None:
-        """Read the prompts of ``new`` rows, write their first tokens, and let them join."""
+        """Read the prompts of ``new`` rows, generate their first tokens, and let them join the batches."""
         self._held |= dict(new)
         self._require_mixable()
         groups: dict[str | None, list[Row]] = {}
@@ -74,7 +74,7 @@ class Running:
                 del self._batches[key]
 
     def let_go(self) -> None:
-        """Drop the rows that nobody waits for."""
+        """Drop cancelled rows."""
         for row in [row for row in self._held if row.request.cancelled]:
             self._end(row)
         for key, batch in list(self._batches.items()):
@@ -115,9 +115,9 @@ class Running:
             self._batches[key] = batch
 
     def _write(self, batch: Batch, logits: torch.Tensor) -> None:
-        """Choose each row's next token; rows that it ends leave."""
+        """Choose each row's next token; rows that end leave."""
         finite = logits.isfinite().all(-1).tolist()
-        # Those of a sick row are replaced, so that it fails alone; nothing is written of it.
+        # Logits that are not finite are replaced, so that only their row fails; it gets no token.
         tokens = choose(
             logits.where(logits.isfinite().all(-1, keepdim=True), 0.0),
             [(row.request.sampling, row.draws) for row in batch.rows],
@@ -140,7 +140,7 @@ class Running:
         batch.keep(lambda row: row in self._held)
 
     def _require_mixable(self) -> None:
-        """Take the mixed batch apart, if an adapter came that does not mix."""
+        """Split the mixed batch if an adapter was added that cannot share a call."""
         if not self._adapters.model.mixes and _MIXED in self._batches:
             for part in self._batches.pop(_MIXED).apart():
                 self._add(part.rows[0].adapter, part)

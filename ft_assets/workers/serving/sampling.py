@@ -10,7 +10,7 @@ from ft_resources.serving.server import Sampling, Token
 
 
 def generator(sampling: Sampling) -> torch.Generator | None:
-    """The source of a request's draws, its own, so that they do not depend on what else is in the batch."""
+    """The generator of a request's draws: its own, so that they do not depend on the rest of the batch."""
     if sampling.temperature == 0:
         return None
     draws = torch.Generator()
@@ -35,7 +35,7 @@ def choose(logits: torch.Tensor, rows: Iterable[tuple[Sampling, torch.Generator 
 
 
 def with_logprobs(logits: torch.Tensor, ids: list[int], top: int) -> list[Token]:
-    """The tokens ``ids`` in the places that ``logits`` [ids, vocabulary] predict, with the ``top`` likeliest there."""
+    """The tokens ``ids`` at the places that ``logits`` [ids, vocabulary] predict, with the ``top`` likeliest there."""
     logprobs = logits.float().log_softmax(-1)
     own = logprobs.gather(1, torch.tensor(ids, device=logits.device)[:, None])[:, 0].tolist()
     values, indices = (found.tolist() for found in logprobs.topk(min(top, logits.shape[1])))
@@ -48,7 +48,7 @@ def with_logprobs(logits: torch.Tensor, ids: list[int], top: int) -> list[Token]
 def _draw(logits: torch.Tensor, sampling: Sampling, draws: torch.Generator) -> int:
     """A token drawn from the smallest set of likeliest tokens with a probability of at least ``top_p``."""
     wide = logits.double().cpu()
-    # From the largest on, as a tiny temperature would else make all of them infinite.
+    # The largest is subtracted first, as a tiny temperature would otherwise make them infinite.
     scaled = (wide - wide.max()) / sampling.temperature
     probabilities, order = scaled.softmax(-1).sort(descending=True, stable=True)
     before = probabilities.cumsum(0) - probabilities

@@ -1,4 +1,4 @@
-"""A span for each answer of the engine, below that of whoever asked: when the prompt was read, how much was written."""
+"""A span for each answer of the engine, below the client's: when the prompt was read, how many tokens were written."""
 
 from collections.abc import Callable, Mapping
 
@@ -7,10 +7,10 @@ from ft_resources.tracing import continued, tracer
 
 
 class TracedAnswer:
-    """The span of one answer. Called with its events, it tells them to ``then``.
+    """The span of one answer. Call it with the events, which it passes to ``then``.
 
     Args:
-        headers: of the request; whoever has the server's key is believed.
+        headers: of the request; a client with the server's key is trusted.
     """
 
     def __init__(
@@ -33,6 +33,6 @@ class TracedAnswer:
         self._then(event)
 
     def end(self) -> None:
-        """The answer was read to its end, or nobody reads it any more."""
+        """The answer was sent completely, or the client is gone."""
         self._span.set_attribute("ft.completion_tokens", self._written)
         self._span.end()

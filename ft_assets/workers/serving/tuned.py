@@ -1,4 +1,4 @@
-"""A base with several PEFT adapters, each row of a batch under its own."""
+"""A base with several PEFT adapters; each row of a batch uses its own."""
 
 # ruff: noqa: TID253 -- imported by the engine only, which needs torch anyway.
 
@@ -16,14 +16,14 @@ from ft_assets.workers.evals.model import last_logits
 from ft_resources.errors import first_line
 from ft_resources.serving.errors import BadAdapter
 
-# PEFT's name of the base among the adapters of a batch's rows.
+# PEFT's name for the base among the adapters of a batch's rows.
 _BASE = "__base__"
 
 
 class Tuned:
-    """``model`` with adapters that come and go, by names of PEFT's; without one it is the bare model.
+    """``model`` with adapters that are added and removed under PEFT's names; without any it is the bare model.
 
-    ``mixes``: whether rows of several of these adapters can share a call.
+    ``mixes``: whether rows with different adapters can share a call.
     """
 
     def __init__(self, model: Any) -> None:
@@ -36,8 +36,8 @@ class Tuned:
         self.mixes = True
 
     def add(self, folder: Path) -> str:
-        """Read the adapter in ``folder``; its name here. Raises BadAdapter if it does not fit."""
-        # Names of adapters may hold what names of PyTorch's modules may not, such as a dot.
+        """Load the adapter in ``folder``; returns its name here. Raises BadAdapter if it does not fit the base."""
+        # Names in requests may contain characters that names of PyTorch's modules may not, such as a dot.
         self._numbered += 1
         name = f"adapter_{self._numbered}"
         try:
@@ -47,7 +47,7 @@ class Tuned:
                 self._peft = PeftModel(self._bare, config, adapter_name=name)
             found = self._peft.load_adapter(str(folder), adapter_name=name, is_trainable=False)
             lost = [*found.missing_keys, *found.unexpected_keys]
-        except Exception as error:  # Whatever PEFT, safetensors and PyTorch say of files that do not fit.
+        except Exception as error:  # PEFT, safetensors and PyTorch raise many kinds for files that do not fit.
             self.remove(name)
             raise _bad(folder, first_line(error)) from error
         if lost:
@@ -68,7 +68,7 @@ class Tuned:
             return
         others = [each for each in self._peft.peft_config if each != name]
         if others:
-            # PEFT goes on naming an active adapter that is gone.
+            # PEFT would keep naming the deleted adapter as active.
             self._peft.set_adapter(others[0], inference_mode=True)
             self._peft.delete_adapter(name)
         else:
@@ -101,13 +101,13 @@ class Tuned:
             yield
 
     def _tell_rows(self, layer: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Before each layer of PEFT: which adapter each row of its input has. PEFT hooks layers for each call, and
-        leaves its hooks where a call fails."""
+        """A hook before each of PEFT's layers that passes each row's adapter. PEFT's own hooks are added for each call,
+        and left behind if it fails."""
         return (args, {**kwargs, "adapter_names": self._by_row}) if self._by_row else None
 
     def _can_mix(self) -> bool:
-        """Whether PEFT computes rows of all adapters in one call: by their settings, where it would be wrong in
-        silence, and else by trial."""
+        """Whether PEFT can compute rows of all adapters in one call: by their settings for those that it would compute
+        wrongly, else by a trial."""
         if self._peft is None:
             return True
         if not all(map(_is_plain, self._peft.peft_config.values())):
@@ -122,7 +122,7 @@ class Tuned:
 
 
 def _is_plain(config: PeftConfig) -> bool:
-    """Whether an adapter is nothing but pairs of matrices beside linear layers."""
+    """Whether an adapter consists only of pairs of matrices beside linear layers."""
     more = ("use_dora", "modules_to_save", "trainable_token_indices", "target_parameters", "alora_invocation_tokens")
     return isinstance(config, LoraConfig) and not any(getattr(config, name, None) for name in more)
 

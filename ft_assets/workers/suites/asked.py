@@ -1,4 +1,4 @@
-"""What a suite's items ask: the question apart from its choices, as people copy them."""
+"""The questions of a suite's items, apart from their choices, as people copy them."""
 
 import re
 from collections import Counter
@@ -22,9 +22,9 @@ class Asked:
     """One item.
 
     Args:
-        questions: the ways it may be asked: its whole question, and what follows its passage alone.
+        questions: the forms in which it may be copied: the whole question, and the question without its passage.
         choices: the texts to choose from, or the answer.
-        texts: every text of it.
+        texts: all its texts.
     """
 
     questions: tuple[str, ...]
@@ -33,7 +33,7 @@ class Asked:
 
     @classmethod
     def of(cls, question: str, choices: Sequence[str]) -> Self:
-        """An item of nothing else."""
+        """An item without other texts."""
         return cls(questions=(question,), choices=tuple(choices), texts=(question, *choices))
 
     @property
@@ -43,7 +43,7 @@ class Asked:
 
 
 def asked_by_task(task: SuiteTask, rows: Sequence[Mapping[str, Any]]) -> list[Asked]:
-    """The items in ``rows`` of an lm-eval task: its text is made of the question's columns, in their order."""
+    """The items in ``rows`` of an lm-eval task; the question consists of the columns in ``doc_to_text``, in order."""
     known = {name for row in rows for name in row}
     lettered = set(_LETTERED.findall(task.doc_to_text))
     offered = {*_columns(str(task.doc_to_choice or ""), known), *lettered}
@@ -70,7 +70,7 @@ def _asked(parts: list[str], others: list[str], texts: list[str]) -> Asked:
 
 
 def _columns(template: str, known: set[str]) -> dict[str, None]:
-    """The columns that a setting of the task names, in their order: one itself, or those in a Jinja text."""
+    """The columns that a setting of the task names, in order: a single column, or those in a Jinja text."""
     if template in known:
         return {template: None}
     names = (name for code in _NAMES.findall(template) for name in _WORD.findall(code))

@@ -35,8 +35,8 @@ def add_encoder(
 ) -> RegisteredEncoder:
     """Store the encoder in ``source`` (a folder, or ``hub:org/name@revision``) under ``key`` (``name.vN``).
 
-    ``pooling`` says what a text's vector is made of: the mean of its tokens', or the first token's. None: what a folder
-    of sentence-transformers says, else the mean. Raises BadBase for anything else than a transformers model with a fast
+    ``pooling`` makes a text's vector: the mean of its tokens' vectors, or the first token's. None: as configured in a
+    folder of sentence-transformers, else the mean. Raises BadBase for anything but a transformers model with a fast
     tokenizer and safetensors weights, BadRecipe if other content has the key, UserError for a malformed key,
     HubUnavailable.
     """
@@ -46,7 +46,7 @@ def add_encoder(
         pooling = pooling or _pooling_of(folder, source)
         flat = Path(scratch) / "flat"
         flat.mkdir()
-        # Beside the model's own files sentence-transformers has folders, which say nothing else that is used.
+        # The folders of sentence-transformers beside the model's own files are not used otherwise.
         for path in folder.iterdir() if folder.is_dir() else ():
             if path.is_file() and not path.is_symlink() and not path.name.startswith("."):
                 shutil.copyfile(path, flat / path.name)
@@ -68,7 +68,7 @@ def _pooling_of(folder: Path, source: str) -> Pooling:
     if chosen == ["pooling_mode_cls_token"]:
         return "cls"
     raise BadBase(
-        f"its pooling ({', '.join(chosen) or 'none'}) is not known",
+        f"its pooling ({', '.join(chosen) or 'none'}) is not supported",
         where=f"{source}, {_POOLING_FILE}",
         remedy="Use an encoder that takes the mean of the tokens or the first token.",
     )

@@ -1,4 +1,4 @@
-"""Small models of the Hub or of a folder, before they are registered."""
+"""Fetch a small model from the Hub or a folder, to be registered."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def fetch_model(source: str, scratch: Path, hub: Hub | None) -> Path:
         reference = parse_base(source)
     except ValueError as error:
         raise UserError(
-            f"this is no model of the Hub: {error}", where=source, remedy="Write hub:ORG/NAME@REVISION."
+            f"this is not a model of the Hub: {error}", where=source, remedy="Write hub:ORG/NAME@REVISION."
         ) from None
     assert isinstance(reference, HubRevision)
     hub = hub or HuggingFaceHub()

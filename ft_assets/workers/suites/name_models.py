@@ -1,8 +1,7 @@
 """spaCy models that find names and places: named, immutable, never pickles or code.
 
-A folder is judged by its text files alone, without spaCy, and only the files of what finds names are kept: the
-component ``ner``, and ``tok2vec`` where ``ner`` listens to one. spaCy keeps their numbers as msgpack, which holds no
-objects.
+A folder is checked by its text files alone, without spaCy. Only the files of the components that find names are kept:
+``ner``, and ``tok2vec`` if ``ner`` listens to one. spaCy stores their weights as msgpack, which cannot contain objects.
 """
 
 import json
@@ -30,7 +29,7 @@ LABELS: dict[str, Entity] = {
     **dict.fromkeys(("PERSON", "PER"), "PERSON"),
     **dict.fromkeys(("LOCATION", "LOC", "GPE", "FAC", "ADDRESS", "STREET_ADDRESS"), "LOCATION"),
 }
-"""Labels of models, and the entity of the policy that each is."""
+"""Labels of models, with the policy's entity for each."""
 
 _COMMON = ("meta.json", "config.cfg", "tokenizer")
 _VOCAB = ("key2row", "lookups.bin", "strings.json", "vectors", "vectors.cfg")

@@ -1,14 +1,14 @@
 """Whether two sets of evaluation items share some, by the text that distinguishes an item within its suite.
 
-Whole texts are compared, in lower case and with single blanks. A rephrased question is not found, nor is one whose text
-another layout assembles differently.
+Whole texts are compared, in lower case and with single spaces. Rephrased questions are not found, nor those that
+another suite splits into columns differently.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-# A text that more than one in this many items share is an instruction or a subject's name, and identifies no item.
+# A text in more than one of this many items is an instruction or a subject's name, and identifies no item.
 _COMMON = 10
 
 

@@ -1,4 +1,4 @@
-"""What is registered: suites, classifiers, encoders, name models. The files that read them import far more."""
+"""Look-ups of registered suites, classifiers, encoders and name models, without the imports that reading them needs."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -25,8 +25,8 @@ def list_suites(store: Store) -> list[str]:
 
 
 def role_of(suite: InputRef) -> Role:
-    """What a registered suite is for: ``safety`` counts refusals, ``shown`` has no right answers and is only displayed;
-    others are general, and a candidate may not get worse on them."""
+    """The role of a registered suite: in ``safety`` refusals count, ``shown`` has no right answers and is only
+    displayed; on others, ``suite``, a candidate may not get worse."""
     asset = Address.parse(suite.address).asset
     return next(role for role, name in ASSETS.items() if name == asset)
 

@@ -65,7 +65,7 @@ def _read(source: PromptFile, kind: Kind, folder: dict[str, Path], where: str, s
     for name, place, row in item_rows(source.file, folder, f"{where}, {kind}", source.id):
         text = text_of(row, source.prompt, place, most=_MOST_CHARACTERS)
         if text in seen:
-            what = f"this prompt stands in {seen[text]} already"
+            what = f"this prompt is already in {seen[text]}"
             raise BadRecipe(what, where=place, remedy="Keep it once: twice it would count twice.")
         seen[text] = place
         prompts.append(Prompt(id=f"{kind}-{name}" if source.id is None else name, kind=kind, text=text))

@@ -64,7 +64,7 @@ def suite_score(
             remedy="Look at the suite's items: each needs a question and a right answer, choices where some are given.",
         )
     if len(set(item_ids)) != len(item_ids):
-        raise BadRecipe("two items have one id", where=where, remedy="Give each item an id of its own, or none an id.")
+        raise BadRecipe("two items have the same id", where=where, remedy="Give every item a unique id, or none an id.")
     return SuiteScore(
         metric=metric,
         value=math.fsum(correct) / len(correct),

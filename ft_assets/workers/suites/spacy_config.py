@@ -1,7 +1,7 @@
-"""The configuration of a spaCy model, judged without spaCy: what finds names in it, and that it is spaCy's own.
+"""Check the configuration of a spaCy model without spaCy: find the components that find names, and require spaCy's own.
 
-Everything that the kept part calls must be a function of spaCy that is listed here. It is written anew from what was
-checked, so that spaCy reads nothing else.
+The kept part may only call functions of spaCy that are listed here. The configuration is written again from the checked
+values, so that spaCy reads nothing else.
 """
 
 import configparser
@@ -103,7 +103,7 @@ def checked_config(config: Config, kept: dict[str, str], where: str) -> str:
     }
     sections["nlp"] |= dict.fromkeys(_CALLBACKS) | {name: nlp[name] for name in (*_CALLBACKS, "vectors") if name in nlp}
     if "nlp.tokenizer" not in sections:
-        # Languages whose own tokenizer needs another package would take that one.
+        # The default tokenizers of some languages need further packages.
         sections["nlp"]["tokenizer"] = nlp.get("tokenizer", _TOKENIZER)
     for component in kept:
         sections |= _within(config, component)

@@ -23,7 +23,7 @@ Read = Callable[[Any], Any]
 SIDES = ("sided", "biased")
 # Of ``reported_by``.
 MAX_VALUES = 100
-# What reading an item can raise: Jinja's errors, and those of lm-eval's own evaluation of its text.
+# Errors from reading an item: Jinja's, and those from lm-eval's evaluation of the text.
 _UNREADABLE = (
     *(LookupError, TypeError, ValueError, SyntaxError, ArithmeticError, RecursionError, MemoryError),
     # The task's own Jinja text, and a pattern in it.
@@ -135,7 +135,7 @@ def _require_texts(task: SuiteTask, question: Any, answer: Any, where: str) -> N
         require_text(task, question, answer, where)
     elif not isinstance(answer, str) or not answer.strip():
         raise BadRecipe(
-            "the text whose likelihood counts is empty or no text",
+            "the text whose likelihood counts is empty or not a text",
             where=where,
             remedy="Correct the item, or let doc_to_target give one text for every item.",
         )

@@ -42,7 +42,7 @@ def item_rows(
         found = str(number) if id_column is None else _value(row, id_column, place)
         if not isinstance(found, str | int) or not str(found) or str(found) in seen:
             remedy = "Give each item its own id, and name its column in id."
-            raise BadRecipe("this item has no id of its own", where=place, remedy=remedy)
+            raise BadRecipe("this item has no unique id", where=place, remedy=remedy)
         seen.add(str(found))
         yield str(found), place, row
     if not seen:
@@ -53,7 +53,7 @@ def text_of(row: Mapping[str, Any], column: str, where: str, *, most: int = MOST
     """The text in a column. Raises BadRecipe if it is missing, empty or longer than ``most`` characters."""
     text = _value(row, column, where)
     if not isinstance(text, str) or not text.strip():
-        raise BadRecipe(f"{column} is empty or no text", where=where, remedy="Give every item one.")
+        raise BadRecipe(f"{column} is empty or not a text", where=where, remedy="Give every item one.")
     if len(text) > most:
         raise BadRecipe(f"{column} is longer than {most:,} characters", where=where, remedy="Shorten it.")
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
@@ -76,7 +76,7 @@ def template_rows(path: Path) -> Iterator[tuple[str, Row]]:
             continue
         named = {re.sub(r"\W", "_", name): value for name, value in row.items()}
         if len(named) < len(row):
-            raise BadRecipe("two columns have one name", where=where, remedy="Rename them in the header.")
+            raise BadRecipe("two columns have the same name", where=where, remedy="Rename them in the header.")
         yield where, named
 
 
@@ -117,7 +117,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, Row]]:
             if len(set(names)) < len(names):
                 # Otherwise the last one would silently count.
                 raise BadRecipe(
-                    "two columns have one name", where=f"{path}, line 1", remedy="Rename one in the header."
+                    "two columns have the same name", where=f"{path}, line 1", remedy="Rename one in the header."
                 )
             for row in reader:
                 where = f"{path}, line {reader.line_num}"
@@ -145,7 +145,7 @@ def _json_rows(path: Path) -> Iterator[tuple[str, Row]]:
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """A few hundred bytes of Parquet can encode one text a million times, so the decoded size is counted."""
+    """The decoded size is limited, as a few hundred bytes of Parquet can encode one text a million times."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

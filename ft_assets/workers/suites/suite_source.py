@@ -48,7 +48,7 @@ def fetch(
     names = _named_files(task, where)
     stored = {name: name.replace("/", "_") for name in names}
     if len(set(stored.values()) | set(present)) < len(names) + len(present):
-        raise BadRecipe("two data files have one name", where=where, remedy="Rename the local one.")
+        raise BadRecipe("two data files have the same name", where=where, remedy="Rename the local one.")
     fetch_files(hub or HuggingFaceHub(kind="dataset"), repo, commit, {name: folder / stored[name] for name in names})
     source, files = f"hub:{repo}@{commit}", {stored[name]: folder / stored[name] for name in names}
     task_file = folder / "task.yaml"
@@ -67,7 +67,7 @@ def fetch_files(hub: Hub, repo: str, commit: str, targets: Mapping[str, Path]) -
         what = (
             f"the data set has no file {missing[0]!r} at this commit"
             if missing
-            else "this is no commit of the data set"
+            else "this is not a commit of the data set"
         )
         raise BadRecipe(what, where=source, remedy="Name files that the data set's page lists, by their whole path.")
     if (size := sum(snapshot.files[name].size for name in targets)) > MOST_BYTES:
@@ -102,7 +102,7 @@ def _local(task: Mapping[str, Any], stored: Mapping[str, str], source: str, wher
     """The task that reads the stored files and names their source."""
     metadata = task.get("metadata", {})
     if not isinstance(metadata, dict):
-        raise BadRecipe("metadata is not a mapping", where=where, remedy="Write names and values below it.")
+        raise BadRecipe("metadata is not a mapping", where=where, remedy="Write names and values under it.")
     found = {key: value for key, value in task.items() if key not in ("dataset_path", "revision")}
     found["metadata"] = {**metadata, "source": source}
     if "kind" in task:

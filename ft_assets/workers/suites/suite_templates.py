@@ -13,7 +13,7 @@ _STEPS = 100_000
 
 
 class SuiteEnvironment(LimitedEnvironment):
-    """Compiles ``doc_to_text`` and its like; each text once, as lm-eval asks anew for every item."""
+    """Compiles ``doc_to_text`` and similar texts, each once: lm-eval asks for it again with every item."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -190,7 +190,7 @@ def _read_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
     """Each row of a data file, with its place; ids, if rows have them, are unique."""
     rows: list[tuple[str, dict[str, Any]]] = []
     ids: set[str] = set()
-    remedy = "Give each item an id of its own, or none an id."
+    remedy = "Give every item a unique id, or none an id."
     for where, row in template_rows(path):
         found = row.get("id")
         # Once all rows are one table, a row without an id has null there, and so would the next one.

@@ -43,8 +43,8 @@ class Plan:
 
     @property
     def starts_apart(self) -> bool:
-        """Whether the first step's policy differs from the reference though nothing was learned: dropout changes what
-        an adapter computes that is continued. A new one computes nothing yet."""
+        """Whether the first step's policy differs from the reference although nothing was learned: dropout changes the
+        output of an adapter that is continued. That of a new adapter is zero."""
         return self.training.warm_start is not None and self.lora is not None and self.lora.dropout > 0
 
 
@@ -59,7 +59,7 @@ def make_plan(params: dict[str, Any], runtime: dict[str, Any], pack: Pack, valid
     training = SettledTraining.model_validate(params["training"])
     if training.early_stopping and not validation.index.learned_tokens:
         raise BadData(
-            "training.early_stopping waits for validation loss, and there are no validation rows to measure it on",
+            "training.early_stopping needs validation loss, and there are no validation rows to measure it on",
             where="token_pack",
             remedy="Raise split.validation in dataset.yaml or add rows, or leave early_stopping out.",
         )
@@ -102,8 +102,8 @@ def order_of(training: Mapping[str, Any], pack: Pack) -> Order:
 def _validation_interval(training: SettledTraining, order: Order, windows: int) -> int | None:
     """Optimizer steps between validations on ``windows`` windows.
 
-    Where the recipe leaves that open there are ten in a run, or without early stopping as many as take a twentieth of
-    it. None where that is one, or the run is short: then it validates at its end only.
+    If the recipe leaves that open, there are ten in a run, or without early stopping as many as take a twentieth of the
+    run's time. None if that is one, or if the run is short: then it validates at its end only.
     """
     if training.validate_every_steps or training.early_stopping:
         return training.validate_every_steps or -(-order.steps // VALIDATIONS)

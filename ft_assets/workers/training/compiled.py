@@ -1,9 +1,9 @@
-"""The layers of a model compiled by ``torch.compile``, each by itself, as torchtitan does it: all have the same code,
-so one layer is compiled, and the others run what came of it.
+"""Compile the layers of a model by ``torch.compile``, each by itself, as torchtitan does: all have the same code, so
+one layer is compiled, and the others run the result.
 
-The number of tokens and documents of a row stay open, so rows of other lengths are not compiled for again. What a
-layer is called with decides on further variants, a handful: with gradients or without (validation), several documents
-in the row or one, and the first layer of a frozen base, whose input needs no gradient.
+The numbers of tokens and documents in a row are dynamic, so other lengths need no new compilation. There are a handful
+of variants: with gradients or without (validation), several documents in the row or one, and the first layer of a
+frozen base, whose input needs no gradient.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
@@ -17,14 +17,14 @@ import torch
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 _VARIANTS = 32
-"""Most variants of a layer, including those of sliding windows; what comes after them is computed uncompiled."""
+"""Most variants of a layer, including those of sliding windows; further ones are computed uncompiled."""
 
 
 def compile_layers(model: Any) -> list[Any]:
     """Compile the layers of ``model`` in place when they are first called; returns them.
 
-    Hooks and recomputation stay around what is compiled: shards of FSDP2 are gathered before it. Names of weights stay
-    as they are. Results differ from the uncompiled ones by rounding only; dropout draws the same.
+    Hooks and recomputation stay outside the compiled code: shards of FSDP2 are gathered before it. Names of weights
+    stay. Results differ from uncompiled ones by rounding only; dropout draws the same numbers.
     """
     from torch._dynamo import config
     from torch._inductor import config as compiler
@@ -51,14 +51,14 @@ def uncompile(layers: list[Any]) -> None:
 
 
 def _forward(layer: Any, compiled: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """As Transformers' own: recomputed in the backward pass where that is switched on."""
+    """Like Transformers' own: recomputed in the backward pass if that is switched on."""
     if layer.gradient_checkpointing and layer.training:
         return layer._gradient_checkpointing_func(partial(compiled, **kwargs), *args)
     return compiled(*args, **kwargs)
 
 
 def _own_forward(layer: Any) -> Callable[..., Any]:
-    """The layer's forward below Transformers' wrapper for recomputation, which is there once for each subclass."""
+    """The layer's forward inside Transformers' wrappers for recomputation, one for each subclass."""
     forward: Any = type(layer).forward
     while forward.__code__.co_name == "forward_with_checkpointing":
         forward = forward.__wrapped__

@@ -44,7 +44,7 @@ class Explosion:
     def reason(self, loss: float) -> str | None:
         """What is wrong with the next step's loss, as a clause; None if nothing is."""
         if loss > self._ceiling:
-            return f"the loss is {loss:.4g}, above twice what a model that knows nothing has"
+            return f"the loss is {loss:.4g}, above twice the loss of a uniform guess"
         median = statistics.median(self._calm) if len(self._calm) >= self._fewest else math.inf
         if loss <= max(2 * median, median + 2):
             # A bad batch or two count as part of the run's noise.

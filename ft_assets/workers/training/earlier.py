@@ -1,4 +1,4 @@
-"""What a training that continues an adapter builds on: the earlier trainings, whose ledgers say what they read."""
+"""The earlier trainings that a training continues; their ledgers say what they read."""
 
 from collections.abc import Iterator
 
@@ -12,8 +12,8 @@ CONTINUED_FROM = "continued_from"
 
 
 def earlier_checkpoints(artifacts: Artifacts, checkpoint: Address) -> Iterator[str]:
-    """Addresses of the trainings that ``checkpoint`` continues, the last one first, those of erased ones too. Nothing
-    for weights that were new."""
+    """Addresses of the trainings that ``checkpoint`` continues, the latest first, including erased ones; none if its
+    weights were new."""
     manifest = _manifest(artifacts, checkpoint)
     while manifest is not None and (named := manifest.facts.get(CONTINUED_FROM)):
         adapter = _manifest(artifacts, Address.parse(named))

@@ -1,7 +1,7 @@
 """Early stopping: a run ends at a validation when the loss has not fallen for a while.
 
-Whether it does follows from the rows of validations alone. So saves need nothing new, every rank knows it, and a
-resumed run stops where it would have stopped.
+The decision depends on the rows of validations alone. So saves need nothing more, every rank decides alike, and a
+resumed run stops where the uninterrupted run would.
 """
 
 import math
@@ -16,9 +16,9 @@ STOPPED_EARLY = "stopped_early"
 
 
 def stopping_step(rows: Iterable[Mapping[str, Any]], settings: EarlyStoppingSettings | None, last: int) -> int | None:
-    """The step before ``last`` after which a run with these rows stops; None if it goes on.
+    """The step before ``last`` after which a run with these rows stops; None if it continues.
 
-    A loss that is not finite lowers nothing.
+    A loss that is not finite is no improvement.
     """
     if settings is None:
         return None

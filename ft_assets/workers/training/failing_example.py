@@ -36,7 +36,7 @@ def examples_blamed(pack: Pack, order: Order, position: Callable[[], int], forwa
         if step is None or is_out_of_memory(error):
             raise
         guilty = malformed(pack, step, forward)
-        # Where none can be computed the model is at fault, and no row of the user's.
+        # If no example can be computed, the model is at fault, and not a row of the user's.
         if not guilty or 1 < len(set(guilty)) == len(set(pack.examples_of(step.windows.tolist()).tolist())):
             raise
         raise BadData(
@@ -49,7 +49,7 @@ def examples_blamed(pack: Pack, order: Order, position: Callable[[], int], forwa
 
 
 def malformed(pack: Pack, step: Step, forward: Forward) -> list[int]:
-    """Examples of ``step`` whose documents fail on their own; all of a window that cannot be read."""
+    """Examples of ``step`` with a document that fails on its own; all examples of a window that cannot be read."""
     guilty: list[int] = []
     for window in step.windows.tolist():
         try:
@@ -71,9 +71,9 @@ def forward_alone(model: Any, window: Window, *, computes: bool) -> None:
     """
     row = as_row(window)
     vocabulary = model.config.get_text_config().vocab_size
-    # Asked for here, as a GPU that was sent a wrong token can do nothing more.
+    # Checked here, as a GPU is unusable after a token outside the vocabulary.
     if len(window.input_ids) and not 0 <= int(window.input_ids.min()) <= int(window.input_ids.max()) < vocabulary:
-        raise ValueError("a token that the model does not have")
+        raise ValueError("a token is outside the model's vocabulary")
     if computes and row.learned:
         token_losses(model, row)
 

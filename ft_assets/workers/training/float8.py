@@ -1,12 +1,12 @@
 """``training.precision: fp8``: matrix products of the layers in 8-bit floats, everything else as under bf16.
 
 By torchao's float8 training (https://docs.pytorch.org/ao/stable/workflows/training.html): inputs, weights and gradients
-are cast for each product, with a scale for each row, and what comes out is bf16. Weights stay as they are held, with
-their names, so saves, exports and evaluation know nothing of it. With a scale for each row of a token no document of a
-packed row changes the rounding of another, as one scale for all rows would.
+are cast for each product, with a scale per row, and the result is bf16. Weights keep their dtype and names, so saves,
+exports and evaluation need not know. A scale per row keeps the documents of a packed row apart: with one scale for all
+rows a document would change the rounding of another.
 
-Uncompiled, casting takes longer than the products save, and the gradient of a frozen weight is computed and thrown
-away; compiled layers have neither (``docs/decisions/fp8-is-torchaos-by-row.md``).
+Uncompiled, casting takes more time than the products save, and the gradient of a frozen weight is computed for nothing;
+compiled layers avoid both (``docs/decisions/fp8-is-torchaos-by-row.md``).
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
@@ -22,16 +22,16 @@ from ft_assets.workers.model_size.float8 import can_be_float8, pays_in_float8
 from ft_resources.errors import BadRecipe, UserError
 
 _CAPABILITY = (8, 9)
-"""Of the first GPUs that multiply 8-bit floats: Ada and Hopper."""
+"""Compute capability of the first GPUs that multiply 8-bit floats: Ada; Hopper has 9.0."""
 _ROUTERS = ("gate", "router", "shared_expert_gate")
-"""Which experts a token goes to is decided by small differences."""
+"""Stay in bf16: small differences decide which experts a token goes to."""
 
 
 def multiply_in_float8(model: Any, *, emulated: bool) -> int:
-    """Let the large matrices in the layers of ``model`` be multiplied by in 8 bits; returns their number.
+    """Compute products with the large matrices in the layers of ``model`` in 8 bits; returns their number.
 
-    Output layer, embeddings, routers, experts (tensors, not layers) and matrices that are too small for it to pay stay
-    in bf16. ``emulated``: the same rounding where the hardware has no such product, for every size that it could be.
+    Output layer, embeddings, routers, experts (tensors, not layers) and matrices that are too small to gain from it
+    stay in bf16. ``emulated``: the same rounding on hardware without such products, for every size that allows it.
 
     Raises UserError if torchao is missing or the GPU has no 8-bit floats; BadRecipe if no matrix is large enough.
     """
@@ -55,7 +55,7 @@ def multiply_in_float8(model: Any, *, emulated: bool) -> int:
 def with_scales_by_row(
     module: torch.nn.Module, *, emulated: bool, takes: Callable[[torch.nn.Module, str], bool] | None = None
 ) -> Any:
-    """``module`` with those of its linear layers replaced that ``takes(layer, name)``, or all. Raises UserError if
+    """``module`` with the linear layers replaced for which ``takes(layer, name)`` is true, or all. Raises UserError if
     torchao is missing."""
     try:
         from torchao.float8 import Float8LinearConfig, convert_to_float8_training
@@ -65,8 +65,7 @@ def with_scales_by_row(
             where="training.precision",
             remedy="Install the extra float8 where the worker runs, or use precision bf16.",
         ) from error
-    # A row's tokens are the inner numbers of the product that gives a weight's gradient, and are filled up to a
-    # multiple of 16.
+    # The product for a weight's gradient sums over a row's tokens, whose number is padded to a multiple of 16.
     config = replace(Float8LinearConfig.from_recipe_name("rowwise"), pad_inner_dim=True, emulate=emulated)
     return convert_to_float8_training(module, config=config, module_filter_fn=takes)
 
@@ -83,7 +82,7 @@ def _chosen(model: Any, *, emulated: bool) -> set[int]:
         id(module)
         for layer in layers
         for name, module in layer.named_modules()
-        # Other classes compute something of their own.
+        # Subclasses may compute something else.
         if type(module) is torch.nn.Linear
         and name.rpartition(".")[2] not in _ROUTERS
         and takes(module.in_features, module.out_features)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 NOT_FINITE = "validation_not_finite"
-"""Column of a validation whose loss is no finite number, in place of the loss, and the fact with their steps."""
+"""Column in place of a validation loss that is not finite, and the fact with the steps of such validations."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FOLDER, RECORD = "kept", "kept.json"
 FINAL = "final/"
 WEIGHTS_AT = "weights_at"
-"""Fact that names the folder of the last weights where it is another than ``final/``: a merged model is all weights."""
+"""Fact with the folder of the last weights if it is not ``final/``: for a merged model it is the artifact itself."""
 # Selection rules that need only the checkpoint's facts.
 Candidate = Literal["last", "best_validation"] | int
 
@@ -68,9 +68,8 @@ def stored_weights(facts: Mapping[str, Any]) -> list[Weights]:
 
 
 def candidate_weights(facts: Mapping[str, Any], wish: Candidate) -> Weights:
-    """The weights that go to the gates, from a checkpoint's facts: the final ones, the ones with the lowest validation
-    loss among final and kept (the later of equals), or those after a step. Raises ValueError if none are of that
-    step."""
+    """The weights that go to the gates, from a checkpoint's facts: the final ones, those with the lowest validation
+    loss among final and kept (the later of equals), or those after a step. Raises ValueError if that step has none."""
     stored = stored_weights(facts)
     if isinstance(wish, int):
         found = {weights.step: weights for weights in stored}
@@ -127,7 +126,7 @@ def fetch_kept(
             except CorruptArtifact as error:
                 print(f"skipping damaged weights: {error.where}: {error.what}", flush=True)
         else:
-            print(f"the weights after step {step} are not there to be kept", flush=True)
+            print(f"the weights after step {step} are missing, so they are not kept", flush=True)
     return found
 
 
@@ -155,8 +154,8 @@ class BestWeights:
         self._context, self._count, self._full, self._origin = context, count, full, origin
 
     def validated(self, model: Any, step: int, rows: list[dict[str, Any]], *, last: int) -> None:
-        """Keep the weights after ``step`` if its loss (the last in ``rows``) is among the lowest, and drop the set that
-        no longer is. Those of step ``last``, which ends the run, are stored anyway. Blocks training."""
+        """Keep the weights after ``step`` if its loss (the last in ``rows``) is among the lowest, and drop those that
+        no longer are. Those of step ``last``, which ends the run, are stored anyway. Blocks training."""
         from ft_assets.workers.training.model import save_final
 
         wanted = dict(lowest(rows, self._count, last=last))

@@ -1,6 +1,6 @@
 """Trials of optional kernels: each computes a small example, forward and backward, and is held to plain PyTorch.
 
-A trial takes the device, and raises ValueError where the numbers are others, or whatever the kernel raises.
+A trial takes the device. It raises ValueError for wrong numbers, and whatever the kernel raises.
 """
 
 # ruff: noqa: TID253 -- called by workers only, once torch is needed anyway.
@@ -11,12 +11,12 @@ import torch
 from torch.nn.functional import conv1d, silu, softplus
 
 _APART = 0.05
-"""How far results may be apart, relative to their length. Half precision moves them by less than 0.02."""
+"""Tolerated distance of results, relative to their norm. Half precision causes less than 0.02."""
 _TOKENS, _HEADS, _SIZE = 96, 2, 64
 
 
 def causal_convolution(device: torch.device) -> None:
-    """causal-conv1d: what short convolutions and state-space layers mix neighbours with."""
+    """causal-conv1d: the convolution of neighbouring tokens in short convolutions and state-space layers."""
     from causal_conv1d import causal_conv1d_fn
 
     def plain(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
@@ -78,7 +78,7 @@ def gated_delta_rule(device: torch.device) -> None:
 
 
 def _ruled(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, forget: torch.Tensor, beta: torch.Tensor) -> torch.Tensor:
-    """Token by token: the state forgets, what it answers to ``k`` is moved to ``v``, and it answers to ``q`` (Yang et
+    """Token by token: the state decays, its answer to ``k`` is moved towards ``v``, and it is read by ``q`` (Yang et
     al., 2024, https://arxiv.org/abs/2412.06464)."""
     q, k = (each / each.norm(dim=-1, keepdim=True) for each in (q, k))
     kept, state, found = (-softplus(forget)).exp(), q.new_zeros(1, _HEADS, _SIZE, _SIZE), []
@@ -92,7 +92,7 @@ def _ruled(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, forget: torch.Tens
 
 
 def draw(device: torch.device, *shapes: tuple[int, ...]) -> list[torch.Tensor]:
-    """Tensors that want gradients, in bfloat16, as some kernels take no float32; equal ones each time."""
+    """Tensors that require gradients, the same each time; in bfloat16, as some kernels do not take float32."""
     generator = torch.Generator().manual_seed(0)
     drawn = (torch.randn(shape, generator=generator) for shape in shapes)
     return [each.to(device, torch.bfloat16).requires_grad_() for each in drawn]
@@ -113,8 +113,8 @@ def require_alike(
 
 
 def require_near(found: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> None:
-    """Raise ValueError unless each tensor is about what is expected of it."""
+    """Raise ValueError unless each tensor is near the expected one."""
     for mine, theirs in zip(found, expected, strict=True):
-        # Not "further apart than": NaN is further apart than nothing.
+        # Negated, as every comparison with NaN is false.
         if mine.shape != theirs.shape or not (mine.float() - theirs).norm() <= _APART * theirs.norm():
             raise ValueError("its results are not those of a plain computation")

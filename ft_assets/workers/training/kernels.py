@@ -1,6 +1,6 @@
-"""Which optional kernels this machine has: each is imported, and tried on a small example where it can run.
+"""Which optional kernels this machine has: each is imported, and tried on a small example if it can run here.
 
-A GPU image is tested with it (``ft kernels``). What is missing is slower and not wrong: a training takes what is there.
+``ft kernels`` tests a GPU image with it. A training uses the kernels that it finds; without them it is only slower.
 """
 
 import sys
@@ -15,7 +15,7 @@ from ft_resources.lazy import load
 
 State = Literal["works", "imports", "needs a GPU", "not installed", "broken"]
 _UNTRIED = "not tried: no GPU"
-# What imports say that ask for a GPU's driver: the dynamic linker, Triton, and PyTorch.
+# Messages of imports that need a GPU's driver: from the dynamic linker, Triton, and PyTorch.
 _NO_DRIVER = ("libcuda.so", "active drivers", "no NVIDIA driver")
 
 
@@ -23,8 +23,7 @@ _NO_DRIVER = ("libcuda.so", "active drivers", "no NVIDIA driver")
 class Found:
     """An optional kernel on this machine. ``detail`` says what is wrong with a broken one.
 
-    ``imports``: it is there, and is not tried, as there is no GPU. ``needs a GPU``: without one it cannot even be
-    imported.
+    ``imports``: it is installed, but not tried without a GPU. ``needs a GPU``: without one it cannot even be imported.
     """
 
     name: str
@@ -47,7 +46,7 @@ class _Kernel:
 
 
 def find_kernels() -> Iterator[Found]:
-    """Every optional kernel, one after the other: the first use of some takes a minute."""
+    """Every optional kernel, as soon as it was tried: the first use of some takes a minute."""
     import torch
 
     gpu = torch.cuda.is_available()
@@ -68,10 +67,10 @@ def _try(kernel: _Kernel, device: Any) -> tuple[State, str]:
             return "imports", _UNTRIED
         kernel.attempt(device)
     except ModuleNotFoundError as error:
-        # A module that is there may miss another.
+        # An installed module may lack another.
         missing = (error.name or "").partition(".")[0] == kernel.module.partition(".")[0]
         return ("not installed", "") if missing else ("broken", str(error))
-    except Exception as error:  # Kernels raise what they like on a machine that they do not know.
+    except Exception as error:  # On unknown hardware kernels raise anything.
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         driver = kernel.gpu and device.type != "cuda" and any(each in reason for each in _NO_DRIVER)
         return ("needs a GPU" if driver else "broken"), reason

@@ -1,4 +1,4 @@
-"""Out-of-memory errors with the figures that a person needs to decide what to change."""
+"""Out-of-memory errors, with the figures that a person needs to decide what to change."""
 
 import resource
 import sys
@@ -59,7 +59,7 @@ def _remedy(params: dict[str, Any], runtime: dict[str, Any], micro_windows: int)
     elif runtime["device"] == "cuda" and runtime.get("recompute") and not runtime.get("offload"):
         lower += " Or set training.offload: on, which holds what recomputation keeps in host memory."
     elif runtime["device"] == "cuda" and micro_windows == 1 and METHODS[params["method"]].token_mean:
-        # Nothing is left to lower but the windows.
+        # Only the windows' length is left to lower.
         more = 2 * int(runtime.get("context_parallel", 1))
         lower += f" Or let {more} GPUs of a node share each window: hardware.context_parallel: {more}."
     if params["variant"] == "full" and "training.weights" not in runtime.get("origins", {}):

@@ -42,12 +42,12 @@ def load_base(
     choice: Choice | None = None,
     spread: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The causal language model in ``folder``, for documents that are packed or run apart, as ``choice`` says.
+    """The causal language model in ``folder``, for packed documents or documents that run apart, as ``choice`` says.
 
-    How its weights are held: see ``Variant.weights``. Each weight goes to ``device`` as it is read, unless ranks share
-    them: then no rank has all of them in the machine's memory on their way to a GPU.
-    ``choice`` is by default that of the folder, ``spread`` says how ranks share the weights. Raises BadBase where
-    weights are missing, and what ``multiply_in_float8`` raises.
+    ``Variant.weights`` decides the dtype of its weights. Unless ranks share them, each weight goes to ``device`` as it
+    is read, so that the host never holds all of them. ``choice`` defaults to that of the folder; ``spread`` has the
+    arguments by which ranks share the weights. Raises BadBase for missing weights, and what ``multiply_in_float8``
+    raises.
     """
     disable_progress_bar()
     choice = choice or choose(folder)
@@ -69,7 +69,7 @@ def load_base(
     require_every_weight(loading, str(folder))
     choice.prepare(model)
     _keep_held(model)
-    # Where DeepSpeed divides weights, Transformers keeps renamings that this checkpoint did not need, and would undo
+    # With weights divided by DeepSpeed, Transformers keeps renamings that this checkpoint did not need, and would undo
     # them in the files of a full model.
     if conversions := getattr(model, "_weight_conversions", None):
         model._weight_conversions = [each for each in conversions if each.was_used()]
@@ -81,7 +81,7 @@ def load_base(
 
 
 def arithmetic_of(training: TrainingSettings, *, full: bool, four_bit: bool, device: str) -> Arithmetic:
-    """In which numbers ``load_base`` holds a model, and a training computes."""
+    """The dtypes in which ``load_base`` holds a model and a training computes."""
     assert training.precision != "auto"
     weights = Variant(adapters=not full, four_bit=four_bit).weights(training.precision, training.weights)
     computed = "bf16" if training.precision == "fp8" else training.precision
@@ -90,17 +90,17 @@ def arithmetic_of(training: TrainingSettings, *, full: bool, four_bit: bool, dev
 
 
 def drops_out(model: Any) -> bool:
-    """Whether the base itself leaves something out at random while it trains, by its config."""
+    """Whether the base itself has dropout or router noise in training, according to its config."""
     values = model.config.get_text_config().to_dict()
     names = (name for name, value in values.items() if isinstance(value, float) and value > 0)
     drawn = (name for name in names if any(word in name for word in ("dropout", "pdrop", "jitter")))
-    # Of heads that a causal language model does not have.
+    # These are for heads that a causal language model does not have.
     return any(not name.startswith(("classifier_", "summary_")) for name in drawn)
 
 
 def require_targets(model: Any, lora: LoraSettings) -> None:
-    """Raises BadRecipe for a name in ``lora.target_modules`` that no module in ``model`` has, by PEFT's comparison, and
-    for one whose adapter would not train.
+    """Raise BadRecipe for a name in ``lora.target_modules`` that matches no module of ``model`` by PEFT's comparison,
+    and for one whose adapter would not train.
 
     PEFT ignores a name without a module if others match. Errors visible in the recipe alone are refused earlier
     (``combinations.py``).
@@ -125,12 +125,12 @@ def require_targets(model: Any, lora: LoraSettings) -> None:
                 f"an adapter at {untrained[0]} would not train: the state-space layer takes its weight without calling "
                 "it, where mamba-ssm's fused kernels are installed",
                 where="lora.target_modules",
-                remedy="Leave it out, or use all-linear, which does.",
+                remedy="Leave it out, or use all-linear, which leaves it out.",
             )
 
 
 def with_adapters(model: Any, lora: LoraSettings) -> Any:
-    """``model`` with new adapters, which alone train."""
+    """``model`` with new adapters; only these train."""
     assert isinstance(lora.rank, int)
     assert isinstance(lora.alpha, int)
     config = LoraConfig(
@@ -167,7 +167,7 @@ def save_final(model: Any, folder: Path, origin: Origin, *, full: bool, state: A
     if full:
         _save_full(model, folder, origin.dtype, state)
         return
-    # "auto" would ask the hub whether the base's vocabulary was resized; ours never is.
+    # "auto" would ask the hub whether the base's vocabulary was resized, which it never is here.
     model.save_pretrained(folder, save_embedding_layers=False, state_dict=state, selected_adapters=["default"])
     if PRINCIPAL in model.peft_config:
         save_from_principal(model, folder)
@@ -239,8 +239,8 @@ def _holding(weights: Weights, precision: str, device: str, folder: Path, choice
 
 
 def _unquantised(folder: Path, choice: Choice) -> list[str] | None:
-    """Linear layers of which no matrix may be packed: those that Transformers leaves, which None stands for, and those
-    of which state-space layers read the weight."""
+    """Linear layers that must not be quantised: those that Transformers skips, and those whose weight a state-space
+    layer reads directly. None: only the former."""
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     with torch.device("meta"):
         model: Any = auto_class(choice.kind).from_config(config, **choice.loading)
@@ -249,7 +249,7 @@ def _unquantised(folder: Path, choice: Choice) -> list[str] | None:
 
 
 def _keep_held(model: Any) -> None:
-    """Keep the format of 4-bit weights, on every processor.
+    """Keep 4-bit weights in one format on every processor.
 
     On a CPU with AVX512-BF16, bitsandbytes 0.50 repacks them at the first evaluation and rounds their scales to
     bfloat16. That gives other figures than elsewhere, other weights than in training, and an error if a matrix has

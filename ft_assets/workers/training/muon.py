@@ -1,8 +1,8 @@
 """Muon for the matrices of a model's layers and AdamW for all else, as one optimizer.
 
-Muon (https://kellerjordan.github.io/posts/muon/) moves a matrix along the orthogonal one that is nearest to its
-momentum. It has one moment, AdamW two. Its steps are scaled to be as long as AdamW's
-(https://arxiv.org/abs/2502.16982), so that both take the same learning rate and decay.
+Muon (https://kellerjordan.github.io/posts/muon/) moves a matrix along the orthogonal matrix nearest to its momentum.
+It has one moment, AdamW two. Its steps are scaled to the length of AdamW's (https://arxiv.org/abs/2502.16982), so that
+both use the same learning rate and decay.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
@@ -15,9 +15,10 @@ from torch.optim import AdamW, Muon
 
 
 class MuonAndAdamW(torch.optim.Optimizer):
-    """The groups of ``adamw`` anew: first those of matrices in the layers of ``model``, then the others.
+    """Takes over the groups of ``adamw``: first the matrices in the layers of ``model``, for Muon, then the others.
 
-    Embeddings, the output layer, vectors and stacks of experts are AdamW's, as Muon is for one matrix inside a model.
+    AdamW updates embeddings, the output layer, vectors and stacks of experts: Muon is for single matrices inside a
+    model.
     """
 
     def __init__(self, adamw: torch.optim.Optimizer, model: Any):
@@ -34,7 +35,7 @@ class MuonAndAdamW(torch.optim.Optimizer):
         super().__init__([group for each in self._inner for group in each.param_groups], {})
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """One step of both. ``load_state_dict`` makes new groups, so they are handed over each time."""
+        """One step of both optimizers. They get the groups each time, as ``load_state_dict`` makes new ones."""
         assert closure is None
         groups = list(self.param_groups)
         for each in self._inner:

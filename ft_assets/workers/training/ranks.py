@@ -1,4 +1,4 @@
-"""The ranks of one training: which of them this process is, and the decisions that they make together."""
+"""The ranks of one training: which one this process is, and the values that they exchange."""
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
@@ -16,19 +16,19 @@ from ft_assets.workers.packs.isolation.context import ContextGroup
 PATIENCE_S = 1800.0
 """How long a rank waits for others. Reading a large model or save may take minutes."""
 _PATIENCE = timedelta(seconds=PATIENCE_S, minutes=5)
-"""When a collective fails by itself: after ``HangWatch`` would have ended the rank with a reason. A rank that dies ends
-the others on its node at once, and its connections end those on other nodes."""
+"""Timeout of a collective: later than ``HangWatch``, which ends the rank with a reason. A rank that dies ends the
+others on its node at once, and its broken connections end those on other nodes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ranks:
     """``rank`` of ``world`` processes, the ``local``-th of its node.
 
-    ``nodes`` names each rank's machine; ``store`` is the key-value store by which they found each other.
+    ``nodes`` names each rank's machine; ``store`` is the key-value store of the process group.
     With ``context``, neighbouring ranks read the same windows, and each has a slice of their tokens.
-    ``virtual`` is how many virtual ranks this process computes in turn (``distributed/virtual.py``); 0: none.
-    One alone settles everything by itself, without torch.distributed.
-    What is settled together is asked for by every rank, as often and in the same order by each, or all wait for ever.
+    ``virtual`` is the number of virtual ranks that this process computes in turn (``distributed/virtual.py``); 0: none.
+    A single rank does not use torch.distributed. Otherwise every rank must call the methods that exchange something,
+    equally often and in the same order, or all wait for ever.
     """
 
     rank: int = 0
@@ -55,13 +55,13 @@ class Ranks:
 
     @property
     def parts(self) -> range:
-        """Which parts of each micro-batch are this rank's: one, or one for each of its virtual ranks."""
+        """The numbers of this rank's parts of each micro-batch: one, or one for each of its virtual ranks."""
         each, reader = max(1, self.virtual), self.rank // self._together
         return range(reader * each, (reader + 1) * each)
 
     @property
     def all_parts(self) -> int:
-        """How many parts a micro-batch has over all ranks."""
+        """The number of parts that a micro-batch has over all ranks."""
         return self.readers * max(1, self.virtual)
 
     @property
@@ -109,12 +109,11 @@ class Ranks:
 def join(device: str, context_parallel: int = 1, virtual_ranks: int = 0) -> Ranks:
     """Connect to the other ranks that torchrun started, with one GPU per rank if ``device`` is cuda.
 
-    Of so many neighbours each (``context_parallel``) are the groups that share their windows; ``virtual_ranks`` are
-    divided among all.
+    Groups of ``context_parallel`` neighbours share their windows; ``virtual_ranks`` are divided among all ranks.
     """
     if device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    # The flight recorder, on which ``distributed/hangs.py`` stands, keeps so many collectives.
+    # The number of collectives that the flight recorder keeps; ``distributed/hangs.py`` reads it.
     os.environ.setdefault("TORCH_FR_BUFFER_SIZE", "500")
     store, rank, world = next(dist.rendezvous("env://"))
     # Collectives on CPU tensors use gloo, whatever device trains.

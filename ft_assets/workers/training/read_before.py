@@ -1,4 +1,4 @@
-"""Which rows of a holdout the adapter that a training continues has learned already."""
+"""Which rows of a holdout were already learned by the adapter that a training continues."""
 
 from itertools import chain
 from pathlib import Path
@@ -15,8 +15,8 @@ from ft_resources.file_cache import FileCache
 def holdout_read_before(artifacts: Artifacts, start: Artifact, dataset: Artifact, scratch: Path) -> int:
     """How many holdout rows of ``dataset`` were training rows of the adapter ``start``, or of one that it continues.
 
-    Ids are those of the rows' contents, so the same row is found in whatever dataset it was. Raises UserError if what
-    an earlier training read is not in the store any more.
+    Ids are digests of rows, so a row is found again in any dataset. Raises UserError if the data of an earlier training
+    is no longer in the store.
     """
     table = pq.read_table(dataset.path("holdout.parquet", scratch / "holdout"), columns=["id"])
     held = np.array([bytes.fromhex(text) for text in table["id"].to_pylist()], "S32")

@@ -24,8 +24,8 @@ from ft_assets.workers.training.ranks import Ranks
 class StepBatches:
     """One optimizer step: this rank's micro-batches, and counts over all ranks.
 
-    ``parts`` says whose each micro-batch is: the number of the rank, or of the virtual rank. ``tokens`` counts all
-    ranks' tokens; ``waited_s`` is the time spent reading.
+    ``parts`` has for each micro-batch the number of its rank, or virtual rank. ``tokens`` counts all ranks' tokens;
+    ``waited_s`` is the time spent reading.
     """
 
     step: Step
@@ -83,7 +83,7 @@ class StepReader:
         )
 
     def _counts(self, step: Step, batches: Sequence[MicroBatch]) -> tuple[Whole, int]:
-        """What is learned of the step, and its tokens, over all ranks: computed locally from the others' windows."""
+        """The step's totals and its tokens over all ranks, computed here from all windows, without an exchange."""
         windows = len(step.windows)
         if self.ranks.alone and not self.pack.index.weighed:
             learned = sum(batch.learned for batch in batches)
@@ -93,10 +93,10 @@ class StepReader:
 
 
 def whole_of(pack: Pack, parts: Iterable[Window], windows: int) -> Whole:
-    """What is learned of ``windows`` windows of ``pack``, read in parts.
+    """The totals over ``windows`` windows of ``pack``, read in parts.
 
-    A document's first token never is, whatever its flag (see ``as_row``). Sums of weights are rounded once, so neither
-    the parts nor their order change the result.
+    A document's first token is never learned, whatever its flag (see ``as_row``). Sums of weights are rounded once, so
+    neither the parts nor their order change the result.
     """
     count, learned, examples = 0, list[float](), list[float]()
     form = FORMS[pack.index.form]

@@ -93,9 +93,9 @@ def score(
     """The log-probability of the learned tokens of each document of ``pack``, float32 [documents], in nats.
 
     ``model`` is on the device to use and is left in evaluation mode; ``half`` is the dtype to compute in where that is
-    not the weights'. On a CPU each window has a forward pass of its own, as sums inside of matrix products depend on
-    how many rows they have; on a GPU neighbouring windows share one that has at most ``_LOGITS`` logits. Equal packs
-    and models give equal bits on a CPU. Raises BadData for a log-probability that is no number.
+    not the weights'. On a CPU each window has its own forward pass, as sums in matrix products depend on the number of
+    rows; on a GPU neighbouring windows share one with at most ``_LOGITS`` logits. Equal packs and models give equal
+    bits on a CPU. Raises BadData for a log-probability that is not finite.
     """
     model.eval()
     found = np.empty(pack.index.documents, np.float32)
@@ -106,7 +106,7 @@ def score(
         with torch.autocast(model.device.type, dtype=half, enabled=half is not None):
             logps = document_logps(model, batch).cpu().numpy()
         if not np.isfinite(logps).all():
-            raise _no_number(pack, range(first, last), logps)
+            raise _not_finite(pack, range(first, last), logps)
         found[filled : filled + len(logps)] = logps
         filled += len(logps)
         progress(last, len(pack))
@@ -114,9 +114,9 @@ def score(
 
 
 def document_logps(model: Any, batch: MicroBatch) -> torch.Tensor:
-    """log p of the learned tokens of each document in ``batch``, float32 [documents], with gradients where they are on.
+    """log p of the learned tokens of each document in ``batch``, float32 [documents], with gradients if enabled.
 
-    A policy is scored by this too. Added up in float64 in the order of the tokens, as float32 would lose digits over
+    Also scores the policy. Sums are in float64 and in the order of the tokens, as float32 would lose digits over
     thousands of them.
     """
     if not batch.learned:
@@ -168,7 +168,7 @@ def _file(split: str) -> str:
     return f"{split}.reference_logps.npy"
 
 
-def _no_number(pack: Pack, windows: range, logps: NDArray[np.float32]) -> BadData:
+def _not_finite(pack: Pack, windows: range, logps: NDArray[np.float32]) -> BadData:
     window = pack.read(windows)
     document = int(np.flatnonzero(~np.isfinite(logps))[0])
     example = int(window.examples[document])

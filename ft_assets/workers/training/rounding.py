@@ -1,11 +1,11 @@
 """AdamW for weights held in bfloat16, whose updates are rounded at random.
 
-Next to a weight, bfloat16 has steps of 2^-8 of it, and most updates are far smaller: rounded to the nearest number they
-vanish. Rounded up with a probability of the part that is cut off, they arrive in the mean (stochastic rounding,
-https://arxiv.org/abs/2010.06192). Moments are what they are beside float32 weights.
+The steps between bfloat16 numbers are 2^-8 of a weight, and most updates are far smaller: rounding to nearest would
+lose them. Stochastic rounding (https://arxiv.org/abs/2010.06192) rounds up with the probability of the part that is cut
+off, so updates arrive in the mean. Moments are the same as beside float32 weights.
 
-The random bits are those of a generator that is seeded for each weight from the run's seed, the step and the weight's
-place. So a resumed run draws the bits of one that was not stopped, and ranks that hold the same weights round alike.
+The generator of the random bits is seeded for each weight from the run's seed, the step and the weight's place. So a
+resumed run draws the same bits as an uninterrupted one, and ranks that hold the same weights round alike.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
@@ -38,7 +38,7 @@ class Bits:
 
 
 def round_at_random(values: torch.Tensor, bits: torch.Generator) -> torch.Tensor:
-    """float32 ``values`` as bfloat16: one of both neighbours, in the mean the value. Overwrites ``values``.
+    """float32 ``values`` as bfloat16: each becomes one of its two neighbours, on average itself. Overwrites ``values``.
 
     A bfloat16 is the upper half of a float32, so random bits are added to the lower half, which is cut off.
     """
@@ -48,7 +48,7 @@ def round_at_random(values: torch.Tensor, bits: torch.Generator) -> torch.Tensor
 
 
 class RoundedAdamW(torch.optim.Optimizer):
-    """The groups of ``plain`` anew, which is PyTorch's AdamW; whole weights, or shards of them."""
+    """Takes over the groups of ``plain``, PyTorch's AdamW, over whole weights or shards of them."""
 
     def __init__(self, plain: torch.optim.Optimizer, bits: Bits) -> None:
         self._bits = bits
@@ -72,7 +72,7 @@ class RoundedAdamW(torch.optim.Optimizer):
         tensors = (weight, gradient, state["exp_avg"], state["exp_avg_sq"])
         for held, grad, first, second in zip(*(_pieces(each) for each in tensors), strict=True):
             exact = held.float()
-            # Counted up by the update, which may want it on the device.
+            # The update increments it, and may need it on the device.
             before = torch.full((), float(state["step"] - 1), device=weight.device)
             adamw(
                 [exact],
@@ -104,7 +104,7 @@ class RoundedAdamW(torch.optim.Optimizer):
 
 
 def round_in_8_bits(plain: Any, bits: Bits) -> None:
-    """Let ``plain``, an AdamW8bit of bitsandbytes, round at random what it updates in bfloat16."""
+    """Let ``plain``, an AdamW8bit of bitsandbytes, round its updates of bfloat16 weights at random."""
     update = plain.update_step
 
     def updated(group: dict[str, Any], weight: torch.Tensor, gindex: int, pindex: int) -> None:
@@ -118,7 +118,7 @@ def round_in_8_bits(plain: Any, bits: Bits) -> None:
         for start, held, grad in zip(places, _pieces(weight), _pieces(weight.grad), strict=True):
             exact = held.float()
             exact.grad = grad.float()
-            # It finds the state of what it updates here, and counts the step.
+            # The update looks the state up by the tensor, and counts the step.
             plain.state[exact] = {name: _piece_of(name, value, start) for name, value in state.items()}
             update(group, exact, gindex, pindex)
             after = plain.state.pop(exact)
@@ -135,7 +135,7 @@ def _pieces(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 def _piece_of(name: str, value: Any, start: int) -> Any:
-    """The part in a state by bitsandbytes of the numbers from ``start`` on: moments, and a scale for each block."""
+    """The part of a state of bitsandbytes for the numbers from ``start`` on: moments, and a scale for each block."""
     each = {"state1": 1, "state2": 1, "absmax1": _BLOCK, "absmax2": _BLOCK}.get(name)
     return value if each is None else value.view(-1)[start // each : (start + _AT_ONCE) // each]
 

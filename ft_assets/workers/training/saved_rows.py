@@ -7,8 +7,8 @@ lines, merged with preceding chunks as long as those are not longer than what is
     lines so far     7          14               21               28
     chunks           [0, 7)     [0, 14)          [0, 14) [14, 21) [0, 28)
 
-So n lines cost n·log(n), and a save has log(n) chunks. Saves take turns in ``LANES`` such chains: those that are kept
-share no file, and damage to one leaves the other whole. An attempt begins its chains afresh.
+So n lines cost n·log(n), and a save has log(n) chunks. Saves alternate between ``LANES`` such chains: saves that are
+kept share no file, so damage to one leaves the other whole. Each attempt begins new chains.
 """
 
 import json
@@ -22,7 +22,7 @@ from ft_assets.workers.training.journal import Journal
 
 LEDGER, STEPS = "ledger.jsonl", "steps.jsonl"
 LANES = 2
-"""As many as saves that are kept."""
+"""The number of saves that are kept."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

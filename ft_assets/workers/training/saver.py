@@ -53,8 +53,8 @@ class Saver:
         return late and not self.under_way
 
     def pays(self, trainer: PackedTrainer) -> bool:
-        """Whether more time has passed since the last save than two saves take: then another is worthwhile even if only
-        publishing is left, because a run can be killed there too."""
+        """Whether more time has passed since the last save than two saves take. Then another pays off even if only
+        publishing is left, as a run can be killed there too."""
         return time.monotonic() - self._begun_at > 2 * self.predicted_s(trainer)
 
     @property
@@ -80,7 +80,7 @@ class Saver:
             "step": step,
             "position": journal.position,
             "seconds": journal.seconds,
-            # The number of this thread: another one's may differ.
+            # Read here: the saving thread may have another number.
             "threads": torch.get_num_threads(),
             "software": self._software,
         }

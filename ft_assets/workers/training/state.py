@@ -143,7 +143,7 @@ def read_state(folder: Path, model: Any, optimizer: Any, scheduler: Any, shardin
 
 
 def _flat(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """A parameter's state. bitsandbytes has tensors in a dictionary of their own, and takes them without it too."""
+    """A parameter's state. bitsandbytes nests tensors in a dictionary, but also takes them without it."""
     for name, value in values.items():
         if isinstance(value, dict):
             yield from value.items()
@@ -179,7 +179,7 @@ def _read_optimizer(folder: Path, optimizer: Any, sharding: Sharding) -> None:
         state.setdefault(int(index), {})[key] = sharding.held(target, value) if whole else value
     wanted = {index for group in optimizer.state_dict()["param_groups"] for index in group["params"]}
     covered = set(settings["covered"])
-    # PyTorch takes a state that lacks parameters without a word and starts those afresh.
+    # PyTorch silently accepts a state that lacks parameters, and starts those afresh.
     if not covered or state.keys() != covered or not covered <= wanted:
         raise IncompleteSave(
             f"the optimizer's state has {len(state)} of {len(covered)} tensors, and the model trains {len(wanted)}",
@@ -219,12 +219,12 @@ def _read_random(folder: Path) -> None:
 def _tensors(path: Path) -> Iterator[tuple[str, torch.Tensor]]:
     """The tensors in a file, one at a time, as ranks that hold shards have no memory for all of them."""
     with safe_open(path, "pt") as file:
-        for name in file.keys():  # noqa: SIM118 -- it is no dict
+        for name in file.keys():  # noqa: SIM118 -- it is not a dict
             yield name, file.get_tensor(name)
 
 
 def _host_buffer(value: torch.Tensor) -> torch.Tensor:
-    """Memory for a copy of ``value``; ordinary memory where no more can be pinned."""
+    """Memory for a copy of ``value``, pinned for a GPU's; ordinary memory if no more can be pinned."""
     try:
         return torch.empty(value.shape, dtype=value.dtype, device="cpu", pin_memory=value.is_cuda)
     except RuntimeError:

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from ft_assets.workers.training.trainer import PackedTrainer
 
 _RECENT = 10
-"""The final training loss is the mean of so many last steps, as one step's is mostly noise."""
+"""The final training loss is the mean of this many last steps, as one step's is mostly noise."""
 
 
 def train(context: WorkContext) -> WorkResult:
     """Train to the end, or raise Preempted after saving; see ``docs/reference/artifacts.md`` for files and facts.
 
-    Raises BadData for a pack without anything to learn, Leak where packed documents change each other, Diverged,
-    OutOfMemory, IncompleteSave. On several processes this one starts them and trains nothing itself.
+    Raises BadData for a pack without anything to learn, Leak if packed documents influence each other, Diverged,
+    OutOfMemory, IncompleteSave. With several processes, this one only starts them.
     """
     layout = layout_of(context.runtime)
     _require_version(context)
@@ -52,7 +52,7 @@ def train(context: WorkContext) -> WorkResult:
     if layout.world == 1:
         return _train(context)
     context.progress("reading inputs")
-    # Once for all ranks of this node, and what is wrong with them is said before any is started.
+    # Once for all ranks of this node, and so that errors are reported before any is started.
     files = CachedFiles(context.input("pack"), context.cache)
     make_plan(context.params, context.runtime, Pack.open(files, TRAIN), Pack.open(files, VALIDATION))
     for name in {"base", WARM_START_INPUT} & context.spec.inputs.keys():
@@ -65,14 +65,14 @@ def _require_version(context: WorkContext) -> None:
     theirs, ours = context.spec.identity["code_version"], CODE_VERSIONS["checkpoint"]
     if theirs != ours:
         raise UserError(
-            f"the training is one of version {theirs}, and this worker trains by version {ours}",
+            f"the training is of code version {theirs}, and this worker has version {ours}",
             where="checkpoint",
             remedy="Materialize checkpoint again, or run the worker from the release that asked for it.",
         )
 
 
 def train_as_rank(context: RankContext) -> WorkResult:
-    """The part in ``train`` of one process that torchrun started; rank 0's leaves the files and the facts."""
+    """``train`` in a process that torchrun started; rank 0 returns the files and the facts."""
     from ft_assets.workers.training.distributed.preflight import preflight
     from ft_assets.workers.training.ranks import join
 
@@ -122,7 +122,7 @@ def _origin(context: WorkContext) -> "Origin":
 def _run(
     context: WorkContext, plan: Plan, pack: Pack, validation: Pack, base_folder: Path, ranks: "Ranks | None"
 ) -> tuple["PackedTrainer", Journal]:
-    """The trainer, at the end of its run, and the books of the run."""
+    """Run the training; returns the trainer and the run's records."""
     began = time.monotonic()
     import torch
 
@@ -136,7 +136,7 @@ def _run(
 
     context.progress("loading model")
     require_device(plan.device)
-    # Comes with the above and costs time; nothing here reads memory that it has not written.
+    # Deterministic algorithms switch it on, and it costs time; nothing here reads uninitialised memory.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     reference, reference_of_validation = _reference(context, plan, pack, validation)
     objective = make_objective(context.params)
@@ -159,7 +159,7 @@ def _run(
         arithmetic=arithmetic_of(plan.training, full=plan.full, four_bit=plan.variant.four_bit, device=plan.device),
     )
     if layout_of(context.runtime).context_parallel > 1:
-        # Of others the recipe was refused: documents cut at the ends of slices would be compared.
+        # The recipe is refused for other methods, which compare whole documents: slices cut them.
         assert plan.method.token_mean
         _require_packed(choice)
     loop.journal.isolation = {"mode": choice.mode, "why": choice.why}
@@ -225,7 +225,7 @@ def _sharding(context: WorkContext, plan: Plan) -> "Sharding":
 
 
 def _load(plan: Plan, sharding: "Sharding", base_folder: Path, choice: "Choice") -> Any:
-    """The base, or this rank's part of it."""
+    """The base, or this rank's shard of it."""
     from ft_assets.workers.training.model import load_base, require_targets
 
     with sharding.loading() as spread:
@@ -257,7 +257,7 @@ def _reference(
 
 
 def _result(context: WorkContext, journal: Journal, plan: Plan, stopped: int | None) -> WorkResult:
-    """Write the books and the report beside the weights."""
+    """Write the run's records and the report beside the weights."""
     output = context.output
     (output / "recipe.json").write_text(json.dumps(context.params, indent=2, sort_keys=True) + "\n")
     (output / "ledger.jsonl").write_text("".join(f"{line}\n" for line in journal.ledger))
@@ -289,7 +289,7 @@ def _result(context: WorkContext, journal: Journal, plan: Plan, stopped: int | N
 
 
 def _unused(plan: Plan, runtime: dict[str, Any]) -> list[str]:
-    """Packages that are slow to import and not needed."""
+    """Packages that are slow to import and not needed here."""
     needed = {
         "bitsandbytes": plan.variant.four_bit or plan.training.optimizer == "adamw_8bit",
         "deepspeed": layout_of(runtime).zero_stage(adapters=not plan.full) > 0,

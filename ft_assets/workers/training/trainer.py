@@ -1,8 +1,8 @@
 """Transformers' Trainer, reading packed windows in our order: one of its batches is one whole optimizer step.
 
-What stays its own and PEFT's: adapters, optimizer, precision, clipping, devices. Ours are the order of the data, the
-isolation of documents, the warm-up, the sharding, the way adapters are computed (``variants/fused_lora.py``), and a
-loss that makes the device wait once a step and not once a micro-batch.
+Adapters, optimizer, precision, clipping and devices are Transformers' and PEFT's. Ours are the order of the data, the
+isolation of documents, the warm-up, the sharding, the computation of adapters (``variants/fused_lora.py``), and a loss
+that synchronises with the device once per step instead of once per micro-batch.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
@@ -38,12 +38,12 @@ from ft_assets.workers.training.variants.warm_start import start_from
 class PackedTrainer(Trainer):
     """Trains on a token pack; ``before_update(step, loss, grad_norm)`` may raise to prevent an optimizer step.
 
-    ``lora`` says which adapters ``model`` gets; without it, all its weights train. ``warm_start`` is a PEFT folder
-    whose weights they begin with. ``muon``: the layers' matrices are Muon's. ``rounded``: what trains stays in
-    bfloat16, and its updates are rounded at random; else it is held in float32. ``poll`` is called before each part of
-    a step. ``sharding`` says how several ranks hold the model.
+    ``lora`` says which adapters ``model`` gets; without it, all its weights train. ``warm_start`` is a PEFT folder with
+    the adapters' first weights. ``muon``: Muon updates the layers' matrices. ``rounded``: trained weights stay in
+    bfloat16, with stochastic rounding of their updates; else they are held in float32. ``poll`` is called before each
+    part of a step. ``sharding`` says how several ranks hold the model.
     After each step ``last`` has what it read, ``last_figures`` its loss, gradient norm (before clipping), learning
-    rate and the objective's figures, ``own_time`` how long this rank worked by itself.
+    rate and the objective's figures, ``own_time`` the time that this rank worked by itself.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class PackedTrainer(Trainer):
         self.last: StepBatches
         self.last_figures: dict[str, float] = {}
         self._parts: torch.Tensor
-        # The first weights of adapters are random.
+        # For the adapters' first weights.
         set_seed(args.seed)
         if lora is not None:
             with self.sharding.adapting():
@@ -84,7 +84,7 @@ class PackedTrainer(Trainer):
         self.remove_callback(PrinterCallback)
         self.own_time = OwnTime(self.args.device)
         if args.activation_checkpointing:
-            # Autocast would keep a copy of every weight to the end of a forward pass, which nothing else needs then.
+            # Autocast would keep a copy of every weight to the end of a forward pass, although nothing needs it then.
             self.accelerator.autocast_handler = AutocastKwargs(cache_enabled=False)
         if not rounded:
             train_in_float32(self.model)
@@ -113,14 +113,14 @@ class PackedTrainer(Trainer):
                 if batch.learned:
                     self._poll()
                     part = self.objective.part(model, batch.to(self.args.device), total, reference)
-                    # Gradients of ranks are averaged, and the step's is their sum.
+                    # The ranks' gradients get averaged, but the step's gradient is their sum.
                     loss = part.loss * ranks.world if self.sharding.averages and ranks.world > 1 else part.loss
                     if last:
                         self.own_time.exchange()
                     self.sharding.backward(self.accelerator, model, loss)
                     parts += torch.stack([part.loss.detach(), *(part.figures[name] for name in self.objective.figures)])
                 elif self.sharding.averages and not ranks.alone:
-                    # Nothing to learn is nothing to compute, were there no other ranks that wait for this one's part.
+                    # There is nothing to learn, but the other ranks wait for this one's exchange.
                     nothing = token_losses(model, batch.to(self.args.device)).sum()
                     if last:
                         self.own_time.exchange()
@@ -132,8 +132,8 @@ class PackedTrainer(Trainer):
         return parts[0]
 
     def _drawing(self, read: StepBatches, above: int = 0) -> Iterator[tuple[MicroBatch, NDArray[Any] | None]]:
-        """The micro-batches with their references. The first of each virtual rank is yielded once its random draws are
-        seeded, by its number ``above`` others."""
+        """The micro-batches with their references. Before the first one of each virtual rank, its random draws are
+        seeded by its number plus ``above``."""
         ranks, before = self.reader.ranks, -1
         for part, batch, reference in zip(read.parts, read.batches, read.references, strict=True):
             if ranks.virtual and part != before:
@@ -142,7 +142,7 @@ class PackedTrainer(Trainer):
             yield batch, reference
 
     def rehearse(self) -> None:
-        """Forward and backward of the run's first micro-batch, of which nothing stays, no random draw either."""
+        """Forward and backward of the run's first micro-batch, without any effect, even on random generators."""
         devices = [self.args.device] if self.args.device.type == "cuda" else []
         with torch.random.fork_rng(devices):
             self.training_step(self.model_wrapped, {"read": self.reader.first_batch()})
@@ -178,7 +178,7 @@ class PackedTrainer(Trainer):
         return self.lr_scheduler
 
     def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
-        """The one place between backward and update that knows the gradient's norm; here the host waits, once."""
+        """The only place between backward and update that knows the gradient's norm; here the host waits, once."""
         if self.sharding.clips:
             norm: Any = self.sharding.gradient_norm(model)
         else:
@@ -200,7 +200,7 @@ class PackedTrainer(Trainer):
 
     @property
     def pace(self) -> "Pace":
-        """What is saved of a run beside weights, optimizer and random states."""
+        """The part of a run's state besides weights, optimizer and random generators."""
         return Pace(self.lr_scheduler, self.accelerator.scaler)
 
     def _wrap_model(self, model: Any, training: bool = True, dataloader: Any = None) -> Any:
@@ -210,7 +210,7 @@ class PackedTrainer(Trainer):
         return wrapped
 
     def _sync_replicated_trainable_parameters(self, model: Any) -> None:
-        """Transformers' way asks for an average that only NCCL has; ``complete_gradients`` does it once a step."""
+        """Does nothing: Transformers' own needs an average that only NCCL has; ``complete_gradients`` does it."""
 
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
         """Not counted: Transformers would walk over all parameters in each step."""
@@ -218,10 +218,10 @@ class PackedTrainer(Trainer):
 
 
 def rate_share(schedule: str, done: int, *, warmup: int, steps: int) -> float:
-    """The share of the learning rate that the step after ``done`` of ``steps`` has.
+    """The factor of the learning rate in the step after ``done`` of ``steps``.
 
-    Step k of the warm-up has k / ``warmup``: by Transformers' schedules the first step would have none and learn
-    nothing. The rest falls as theirs does, from 1 towards 0.
+    It is k / ``warmup`` in step k of the warm-up: with Transformers' schedules the first step would have a rate of 0
+    and learn nothing. Afterwards it falls like theirs, from 1 towards 0.
     """
     if done < warmup:
         return (done + 1) / warmup
@@ -230,15 +230,15 @@ def rate_share(schedule: str, done: int, *, warmup: int, steps: int) -> float:
 
 
 def train_in_float32(model: Any) -> None:
-    """Hold what trains in float32, and so the optimizer's moments: in bfloat16 small updates vanish. Before the
-    optimizer is made."""
+    """Convert trained weights to float32, and so the optimizer's moments: in bfloat16 small updates vanish. Call it
+    before the optimizer is made."""
     for weight in model.parameters():
         if weight.requires_grad and weight.dtype != torch.float32:
             weight.data = weight.data.float()
 
 
 class OneGpu(TrainingArguments):
-    """A process trains on one GPU, however many it sees: Transformers would wrap the model in DataParallel."""
+    """For training on one GPU, even if the process sees several: else Transformers would use DataParallel."""
 
     @property
     def n_gpu(self) -> int:
@@ -248,7 +248,7 @@ class OneGpu(TrainingArguments):
 def trainer_config(
     training: SettledTraining, order: Order, scratch: Path, device: str, *, recompute: int = 0, offload: bool = False
 ) -> TrainingArguments:
-    """The recipe's settings in Transformers' words; everything that would save, log, report or fetch is off."""
+    """The recipe's settings as Transformers takes them; everything that would save, log, report or fetch is off."""
     recomputation = {"use_reentrant": False, "every_n_layers": recompute, "offload": offload}
     names = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}
     return OneGpu(
@@ -261,8 +261,8 @@ def trainer_config(
         warmup_steps=math.ceil(training.warmup_ratio * order.steps),
         weight_decay=training.weight_decay,
         max_grad_norm=training.max_grad_norm,
-        # Adafactor as Transformers sets it up: with our rate, and without one that it would make up from the step.
-        # In 8 bits by bitsandbytes, but not for embeddings, whose rare rows need more.
+        # Transformers sets Adafactor up with our rate, not with one derived from the step, and the 8-bit AdamW of
+        # bitsandbytes with 32 bits for embeddings, whose rare rows need more.
         optim="adamw_torch_fused" if training.optimizer in ("adamw", "muon") else training.optimizer,
         seed=training.seed,
         bf16=training.precision in ("bf16", "fp8"),

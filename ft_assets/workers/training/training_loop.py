@@ -42,7 +42,7 @@ from ft_resources.errors import UserError
 from ft_resources.worker_context import Preempted, WorkContext
 
 _COMPARED, _LOOKED_AT, _JOINED = 3, 16, 2
-"""Documents compared before the first step, in one of so many rows of at most so many windows."""
+"""Documents compared before the first step; rows searched for them; most windows of such a row."""
 _SHORT = 300
 _PADDED_ROWS = 200
 """Rows of the first step whose padding is counted."""
@@ -74,10 +74,11 @@ class TrainingLoop(TrainerCallback):
         self._stops: Stops
         self._ahead: Prefetch | None = None
         self._random: RandomStates
-        # The last finished step, and the number of finished micro-batches of the next one; None between steps.
+        # The last finished step.
         self._stood = 0
-        # The last step, as far as is known by now.
+        # The run's last step, as far as is known by now.
         self._last = order.steps
+        # The number of finished micro-batches of the current step; None between steps.
         self._done: int | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -91,14 +92,14 @@ class TrainingLoop(TrainerCallback):
                 self.saver.resume(save, self.trainer, self.journal)
                 ranks.together()
                 if ranks.local == 0:
-                    # As large as a save, which needs the room.
+                    # It is as large as the next save, which needs the room.
                     shutil.rmtree(save.folder)
                 state.global_step = save.record.step
             self._settle_last_step()
             if ranks.local == 0:
-                # Once for a node, whose ranks read the same windows and share what is fetched.
+                # Once per node, as its ranks read the same windows and share the fetched files.
                 self._ahead = fetch_ahead(self.pack, self.validation, self.order, self.journal.position)
-            # Loading leaves a base in evaluation mode below adapters that are in training mode.
+            # A loaded base is in evaluation mode, even if its adapters are in training mode.
             model: Any = self.trainer.model
             model.train()
             if self.compiled:
@@ -148,17 +149,17 @@ class TrainingLoop(TrainerCallback):
             control.should_training_stop = True
 
     def _settle_last_step(self) -> None:
-        """After the rows of a validation."""
+        """Call it after each validation."""
         self._last = stopping_step(self.journal.rows, self.early_stopping, self.order.steps) or self.order.steps
 
     @property
     def stopped_early(self) -> bool:
-        """Whether the steps so far are all that there are, though fewer than planned."""
+        """Whether the run has ended with fewer steps than planned."""
         return self._stood == self._last < self.order.steps
 
     def _after_step(self, step: int) -> None:
-        """Stop, validate and save, each if due. Raises Preempted after saving if a stop was requested, and a running
-        save's error."""
+        """Stop, validate and save, each if due. Raises Preempted (after saving) if a stop was requested, and the error
+        of a save in progress."""
         self._stood, self._random = step, random_states()
         self._stops.expect_save_s(self.saver.predicted_s(self.trainer))
         self.saver.require_well()
@@ -168,7 +169,7 @@ class TrainingLoop(TrainerCallback):
         if due and len(self.validation) and not self.journal.validated(step):
             self._validate(step)
         ranks = self.trainer.reader.ranks
-        # The clocks of ranks differ, and the first writes: what is due there is done by all.
+        # Clocks differ between ranks, so all follow the first, which writes.
         due = self.saver.pays(self.trainer) if step == self._last else self.saver.due(step)
         if ranks.any(ranks.first and due and self.saver.begun < step and not self.watch.suspicious):
             self._save()
@@ -187,10 +188,8 @@ class TrainingLoop(TrainerCallback):
 
     @contextmanager
     def accountable(self) -> Iterator[None]:
-        """During training: name the example that makes a step fail, and finish a running save however training ends.
-
-        Only a stop waits no longer than its grace period.
-        """
+        """During training: name the example that makes a step fail, and finish a save in progress however training
+        ends; after a stop request, only within the grace period."""
         try:
             computes = self.trainer.args.device.type == "cpu" and self.trainer.reader.ranks.alone
             with examples_blamed(
@@ -215,17 +214,17 @@ class TrainingLoop(TrainerCallback):
             self.telemetry.end()
 
     def _compile(self) -> None:
-        """Compile by the run's first micro-batch, so that a resumed run compiles what the first attempt did.
+        """Compile with the run's first micro-batch, so that a resumed run compiles the same as the first attempt.
 
-        Where that fails the run goes on uncompiled, unless ranks gather weights in each forward pass: one that failed
-        has left the others waiting.
+        If that fails, the run continues uncompiled, unless ranks gather weights in each forward pass: then the others
+        wait for the one that failed.
         """
         self.context.progress("compiling")
         began, ranks = time.monotonic(), self.trainer.reader.ranks
         problem: Exception | None = None
         try:
             self.trainer.rehearse()
-        except Exception as error:  # Compilers raise what they like.
+        except Exception as error:  # Compilers raise anything.
             if is_out_of_memory(error):
                 raise
             if self.trainer.sharding.gathers:
@@ -239,13 +238,13 @@ class TrainingLoop(TrainerCallback):
             uncompile(self.compiled)
             self.compiled = []
             what = _in_short(problem) if problem else "another rank failed"
-            print(f"the layers cannot be compiled, so training goes on without ({what})", flush=True)
+            print(f"the layers cannot be compiled, so training continues without ({what})", flush=True)
         else:
             forgive_later_failures()
             print(f"compiling took {time.monotonic() - began:.1f} s", flush=True)
 
     def _prove_isolation(self) -> None:
-        """Compare documents packed and alone with the weights that train; raises Leak before anything is learned."""
+        """Compare documents packed and alone, with this run's model; raises Leak before anything is learned."""
         self.context.progress("comparing packed and alone")
         model = self.trainer.model
         assert model is not None
@@ -319,12 +318,12 @@ class TrainingLoop(TrainerCallback):
 
 
 def _in_short(error: Exception) -> str:
-    """In one line; compilers say much."""
+    """The error in one short line, as compilers' messages are long."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:_SHORT]
 
 
 def first_shared(pack: Pack, order: Order, micro_windows: int) -> list[int]:
-    """The windows of the run's first row that several documents share and learn from; the first row where none is."""
+    """The windows of the run's first row in which a document after the first has learned tokens; else the first row."""
     rows = split_windows(next(iter(order.read())).windows, min(micro_windows, _JOINED))
     for row in rows[:_LOOKED_AT]:
         read = pack.read(row)
@@ -336,7 +335,7 @@ def first_shared(pack: Pack, order: Order, micro_windows: int) -> list[int]:
 def fetch_ahead(pack: Pack, validation: Pack, order: Order, position: int) -> Prefetch | None:
     """Start fetching the files that ``order`` reads from ``pack`` from ``position`` on, then those of ``validation``.
 
-    Both packs share one set of files. Close the result before those; None if the packs are local and need no fetching.
+    Both packs share one set of files. Close the result before the files; None if the packs are local.
     """
     if not isinstance(pack.files, CachedFiles):
         return None

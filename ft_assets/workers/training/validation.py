@@ -38,7 +38,7 @@ def validation_loss(
     references = References(pack, reference)
     training = model.training
     model.eval()
-    # On the device, which is waited for once. In float64, as exactly as Python would add the floats up.
+    # On the device, so that the host waits once; in float64, as Python adds floats up.
     total = torch.zeros((), dtype=torch.float64, device=device)
     try:
         shares = dealt(np.arange(len(pack)), windows, ranks)
@@ -50,7 +50,7 @@ def validation_loss(
             if batch.learned:
                 total += objective.part(model, batch, whole, references.of(share.windows)).loss
             elif not ranks.alone:
-                # A model in shards is put together for each forward pass by all ranks.
+                # All ranks gather a sharded model for each forward pass.
                 token_losses(model, batch)
     finally:
         model.train(training)
@@ -58,6 +58,6 @@ def validation_loss(
 
 
 def whole_of_pack(pack: Pack) -> Whole:
-    """What is learned of all of ``pack``."""
+    """The totals over all of ``pack``."""
     shards = zip(pack.shards(), pack.index.shards, strict=True)
     return whole_of(pack, (shard.read(0, size.windows) for shard, size in shards), len(pack))

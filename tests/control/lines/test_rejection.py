@@ -83,7 +83,7 @@ REJECTED: dict[str, Bad] = {
         GOOD.evidence(),
     ),
     "two samples of one id": Bad(
-        "items without an id of their own",
+        "items without a unique id",
         make_results(others={SUITE: {**GOOD.columns()[SUITE], "item_id": ["0"] * 1000}}),
         GOOD.evidence(),
     ),

@@ -73,11 +73,11 @@ def test_items_are_registered_unrun_and_kept_from_training(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"test": "def check(candidate:"}, "test is no Python (SyntaxError)"),
+        ({"test": "def check(candidate:"}, "test is not Python (SyntaxError)"),
         ({"test": "assert True"}, "test defines no function check"),
-        ({"entry_point": "double(1); import os"}, "entry_point is no name"),
+        ({"entry_point": "double(1); import os"}, "entry_point is not a name"),
         ({"prompt": ""}, "prompt is empty"),
-        ({"task_id": "P/0"}, "no id of its own"),
+        ({"task_id": "P/0"}, "no unique id"),
     ],
 )
 def test_items_without_usable_tests_are_refused_with_their_line(

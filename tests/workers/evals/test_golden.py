@@ -75,9 +75,9 @@ def test_prompts_without_any_right_answer_are_only_shown(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"expected": 3}, "expected is no text"),
-        ({"expected": []}, "expected is no text"),
-        ({"expected": " "}, "expected is no text"),
+        ({"expected": 3}, "expected is not a text"),
+        ({"expected": []}, "expected is not a text"),
+        ({"expected": " "}, "expected is not a text"),
         ({"expected": "(a+)+$", "match": "regex"}, "may take for ever"),
         ({"expected": "(", "match": "regex"}, "not a regular expression"),
         ({"match": "fuzzy"}, "there is no match 'fuzzy'"),

@@ -218,8 +218,8 @@ def test_a_suite_of_instructions_is_registered_and_its_prompts_are_kept_from_tra
         ({"kwargs": []}, "not two lists of one length"),
         ({"kwargs": [{"num_words": 3}]}, "punctuation:no_comma needs nothing"),
         ({"prompt": " "}, "prompt is empty"),
-        ({"key": None}, "no id of its own"),
-        ({"key": 7}, "no id of its own"),
+        ({"key": None}, "no unique id"),
+        ({"key": 7}, "no unique id"),
     ],
 )
 def test_items_that_cannot_be_checked_are_refused_with_their_line(

@@ -132,7 +132,7 @@ def test_items_without_ids_are_named_by_their_place_and_twins_are_refused(base: 
     assert score(base, write(tmp_path / "nameless", files))[0].item_ids == ("0", "1", "2", "3")
     files = suite_files(4)
     files["items.jsonl"] = files["items.jsonl"].replace(b"item-1", b"item-0")
-    with pytest.raises(BadRecipe, match="two items have one id"):
+    with pytest.raises(BadRecipe, match="two items have the same id"):
         score(base, write(tmp_path / "twins", files))
 
 

@@ -326,7 +326,7 @@ def test_a_parquet_file_that_says_one_text_again_and_again_is_refused_before_it_
 def test_a_csv_file_with_one_name_for_two_columns_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "items.csv"
     path.write_text("question,answer,answer\nq,0,1\n")
-    with pytest.raises(BadRecipe, match="two columns have one name"):
+    with pytest.raises(BadRecipe, match="two columns have the same name"):
         next(read_rows(path))
 
 

@@ -151,7 +151,7 @@ def test_a_report_whose_samples_choose_others_is_no_evidence(world: World) -> No
         remeasure(report, evidence.model_copy(update={"chosen": chosen}))
     for other in (None, evidence.chosen.model_copy(update={"by": None})):
         silent = evidence.model_copy(update={"chosen": other})
-        with pytest.raises(BadEvidence, match="another suite than its recipe's"):
+        with pytest.raises(BadEvidence, match="another suite than the recipe's"):
             remeasure(report, silent)
         with pytest.raises(CorruptArtifact, match="does not say how a suite chose"):
             measured_weights(trained.checkpoint, report, silent)
@@ -247,7 +247,7 @@ def test_weights_that_cannot_be_read_end_the_evaluation_even_if_others_would_win
 
 def test_weights_that_a_checkpoint_only_says_it_kept_are_damage(world: World) -> None:
     files = {name: data for name, data in weights_of(SEEDS).items() if not name.startswith("kept/000006")}
-    with pytest.raises(CorruptArtifact, match="has the weights after step 6, and has no file of them"):
+    with pytest.raises(CorruptArtifact, match="lists weights after step 6, but has no files of them"):
         evaluate(world.context(Trained(world, files).request()))
 
 

@@ -128,7 +128,7 @@ def test_every_suite_installs_from_a_commit_and_keeps_it(store: Store, tmp_path:
     "source", ["hub:org/x@main", "hub:org/x", f"hub:x@{'0' * 40}", f"hub:org/x@{'G' * 40}", "org/x"]
 )
 def test_what_can_move_is_refused(store: Store, tmp_path: Path, source: str) -> None:
-    with pytest.raises(UserError, match="no commit of a data set"):
+    with pytest.raises(UserError, match="not a commit of a data set"):
         install_at(store, "piqa", source, FakeHub(), tmp_path)
 
 

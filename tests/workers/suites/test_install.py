@@ -153,7 +153,7 @@ def test_a_key_that_somebody_else_took_stays_theirs(store: Store, source: Mirror
     items = [{"question": "Mine?", "choices": ["yes", "no"], "answer": 0}]
     add_suite(store, write_choice_suite(tmp_path / "mine", "mine", items), "sums.v1", "bob")
     mine = get_suite(store, "sums.v1")
-    with pytest.raises(BadRecipe, match=r"suite sums.v1 is registered already, and not from this catalogue"):
+    with pytest.raises(BadRecipe, match=r"suite sums.v1 is already registered, and not from this catalogue"):
         install(store, "general")
     assert (get_suite(store, "sums.v1"), source.asked) == (mine, [])
     assert install(store, "sums-short") == {"sums-short.v2": True}

@@ -67,8 +67,8 @@ def test_strongrejects_requests_are_harmful_and_xstests_safe_ones_benign(store: 
         ("mmlu-pro", {"options": "A"}, "options is not a list of texts"),
         ("strongreject", {"prompt": ""}, "prompt is empty"),
         ("bbq", {"label": 3}, "the task's settings do not fit this item"),
-        ("bbq", {"answer_info": None}, "this is no row of BBQ"),
-        ("humaneval-plus", {"test": "def check(:"}, "test is no Python"),
+        ("bbq", {"answer_info": None}, "this is not a row of BBQ"),
+        ("humaneval-plus", {"test": "def check(:"}, "test is not Python"),
     ],
 )
 def test_rows_that_are_not_the_suites_are_refused(

@@ -270,7 +270,7 @@ def test_a_training_that_cannot_be_compiled_goes_on_without(
     monkeypatch.setattr(torch, "compile", lambda *args, **kwargs: plain(*args, **kwargs, backend=fail))
     assert content(train(bench.context())) == expected
     said = capfd.readouterr().out
-    assert "the layers cannot be compiled, so training goes on without" in said
+    assert "the layers cannot be compiled, so training continues without" in said
     assert "no C compiler" in said
 
 

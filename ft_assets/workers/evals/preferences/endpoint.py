@@ -34,14 +34,14 @@ _TRIES = 5
 _TRIES_AFTER_TIMEOUT = 2
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 GIVE_UP = 8
-"""After this many consecutive failures, each after all tries, the endpoint is down, and not the prompt to blame."""
+"""After this many consecutive failures, each after all tries, the endpoint counts as down: no prompt is to blame."""
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 # Caused by the settings, not by a prompt.
 _MISTAKES = {
     401: "it does not accept the key",
     403: "it does not permit this",
     404: "it knows no such model or path",
-    405: "it is no chat-completions API",
+    405: "it is not a chat-completions API",
 }
 
 
@@ -53,7 +53,7 @@ class EndpointJudge:
         environment: contains the key.
         first_pause_s: seconds before the first retry; each further pause is twice as long.
         tries: how often a judgement is requested, at most.
-        by_text: 403 is about one text, as from endpoints that moderate, and not about all that is asked.
+        by_text: 403 refuses one text, as endpoints that moderate do, and not every request.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ def read_key(name: str, environment: Mapping[str, str]) -> str:
     key = key.strip()
     if not key or not key.isascii() or not key.isprintable():
         raise UserError(
-            f"there is no key {name} that could be sent",
+            f"there is no usable key {name}",
             where=f"{WHERE}, key",
             remedy=f"Set {name}, or {name}_FILE with the path of a file that has it, where the judge is asked: for "
             "workers in an evaluation, for Dagster's code location in a rollout.",
@@ -225,4 +225,4 @@ def _retry_after(reply: Reply) -> float:
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")

@@ -113,7 +113,7 @@ def _of_suite(context: WorkContext, key: str, suites: Sequence[ComparedSuite]) -
     suite = next((each for each in suites if each.key == key), None)
     if suite is None:
         raise UserError(
-            f"nobody was asked the prompts of {key}",
+            f"no model answered the prompts of {key}",
             where="evaluation.judge.prompts",
             remedy="Name the suite in evaluation.suites too.",
         )

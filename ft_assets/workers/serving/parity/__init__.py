@@ -1,1 +1,1 @@
-"""Parity: whether a server with its very settings gives what was evaluated."""
+"""Parity: whether a server, with the settings it runs with, gives the results of the evaluation."""

@@ -1,4 +1,4 @@
-"""The prompts: those of the holdout and of suites, as evaluation asks them."""
+"""The prompts of the holdout and of suites, as in the evaluation."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class Evaluated:
         holdout: the dataset's split.
         form: the form of its rows.
         suites: folders by key.
-        scores: what the evaluation recorded of suites with right answers: the score of each item, by its id.
+        scores: the evaluation's score of each item, by suite and item id, for suites with right answers.
         seed: chooses rows of the holdout.
         max_new_tokens: longest answer.
     """
@@ -49,7 +49,7 @@ class Evaluated:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prompt:
-    """One prompt: ``ids`` are what evaluation feeds the model, ``where`` names it in messages."""
+    """One prompt: ``ids`` are the token ids in the evaluation, ``where`` names it in messages."""
 
     where: str
     messages: Messages
@@ -57,7 +57,7 @@ class Prompt:
 
 
 class AskedPrompts:
-    """What is asked of what was ``evaluated``; ``ends`` are the ids that end an answer beside the model's own."""
+    """The prompts for ``evaluated``; ``ends`` are the ids that end an answer besides the model's own."""
 
     def __init__(self, evaluated: Evaluated) -> None:
         self._evaluated = evaluated
@@ -65,10 +65,10 @@ class AskedPrompts:
         self.ends = self._chat.end_ids
 
     def read(self, count: int, longest: int) -> list[Prompt]:
-        """At most ``count`` prompts of at most ``longest`` tokens: of the holdout and of each suite in turn.
+        """At most ``count`` prompts of at most ``longest`` tokens, from the holdout and each suite in turn.
 
-        Suites that are asked without a chat template are left out, and so is a holdout of plain texts. Raises BadData
-        if the template refuses a prompt.
+        Suites without a chat template are left out, and so is a holdout of plain texts. Raises BadData if the template
+        refuses a prompt.
         """
         sources = [self._holdout(count), *(self._suite(key, count) for key in sorted(self._evaluated.suites))]
         turns = (each for turn in zip_longest(*sources) for each in turn if each is not None)
@@ -93,7 +93,7 @@ class AskedPrompts:
 
 
 def _asked(folder: Path, key: str) -> tuple[str | None, Sequence[str]]:
-    """System prompt and prompts of a suite; no prompts if it is asked without a chat template."""
+    """System prompt and prompts of a suite; no prompts if it does not use the chat template."""
     task = read_task(folder / TASK_FILE)
     if isinstance(task, SuiteTask):
         return None, ()
@@ -105,7 +105,7 @@ def _asked(folder: Path, key: str) -> tuple[str | None, Sequence[str]]:
         return None, ()
     where = f"suite {key}"
     try:
-        kind.score(task, kind.read(task, suite_files(folder), where), _TakenDown(where))
+        kind.score(task, kind.read(task, suite_files(folder), where), _Recorder(where))
     except _Stop as stop:
         return stop.system_prompt, stop.prompts
     return None, ()
@@ -118,8 +118,8 @@ class _Stop(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _TakenDown:
-    """Stands for a model: what a suite asks is taken down, and scoring ends there."""
+class _Recorder:
+    """In place of a model: raises the suite's prompts as ``_Stop``, which ends the scoring."""
 
     where: str
     report: Callable[[int, int], None] = lambda done, total: None

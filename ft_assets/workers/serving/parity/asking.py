@@ -1,4 +1,4 @@
-"""A server's tokens in the places of a given answer."""
+"""A server's likeliest tokens at the places of a given answer."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +12,7 @@ from ft_resources.serving.server import Sampling, Server, Token
 AT_ONCE = 4
 
 Forced = tuple[Sequence[int], Sequence[int]]
-"""Token ids of a prompt, and of the answer that the server is held to."""
+"""Token ids of a prompt, and of the answer that the server is forced to follow."""
 
 
 class OtherPrompt(UserError):
@@ -28,11 +28,11 @@ def ask(server: Server, model: str, asked: Sequence[Forced], ends: Sequence[int]
 def forced(
     server: Server, model: str, prompt: Sequence[int], answer: Sequence[int], ends: Sequence[int]
 ) -> list[Token]:
-    """The likeliest token in each place of ``answer``, after the prompt and the answer's tokens before it.
+    """The likeliest token at each place of ``answer``, after the prompt and the answer's tokens before it.
 
-    The server writes greedily, as it does for its users, and is put back on the answer's track after each other token:
-    one request where it writes the answer itself, one more for each flip. Scores of a prompt would take one request
-    always, but no user asks for them, and vLLM ends on them where LoRA shares a batch.
+    The server generates greedily, as for its users. After each token that differs, a new request continues with the
+    answer's own: so there is one request, and one more for each difference. Prompt log-probabilities would always take
+    one request, but no user asks for them, and they crash vLLM if LoRA adapters share a batch.
     """
     places: list[Token] = []
     while len(places) < len(answer):
@@ -43,7 +43,7 @@ def forced(
             sent,
             Sampling(max_tokens=len(answer) - done, logprobs=LIKELIEST, stop_token_ids=tuple(ends)),
         )
-        # Half precision rounds away what a second beginning token changes.
+        # Compared here, as half precision may hide the effect of a second BOS token.
         if piece.prompt and list(piece.prompt) != sent:
             raise OtherPrompt(
                 f"the server was sent {len(sent)} token ids, and read {len(piece.prompt)}, which are not the same",
@@ -56,6 +56,6 @@ def forced(
                 break
         if len(places) == done:
             raise ServerUnavailable(
-                "the server answers with no token", where=model, remedy="Look at the server's log, and try again."
+                "the server answers without a token", where=model, remedy="Look at the server's log, and try again."
             )
     return places

@@ -1,4 +1,4 @@
-"""The check: ask the reference and the server for the same, and judge what differs."""
+"""The check: compare the server with the reference on the same prompts, and judge the differences."""
 
 # ruff: noqa: TID253 -- it needs torch anyway.
 
@@ -19,7 +19,7 @@ from ft_assets.workers.serving.parity.suite_scores import compare_suites, worse_
 from ft_resources.errors import UserError
 from ft_resources.serving.server import Server, Token
 
-# Longer answers add little: each token is compared after the reference's, however good those are.
+# Longer answers add little, as each token is compared after the reference's own tokens.
 _MAX_NEW_TOKENS = 32
 
 
@@ -33,20 +33,20 @@ def check_parity(
     settings: ServerSettings,
     prompts: int = PROMPTS,
 ) -> ParityReport:
-    """Whether ``server`` gives as ``name`` what was evaluated.
+    """Whether the model ``name`` of ``server`` gives the results of the evaluation.
 
     Args:
-        base: what it calls the base, without an adapter.
-        render: the router's.
-        settings: the server's.
+        base: the server's name for the base without an adapter.
+        render: the router's rendering.
+        settings: the server's settings.
         prompts: most prompts.
 
-    A server that does not answer, or a router that refuses a prompt, ends in a report that says "not proved". Raises
-    UserError if what was evaluated cannot be read or asked.
+    If the server does not answer, or the router refuses a prompt, the report says "not proved". Raises UserError if the
+    evaluated model or its data cannot be read.
     """
     asked = AskedPrompts(evaluated)
     loaded = load_model(evaluated.base, evaluated.adapter)
-    # The last one is the end token or what comes after a cut answer.
+    # One more than the reference generates: the end token, or the token after a cut answer.
     most = max(2, min(_MAX_NEW_TOKENS, evaluated.max_new_tokens))
     chosen = asked.read(prompts, loaded.context_length - most)
     # Merged, as a candidate is evaluated.
@@ -93,7 +93,7 @@ def _sentence(error: UserError) -> str:
 
 
 def _twin(evaluated: Evaluated, settings: ServerSettings, ends: Sequence[int]) -> Answer:
-    """What was evaluated, in the server's dtype and with the adapter beside the base, as servers hold it."""
+    """The evaluated model in the server's dtype and with the adapter not merged, as in servers."""
     loaded = load_model(evaluated.base, evaluated.adapter)
     loaded.model.to(getattr(torch, settings.dtype))
     again = Reference(loaded, ends)

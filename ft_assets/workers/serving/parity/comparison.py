@@ -1,4 +1,4 @@
-"""A server's tokens beside the reference's, place by place."""
+"""A server's tokens compared with the reference's, place by place."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from ft_resources.errors import UserError
 from ft_resources.serving.server import Token
 
 LIKELIEST = 20
-"""Tokens whose log-probabilities are asked for; what vLLM gives at most unless it is told otherwise."""
-# float32 log-probabilities sum to 1 within this, so a smaller remainder says nothing.
+"""Number of log-probabilities requested per token: vLLM's default maximum."""
+# float32 probabilities sum to 1 only within this, so a smaller remainder means nothing.
 _REMAINDER = 1e-7
 
 Logprobs = NDArray[np.float32]
@@ -20,9 +20,10 @@ Logprobs = NDArray[np.float32]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """One place: whether the likeliest tokens agree, KL divergence, and the difference of a log-probability.
+    """One place: whether the likeliest tokens agree, the KL divergence, and the difference in the log-probability of
+    the reference's token.
 
-    ``missing``: the server did not name the reference's token; ``difference`` is then the least that it can be.
+    ``missing``: the server did not list that token; then ``difference`` is a lower bound.
     """
 
     agrees: bool
@@ -32,9 +33,9 @@ class Place:
 
 
 def compare(reference: Logprobs, token: int, found: Token) -> Place:
-    """One place: the reference's log-probabilities [vocabulary] and its ``token``, and what the server wrote there.
+    """Compare one place: the reference's log-probabilities [vocabulary] and its ``token``, and the server's token.
 
-    Raises UserError where the server gave no log-probabilities, or some that are not finite.
+    Raises UserError if the server gave no log-probabilities, or some that are not finite.
     """
     values = [*found.top.values(), found.logprob]
     if not found.top or not all(value is not None and np.isfinite(value) for value in values):
@@ -56,8 +57,8 @@ def compare(reference: Logprobs, token: int, found: Token) -> Place:
 def divergence(reference: Logprobs, top: Mapping[int, float]) -> float:
     """KL divergence of the server's distribution from the reference's, over its likeliest tokens and the remainder.
 
-    Joining tokens only lowers it. Written as the sum of ``p log(p/q) - p + q``, whose terms are never negative, so
-    that rounded sums which are not exactly 1 do not count.
+    Merging tokens can only lower it. Computed as the sum of ``p log(p/q) - p + q``, whose terms are never negative, so
+    that sums which rounding keeps from 1 do not matter.
     """
     p = _with_remainder(np.exp(reference[list(top)].astype(np.float64)))
     q = _with_remainder(np.exp(np.array(list(top.values()), np.float64)))
@@ -65,7 +66,7 @@ def divergence(reference: Logprobs, top: Mapping[int, float]) -> float:
 
 
 def summarise(prompts: Sequence[Sequence[Place]], *, other_ids: int) -> Figures:
-    """The figures of all prompts' places, of which there is at least one."""
+    """The figures over all prompts' places; there is at least one."""
     places = [place for prompt in prompts for place in prompt]
     differences = np.array([place.difference for place in places])
     return Figures(

@@ -1,8 +1,8 @@
-"""What may differ between a server and the evaluation, by the precision of both.
+"""Tolerated differences between a server and the evaluation, by the precision of both.
 
-The table was measured on several engines (docs/explanation/parity.md). Half precision is measured again for each
-adapter: a limit is what the same model differs by between evaluation and the server's dtype, times ``_NOISE``, where
-that is tighter than the table.
+The table was measured on several engines (docs/explanation/parity.md). For half precision, noise is measured for each
+adapter: the difference of one model between the evaluation and the server's dtype. ``_NOISE`` times this noise is the
+limit if it is tighter than the table's.
 """
 
 from typing import Literal
@@ -14,9 +14,9 @@ from ft_assets.workers.serving.parity.settings import ServerSettings
 from ft_resources.strict_model import StrictModel
 
 Precision = Literal["float32", "half", "8 bits", "4 bits"]
-# Another engine's kernels round in another order than ours, so the noise of two runs here is not all of it.
+# Another engine's kernels add up in another order, which the noise of two runs here does not include.
 _NOISE = 4.0
-# What float32 has to keep: without a least, a model with hardly any noise would fail for a last bit.
+# Lower bounds of the limits, those of float32: else a model with hardly any noise would fail for a last bit.
 _LEAST_KL, _LEAST_P99 = 1e-5, 5e-3
 
 
@@ -33,7 +33,7 @@ LIMITS: dict[Precision, Limits] = {
     "float32": Limits(argmax=1.0, kl=_LEAST_KL, p99=_LEAST_P99, max=2e-5),
     "half": Limits(argmax=0.99, kl=1e-3, p99=0.15),
     "8 bits": Limits(argmax=0.98, kl=2e-3, p99=0.3),
-    # One token in a hundred flips, so the score and not its tokens decides; what is left here tells an adapter's loss.
+    # One token in a hundred differs, so suite scores decide; the limit left here detects a lost adapter.
     "4 bits": Limits(argmax=None, kl=0.05, p99=None),
 }
 
@@ -51,7 +51,7 @@ def limits_of(precision: Precision, noise: Figures | None) -> Limits:
     if noise is None or table.kl is None or table.p99 is None:
         return table
     return Limits(
-        # A share of so few places is no measure of noise: one flip of 300 would be all of it.
+        # A share of so few places does not measure noise: it may be a single one of 300.
         argmax=table.argmax,
         kl=min(table.kl, max(_LEAST_KL, _NOISE * noise.kl)),
         p99=min(table.p99, max(_LEAST_P99, _NOISE * noise.p99)),

@@ -1,4 +1,4 @@
-"""What is measured: a server beside the reference, its base as the control, and the reference's own noise."""
+"""Measurements: the server against the reference, its base as the control, and the reference's own noise."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,13 +10,13 @@ from ft_assets.workers.serving.parity.figures import Figures
 from ft_assets.workers.serving.parity.reference import Reference
 from ft_resources.serving.server import Token
 
-# The base without its adapter differs almost everywhere, and each difference is one more request.
+# The base without the adapter differs almost everywhere, and each difference costs a request.
 _CONTROL_PROMPTS = 10
-# Prompts whose log-probabilities are in memory together: 130 MB where the vocabulary has 128,000 tokens.
+# Prompts whose log-probabilities are in memory together: 130 MB for a vocabulary of 128,000 tokens.
 _AT_ONCE = 8
 
 Answer = Callable[[Sequence[Forced]], Sequence[Sequence[Token]]]
-"""The tokens in the places of answers that are given with their prompts, from a server or another model."""
+"""The likeliest tokens at the places of given answers to prompts, from a server or another model."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +35,7 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """The figures of the server, of its base, and of the noise, which is None where it was not asked for."""
+    """The figures of the server, of its base, and of the noise (None if not measured)."""
 
     figures: Figures
     control: Figures
@@ -44,7 +44,7 @@ class Measured:
 
 @dataclass(slots=True)
 class _Side:
-    """The places of one of the three, prompt by prompt."""
+    """The compared places of one of the three measurements, prompt by prompt."""
 
     places: list[list[Place]] = field(default_factory=list)
     other_ids: int = 0
@@ -67,9 +67,9 @@ def measure(
     base: Answer,
     twin: Answer | None,
 ) -> Measured:
-    """Compare in answers of at most ``most`` tokens; ``twin`` is the reference again, whose difference is the noise.
+    """Compare answers of at most ``most`` tokens; ``twin`` is the reference in another dtype, for the noise.
 
-    There is at least one prompt. Raises what ``render`` and the answering raise.
+    There is at least one prompt. Raises what ``render`` and the answers raise.
     """
     server, control, noise = _Side(), _Side(), _Side()
     for cases in _cases(reference, prompts, render, most):
@@ -93,6 +93,6 @@ def _cases(reference: Reference, prompts: Sequence[Prompt], render: Render, most
 
 def _case(reference: Reference, prompt: Prompt, answer: Sequence[int], render: Render) -> Case:
     logprobs = reference.logprobs(prompt.ids, answer)
-    # The place after the answer too, where its end token stands.
+    # Also the place after the answer, with its end token.
     tokens = [*answer, int(logprobs[-1].argmax())]
     return Case(prompt=prompt, sent=list(render(prompt.messages)), tokens=tokens, logprobs=logprobs)

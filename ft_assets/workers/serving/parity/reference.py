@@ -1,4 +1,4 @@
-"""The reference: what the evaluation's own model code answers, and each token's log-probabilities."""
+"""The reference: the answers of the evaluation's own model code, with each token's log-probabilities."""
 
 # ruff: noqa: TID253 -- imported by the check only, which needs torch anyway.
 
@@ -16,7 +16,7 @@ from ft_resources.serving.server import Token
 
 
 class Reference:
-    """A model with its adapter, as it was evaluated; ``ends`` are ids that end an answer beside the model's own."""
+    """A model with its adapter, as it was evaluated; ``ends`` are ids that end an answer besides the model's own."""
 
     def __init__(self, loaded: LoadedModel, ends: Sequence[int]) -> None:
         self._loaded = loaded
@@ -24,16 +24,16 @@ class Reference:
 
     @property
     def dtype(self) -> str:
-        """What is computed in."""
+        """The dtype of computation."""
         return str(self._loaded.model.dtype).removeprefix("torch.")
 
     def answers(self, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> list[list[int]]:
-        """Greedy answers without their end tokens, of less than ``max_new_tokens``."""
+        """Greedy answers of less than ``max_new_tokens`` tokens, without their end tokens."""
         return generate(self._loaded, [list(prompt) for prompt in prompts], max_new_tokens - 1, self.ends)
 
     @torch.inference_mode()
     def logprobs(self, prompt: Sequence[int], answer: Sequence[int]) -> Logprobs:
-        """Log-probabilities [answer + 1, vocabulary] in each place of the answer and in the one after it."""
+        """Log-probabilities [answer + 1, vocabulary] at each place of the answer and the one after it."""
         ids = torch.tensor([[*prompt, *answer]], device=self._loaded.model.device)
         kept = last_logits(self._loaded.model, len(answer) + 1)
         logits = self._loaded.model(input_ids=ids, use_cache=False, **kept).logits[0, -len(answer) - 1 :]
@@ -42,7 +42,7 @@ class Reference:
 
     @torch.inference_mode()
     def token_by_token(self, prompt: Sequence[int], answer: Sequence[int]) -> list[Token]:
-        """The likeliest tokens in each place of ``answer``, each computed from keys and values, as servers do."""
+        """The likeliest token at each place of ``answer``, computed with cached keys and values, as in servers."""
         model = self._loaded.model
         cache = DynamicCache(config=model.config.get_text_config())
         tokens: list[Token] = []

@@ -1,4 +1,4 @@
-"""The verdict on a server, with everything that it is based on."""
+"""The verdict on a server, with all figures behind it."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -17,7 +17,7 @@ Outcome = Literal["proved", "failed", "not proved"]
 
 
 class ParityReport(StrictModel):
-    """Whether a server gives what was evaluated. Only ``proved`` lets through."""
+    """Whether a server gives the results of the evaluation. Only ``proved`` lets it serve."""
 
     settings: ServerSettings = Field(description="The server's.")
     outcome: Outcome = Field(description="failed: it differs; not proved: that could not be measured.")
@@ -55,7 +55,7 @@ def _other_prompts(figures: Figures) -> Iterator[str]:
 
 
 def _beyond(figures: Figures, limits: Limits) -> Iterator[str]:
-    # Each comparison is false for what is no number, which then counts as beyond.
+    # Negated, so that NaN counts as beyond.
     if limits.argmax is not None and not figures.argmax >= limits.argmax:
         yield f"the likeliest token is the same in {figures.argmax:.4f} of places, and not in {limits.argmax:g}"
     if limits.kl is not None and not figures.kl <= limits.kl:

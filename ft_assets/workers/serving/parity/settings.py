@@ -20,7 +20,7 @@ class ServerSettings(StrictModel):
 
     @property
     def digest(self) -> str:
-        """What the records of these settings are found by."""
+        """The key of records about these settings."""
         return digest(self.model_dump(mode="json"))
 
     @property

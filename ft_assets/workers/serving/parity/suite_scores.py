@@ -1,4 +1,4 @@
-"""Suites scored through a server, beside the scores that evaluation recorded of the same items.
+"""Suites scored through a server, compared with the evaluation's scores of the same items.
 
 Tokens are compared after the reference's own, so they do not show whether an answer is cut, or goes on past its end.
 Scores are of whole answers, generated freely.
@@ -22,16 +22,16 @@ from ft_resources.serving.server import Sampling, Server
 from ft_resources.settings import Settings
 
 _LEVEL = 0.01
-"""Chance that a server that answers as well is called worse on one suite."""
+"""Chance that an equally good server is called worse on one suite."""
 
 
 def worse_suites(suites: Mapping[str, SuiteScores]) -> list[str]:
-    """A sentence for each suite that the server answers worse: by the exact test of McNemar, one-sided."""
+    """A sentence for each suite that the server answers worse."""
     return [f"suite {key}: {found.sentence}" for key, found in suites.items() if is_worse(found)]
 
 
 def is_worse(found: SuiteScores) -> bool:
-    """Whether the server is shown to answer worse."""
+    """Whether the server answers significantly worse, by McNemar's exact test, one-sided."""
     return found.worse > found.better and mcnemar_exact(found.worse, found.better) / 2 < _LEVEL
 
 
@@ -97,7 +97,7 @@ class _AskServer:
     def answer_prompts(
         self, prompts: Sequence[str], *, system_prompt: str | None, max_new_tokens: int
     ) -> dict[int, str]:
-        """What the server writes, greedily; a prompt without room for the whole answer gets none."""
+        """The server's greedy answers; a prompt without room for a whole answer gets none."""
         ids = [self.render(question(text, system_prompt)) for text in prompts]
         fitting = [place for place, each in enumerate(ids) if len(each) + max_new_tokens <= self.context_length]
         sampling = Sampling(max_tokens=max_new_tokens, stop_token_ids=tuple(sorted(self.ends)))

@@ -1,1 +1,1 @@
-"""Public benchmarks that one command installs: where their data are, and how they become suites. It holds no data."""
+"""Public benchmarks that one command installs: where their data are, and how to convert them. It contains no data."""

@@ -55,11 +55,11 @@ class Source(Settings):
 
     @property
     def origin(self) -> str:
-        """Where it comes from, in a few characters."""
+        """The source in short, such as ``github:ORG/NAME@COMMIT``."""
         return f"github:{self.repo}@{self.commit}" if self.repo else f"package:{self.package}"
 
     def url(self, name: str) -> str:
-        """Where file ``name`` is fetched, or the package that has it."""
+        """The URL of file ``name``, or the package that has it."""
         if not self.repo:
             return self.origin
         path = "/".join(part for part in (self.folder, name) if part)
@@ -106,7 +106,7 @@ class Catalogue:
         return {name: self.sources[name] for name in dict.fromkeys(each.split("/")[0] for each in self.needs(key))}
 
     def lacks_package(self, key: str, offline: Path | None) -> str:
-        """The package that suite ``key`` needs and that is not installed, nor its files in ``offline``; "" if none."""
+        """The package that suite ``key`` needs, if it is not installed and ``offline`` lacks its files; else ""."""
         for path in self.needs(key):
             source, name = self.file(path)
             laid = offline is not None and any((offline / each).is_file() for each in (path, f"{path}.gz"))
@@ -120,7 +120,7 @@ class Catalogue:
         return self.sources[source], name
 
     def origin(self, key: str) -> str:
-        """What the store records as the suite's source: it stands for the recipe and every byte that goes in."""
+        """The suite's source in the store: a digest of its conversion, its task file and all its data."""
         entry = self.suites[key]
         digests = {path: source.files[name].sha256 for path in self.needs(key) for source, name in [self.file(path)]}
         content = {"make": entry.make.model_dump(mode="json"), "task": entry.task, "files": digests}

@@ -1,4 +1,4 @@
-"""What the names of suites and groups mean, and what of a group is left to be installed."""
+"""Resolve names of suites and groups, and find what remains to be installed of a group."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ from ft_resources.strict import nearest
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chosen:
-    """Keys of suites, each once, in the order they were asked for; ``named`` are those asked for by name."""
+    """Keys of suites, each once, in the order of the request; ``named`` are those requested by name."""
 
     keys: list[str]
     named: frozenset[str]
 
     @property
     def grouped(self) -> list[str]:
-        """Those that only belong to a group."""
+        """Those requested only as part of a group."""
         return [key for key in self.keys if key not in self.named]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Left:
-    """Suites of a group that need something first: ``command`` is to be run, ``why`` says what for."""
+    """Suites of a group that need a further step: run ``command``, because of ``why``."""
 
     suites: tuple[str, ...]
     why: str
@@ -62,13 +62,13 @@ def choose(names: Sequence[str], catalogue: Catalogue, hub: Mapping[str, HubSuit
 def left(
     store: Store, keys: Iterable[str], catalogue: Catalogue, hub: Mapping[str, HubSuite], offline: Path | None
 ) -> list[Left]:
-    """What installs those of ``keys`` that are not registered and that need a commit or a package first."""
+    """How to install those of ``keys`` that are not registered and need a commit or a package first."""
     missing = [key for key in keys if Name("suite").find(store, key) is None]
     found = []
     for repo in dict.fromkeys(hub[key].entry.repo for key in missing if key in hub):
         suites = tuple(key for key in missing if key in hub and hub[key].entry.repo == repo)
         whole = {key for key, suite in hub.items() if suite.entry.repo == repo} == set(suites)
-        # All variants of one entry by its name.
+        # All variants of an entry can be requested by one name.
         families = list(dict.fromkeys(hub[key].family for key in suites))
         asked = " ".join(families if whole else map(_short, suites))
         why = f"their data are on the Hub ({hub[suites[0]].entry.licence}), and nobody pinned a commit for you"

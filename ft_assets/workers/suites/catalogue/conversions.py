@@ -24,7 +24,7 @@ class Taken(Settings):
 
 
 class Copy(Settings):
-    """The published files are the suite's."""
+    """The suite's files are the published ones."""
 
     kind: Literal["copy"] = Field(description="copy: files are taken as they are.")
     files: dict[str, Taken] = Field(description="Stored name to the file.")
@@ -64,7 +64,7 @@ class Prompts(Settings):
     def write(self, files: Mapping[str, Path], folder: Path) -> None:
         """See Copy."""
         for name, columns in self.files.items():
-            # HarmBench asks some things twice, about other contexts.
+            # HarmBench has some prompts twice, with different contexts.
             prompts = dict.fromkeys(prompt for column in columns for prompt in _prompts(column, files[column.file]))
             write_lines(folder / name, ({"prompt": prompt} for prompt in prompts))
 

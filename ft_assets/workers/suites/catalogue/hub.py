@@ -1,7 +1,7 @@
-"""Suites whose data are on the Hub: their task files ship in ``hub/``, and whoever installs one names the commit.
+"""Suites whose data are on the Hub: their task files ship in ``hub/``, and users name the commit when they install one.
 
-Nobody has checked a commit for them, unlike for the files of ``sources.yaml``. The commit is the user's pin. What it
-holds is verified against the Hub's own digests, and stored under the suite's key, which never means anything else.
+Unlike for the files of ``sources.yaml``, nobody has reviewed a commit: the user pins it. Its files are verified against
+the Hub's own digests, and stored under the suite's key, whose content never changes.
 """
 
 import json
@@ -123,8 +123,8 @@ def install_from_hub(
         get: the file SOURCE/NAME of the catalogue, for suites that also have data from there.
         hub: where the files are; None for the public Hub or its mirror.
 
-    Raises UserError for what is no such source, BadRecipe for a data set without the suite's files or columns, and for
-    a key that has other content; BadBase, HubUnavailable.
+    Raises UserError for any other source, BadRecipe for a data set without the suite's files or columns, and for a key
+    that has other content; BadBase, HubUnavailable.
     """
     repo, commit = parse_source(source)
     hub = hub or HuggingFaceHub(kind="dataset")
@@ -152,7 +152,7 @@ def _write_task(folder: Path, task: Mapping[str, Any]) -> None:
 
 
 def files_of(suite: HubSuite, names: Collection[str]) -> dict[str, str]:
-    """The file of each split among a data set's files; "" for a split that no pattern finds one file of."""
+    """The file of each split among a data set's files; "" if no pattern matches exactly one."""
     found = {}
     for split, patterns in suite.files.items():
         matches = ([name for name in names if fnmatchcase(name, pattern)] for pattern in patterns)

@@ -1,6 +1,6 @@
-"""From files of data sets on the Hub to a suite's data, where lm-eval's own task prepares rows by code.
+"""From files of data sets on the Hub to a suite's data, for tasks in which lm-eval prepares rows by code.
 
-A file is named ``hub/SPLIT``. What becomes of a row is asked and scored as lm-eval's task does it.
+A file is named ``hub/SPLIT``. The resulting items are asked and scored as in lm-eval's task.
 """
 
 from collections.abc import Mapping, Sequence
@@ -110,7 +110,7 @@ class Biases(Settings):
                 groups = {name: _groups(row["answer_info"][name], row[name]) for name in _ANSWERS}
                 item = {name: row[name] for name in kept}
             except (KeyError, TypeError, AttributeError) as error:
-                raise BadRecipe(f"this is no row of BBQ ({error})", where=place, remedy=_OTHER) from error
+                raise BadRecipe(f"this is not a row of BBQ ({error})", where=place, remedy=_OTHER) from error
             sided = [name for name in _ANSWERS if groups[name][-1:] != ["unknown"]]
             biased = [name for name in sided if targets.isdisjoint(groups[name]) != harm]
             rows.append({**item, "sided": [row[name] for name in sided], "biased": [row[name] for name in biased]})
@@ -118,7 +118,7 @@ class Biases(Settings):
 
 
 _ANSWERS = ("ans0", "ans1", "ans2")
-# BBQ writes two groups of one person with a hyphen, as other names have one too; and some words without a blank.
+# BBQ joins two groups of a person by a hyphen, which other names contain too, and writes some words without a space.
 _SPELLED = {
     "M-": "M_", "F-": "F_", "lowSES-": "lowSES_", "highSES-": "highSES_", "lowSES": "low SES", "highSES": "high SES",
     "nonObese": "non Obese", "nonDisabled": "non Disabled", "nonTrans": "non Trans",
@@ -126,10 +126,10 @@ _SPELLED = {
 
 
 def _groups(told: Sequence[str], answer: str) -> list[str]:
-    """The groups of the person that an answer names, in small letters; ``unknown`` last where it names nobody."""
+    """The groups of the person that an answer names, in lower case; ends with ``unknown`` if it names nobody."""
     text = "_".join(told)
     if not any(told):
-        # Some rows tell nothing of her.
+        # Some rows lack this information.
         return ["latino"] if "Latina" in answer else [""]
     for old, new in _SPELLED.items():
         text = text.replace(old, new)
@@ -152,7 +152,7 @@ def _asked(row: Row, place: str) -> str:
 
 
 def _tests(row: Row, place: str) -> list[str]:
-    """The first three, which are shown and run; lm-eval uses no others."""
+    """The first three tests, which are shown and run; lm-eval uses no others."""
     return _texts(row, "test_list", place)[:_TESTS]
 
 

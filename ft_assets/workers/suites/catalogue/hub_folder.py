@@ -1,8 +1,8 @@
-"""A folder that has files of data sets as the Hub has them: ORG/NAME/PATH, for machines without a network.
+"""A folder with files of data sets from the Hub, as ORG/NAME/PATH, for machines without a network.
 
-``hf download ORG/NAME --repo-type dataset --revision COMMIT --local-dir FOLDER/ORG/NAME`` lays files so, and leaves the
-commit and the Hub's digest of each beside them (``.cache/huggingface/download/PATH.metadata``: commit, ETag, time). The
-files are checked against these. Files that were laid without them are taken at the commit that the user names.
+``hf download ORG/NAME --repo-type dataset --revision COMMIT --local-dir FOLDER/ORG/NAME`` creates it, and records the
+commit and the Hub's digest of each file (``.cache/huggingface/download/PATH.metadata``: commit, ETag, time). The files
+are checked against these. Files without such a record count as those of the commit that the user names.
 """
 
 import shutil
@@ -18,30 +18,31 @@ _SHA256_DIGITS = 64
 
 @dataclass(frozen=True, slots=True)
 class FolderHub:
-    """Keeps the promises of ``ft_resources.hub.Hub`` without asking anybody."""
+    """Implements ``ft_resources.hub.Hub`` offline."""
 
     folder: Path
 
     def names(self, repo: str) -> list[str]:
-        """The files of data set ``repo`` that are there."""
+        """The files of data set ``repo`` in the folder."""
         root = self.folder / repo
         found = (path.relative_to(root) for path in sorted(root.rglob("*")) if path.is_file())
         return [path.as_posix() for path in found if path.parts[0] != _CACHE]
 
     def commit(self, repo: str) -> str:
-        """The commit that all files of ``repo`` are of. Raises BadRecipe if that is not written beside them."""
+        """The commit of all files of ``repo``. Raises BadRecipe if it is not recorded or not the same for all."""
         commits = {_written(self.folder / repo, name)[0] for name in self.names(repo)}
         if len(commits) != 1 or commits == {""}:
             several = f"files of {len(commits)} commits" if len(commits - {""}) > 1 else "files whose commit is unknown"
             raise BadRecipe(
                 f"the folder has {several} of the data set {repo}",
                 where=str(self.folder / repo),
-                remedy=f"Fetch them anew with hf download (docs/how-to/suites.md), or say it: --from hub:{repo}@COMMIT",
+                remedy="Fetch them again with hf download (docs/how-to/suites.md), or name the commit: "
+                f"--from hub:{repo}@COMMIT",
             )
         return commits.pop()
 
     def snapshot(self, repo: str, revision: str) -> HubSnapshot:
-        """The files that are there. Raises BadBase if one of them was fetched from another commit than ``revision``."""
+        """The files in the folder. Raises BadBase if one of them was fetched from another commit than ``revision``."""
         if not self.names(repo):
             raise BadBase(
                 f"the folder has no files of the data set {repo}",
@@ -70,7 +71,7 @@ class FolderHub:
 
 
 def _written(root: Path, name: str) -> tuple[str, str]:
-    """The commit and the digest that were written beside a file; "" and "" if none were."""
+    """The commit and the digest recorded for a file; "" and "" if there are none."""
     beside = root / _CACHE / "huggingface" / "download" / f"{name}.metadata"
     if not beside.is_file():
         return "", ""

@@ -34,7 +34,7 @@ class Files:
     offline: Path | None
 
     def get(self, path: str) -> Path:
-        """The copy of SOURCE/NAME. Raises SourceUnavailable if there is none to be had, BadRecipe for other bytes."""
+        """The copy of SOURCE/NAME. Raises SourceUnavailable if it cannot be obtained, BadRecipe for wrong bytes."""
         target = self.scratch / path
         if not target.exists():
             source, name = self.catalogue.file(path)
@@ -67,7 +67,7 @@ class Files:
 
     def _copy(self, path: str, source: Source, name: str, target: Path) -> None:
         file = source.files[name]
-        # A packed file may have been unpacked by whoever fetched it.
+        # A packed file may have been unpacked after it was fetched.
         for given, packed in ((f"{path}.gz", True), (path, False)) if file.packed else ((path, False),):
             found = Path(self.offline or "") / given
             if found.is_file():
@@ -82,8 +82,8 @@ def install(
 ) -> list[RegisteredSuite]:
     """Register the catalogue's suites ``keys``; nothing is fetched for those that are installed.
 
-    A suite is registered once all its files are there and right, so an error leaves whole suites or none. Raises
-    BadRecipe for a key that other content has and for files with other bytes, SourceUnavailable.
+    A suite is registered once all its files are verified, so an error leaves no partial suite. Raises BadRecipe for a
+    key that has other content and for files with wrong bytes, SourceUnavailable.
     """
     there = {key: found for key in keys if (found := installed(store, catalogue, key))}
     with TemporaryDirectory(prefix="ft-suites-") as scratch:
@@ -121,7 +121,7 @@ def installed(store: Store, catalogue: Catalogue, key: str) -> RegisteredSuite |
         return None
     if record["source"] != catalogue.origin(key):
         raise BadRecipe(
-            f"suite {key} is registered already, and not from this catalogue",
+            f"suite {key} is already registered, and not from this catalogue",
             where=f"suite key {key!r}",
             remedy="It stays what it is. Install the others by name, or register this one's data under another key.",
         )

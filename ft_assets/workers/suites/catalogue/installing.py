@@ -1,4 +1,4 @@
-"""``ft suite install``: what was asked for, from where each suite's data are."""
+"""``ft suite install``: find the source of each requested suite, and install it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -55,7 +55,7 @@ def left_of(store: Store, names: Sequence[str], offline: Path | None) -> list[Le
 
 
 def _of_source(chosen: Chosen, catalogue: Catalogue, known: dict[str, HubSuite], source: str) -> list[str]:
-    """The keys that ``--from`` is for: those named, and of groups those that are of its data set."""
+    """The keys that ``--from`` applies to: those named, and those of the groups with data in its data set."""
     repo, _ = parse_source(source)
     for key in sorted(chosen.named):
         if key in catalogue.suites:
@@ -69,7 +69,7 @@ def _of_source(chosen: Chosen, catalogue: Catalogue, known: dict[str, HubSuite],
 
 
 def _laid(chosen: Chosen, known: dict[str, HubSuite], offline: Path) -> dict[str, str]:
-    """The source of each suite whose data lie in the folder; of a named one all of them should."""
+    """The source of each suite whose data are in the folder: some of its files for a named suite, else all."""
     folder = FolderHub(offline)
     names = {key: folder.names(suite.entry.repo) for key, suite in known.items()}
     keys = [

@@ -1,4 +1,4 @@
-"""What conversions have in common: a fixed part of the items, and files of lines."""
+"""Shared by conversions: a fixed part of the items, and files of JSON lines."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Items that an installed package prints in its prompts."""
+"""Items that an installed package contains as examples in its prompts."""
 
 import json
 import re
@@ -21,9 +21,9 @@ _BROKEN = re.compile(r"[\x00-\x09\x0b-\x1f]|^actorial\{", re.MULTILINE)
 
 
 class Printed(Settings):
-    """MMLU's examples with their reasoning, as lm-eval's ``mmlu_flan_cot_fewshot`` has them: the questions, without it.
+    """The questions of MMLU's examples in lm-eval's ``mmlu_flan_cot_fewshot``, without their reasoning.
 
-    A question that the copy has broken is left out, and one with an answer that is none of the four.
+    Questions that this copy garbles are left out, and those whose answer is not one of the four.
     """
 
     kind: Literal["printed"] = Field(description="printed: a JSON object of subject to its examples as one text.")

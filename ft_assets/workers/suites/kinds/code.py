@@ -2,7 +2,7 @@
 
 Chen et al. 2021, "Evaluating Large Language Models Trained on Code" (https://arxiv.org/abs/2107.03374): an item counts
 if its program (prompt, completion and tests) runs to its end; with one greedy completion this is pass@1 (section 2.1).
-In MBPP (Austin et al. 2021, https://arxiv.org/abs/2108.07732) the prompt is words, and no part of the program.
+In MBPP (Austin et al. 2021, https://arxiv.org/abs/2108.07732) the prompt is text, and not part of the program.
 Programs run only in ``sandbox.py``'s sandbox, and only if the platform allows it.
 """
 
@@ -97,11 +97,11 @@ def read(task: CodeTask, files: Mapping[str, Path], where: str) -> list[CodeItem
             tree = ast.parse(item.test)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             remedy = "Correct the item's test."
-            raise BadRecipe(f"test is no Python ({type(error).__name__})", where=place, remedy=remedy) from error
+            raise BadRecipe(f"test is not Python ({type(error).__name__})", where=place, remedy=remedy) from error
         checks = any(isinstance(node, ast.FunctionDef) and node.name == "check" for node in tree.body)
         if item.entry_point is not None and not (checks and item.entry_point.isidentifier()):
             raise BadRecipe(
-                "test defines no function check, or entry_point is no name",
+                "test defines no function check, or entry_point is not a name",
                 where=place,
                 remedy="Give tests as HumanEval does: def check(candidate): assert …",
             )

@@ -114,7 +114,7 @@ def _item(task: GoldenTask, name: str, place: str, row: Mapping[str, Any]) -> Go
     expected = () if given is None or given == "" else tuple(given) if isinstance(given, list) else (given,)
     if given == [] or not all(isinstance(each, str) and each.strip() for each in expected):
         remedy = "Write a text, a list of texts, or nothing where the answer is only to be looked at."
-        raise BadRecipe("expected is no text", where=place, remedy=remedy)
+        raise BadRecipe("expected is not a text", where=place, remedy=remedy)
     try:
         for each in expected if match == "regex" else ():
             check_pattern(each)

@@ -74,8 +74,8 @@ def require_sandbox() -> None:
         raise SandboxUnavailable(
             "this suite runs programs that a model wrote, and the platform does not allow that",
             where=f"environment variable {SWITCH}",
-            remedy=f"Set {SWITCH}={ON} for the workers (docs/how-to/own-suite.md says what the sandbox holds and what "
-            "not), or leave the suite out of the recipe.",
+            remedy=f"Set {SWITCH}={ON} for the workers (docs/how-to/own-suite.md says what the sandbox prevents and "
+            "what not), or leave the suite out of the recipe.",
         )
     _probe()
 
@@ -120,13 +120,13 @@ def _folders(library: str) -> list[Path]:
 @cache
 def _probe() -> None:
     if run_program(_PROBE, Limits(timeout_s=20.0)) != "passed":
-        raise _unavailable("a sandbox that holds what it must (a harmless program saw more, or could not run)")
+        raise _unavailable("a working sandbox (a harmless program saw too much, or could not run)")
 
 
 def _unavailable(what: str) -> SandboxUnavailable:
     return SandboxUnavailable(
         f"programs cannot be contained on this machine; missing: {what}",
         where="sandbox",
-        remedy="Let workers make user namespaces (Linux 5.12 or later; in containers the seccomp profile and "
+        remedy="Allow workers to create user namespaces (Linux 5.12 or later; in containers the seccomp profile and "
         "kernel.unprivileged_userns_clone, user.max_user_namespaces), or leave the suite out of the recipe.",
     )

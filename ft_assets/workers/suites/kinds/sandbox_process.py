@@ -1,9 +1,9 @@
 """Runs one program isolated from everything: a separate script (``python -I -S``), started by ``sandbox.py``.
 
-Reads a job (JSON) from stdin and writes ``{"state": …}`` to stdout. Three processes: this one makes the namespaces,
-watches the clock and reports. The second is the first of the new process namespace; when it ends, the kernel ends all
-others. The third drops all rights and runs the program. Nothing of the project is imported, and no environment
-variables are available.
+Reads a job (JSON) from stdin and writes ``{"state": …}`` to stdout. There are three processes. This one makes the
+namespaces, enforces the time limit and reports. The second is the first process of the new process namespace; when it
+ends, the kernel ends all others. The third drops all rights and runs the program. Nothing of the project is imported,
+and there are no environment variables.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""What NVML says is wrong with a GPU (https://docs.nvidia.com/deploy/nvml-api/); DCGM's health checks read the same."""
+"""Faults of a GPU according to NVML (https://docs.nvidia.com/deploy/nvml-api/), which DCGM's health checks read too."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -6,8 +6,8 @@ from typing import Any
 
 
 def faults_of(nvml: Any, gpu: Any) -> Iterator[str]:
-    """Sentences about the GPU with the handle ``gpu``; ``nvml`` is the module pynvml. Nothing is said of what a GPU
-    does not have, such as links to others."""
+    """Sentences about the GPU with the handle ``gpu``; ``nvml`` is the module pynvml. What a GPU does not have, such as
+    NVLinks, is not checked."""
     with suppress(nvml.NVMLError):
         kind, since = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
         if errors := nvml.nvmlDeviceGetTotalEccErrors(gpu, kind, since):
@@ -20,14 +20,14 @@ def faults_of(nvml: Any, gpu: Any) -> Iterator[str]:
             yield "it must be reset to replace memory rows"
     with suppress(nvml.NVMLError):
         reasons = nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu)
-        for told, reason in (
+        for cause, reason in (
             ("heat", nvml.nvmlClocksEventReasonHwThermalSlowdown),
             ("a shortage of power", nvml.nvmlClocksEventReasonHwPowerBrakeSlowdown),
         ):
             if reasons & reason:
-                yield f"{told} slows it down"
+                yield f"{cause} slows it down"
     with suppress(nvml.NVMLError):
-        # The link's generation falls at rest, its width does not.
+        # An idle link lowers its generation but not its width.
         width, most = nvml.nvmlDeviceGetCurrPcieLinkWidth(gpu), nvml.nvmlDeviceGetMaxPcieLinkWidth(gpu)
         if width < most:
             yield f"its PCIe link has {width} of {most} lanes"

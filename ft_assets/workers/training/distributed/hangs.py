@@ -1,9 +1,9 @@
 """Hangs: ranks that wait in a collective for one that has stopped.
 
-Each rank has a thread that looks at PyTorch's flight recorder, on GPUs and CPUs alike. The first that sees its rank
-wait for too long calls the others, through the key-value store by which the ranks found each other. Each leaves what
-it knows with the attempt, ``hang/rank-NNNN.json`` (where it is, recorded collectives, stacks), and ends with ``Hung``,
-which names the rank that the others wait for.
+Each rank has a thread that reads PyTorch's flight recorder, on GPUs and CPUs alike. The first thread that sees its rank
+wait for too long calls the others through the key-value store of the process group. Each rank writes what it knows to
+the attempt, ``hang/rank-NNNN.json`` (its place, recorded collectives, stacks), and ends with ``Hung``, which names the
+rank that the others wait for.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
@@ -26,17 +26,17 @@ from ft_assets.workers.training.ranks import PATIENCE_S
 from ft_resources.errors import Hung
 
 _IN_STEPS_S, _STEPS = 600.0, 10
-"""Between two steps: at least so long, and so many times the longest step; at most ``PATIENCE_S``."""
+"""Patience between two steps: at least so many seconds and so many times the longest step, at most ``PATIENCE_S``."""
 _LOOK_S = 1.0
 _ANSWER_S = 10.0
-"""Time that the others have to say where they are, and again to leave their records."""
+"""Time that the others have to report their places, and again to write their records."""
 _CALLED = "ft-hang/called"
 _DUMPS = ("_dump_nccl_trace_json", "_dump_fr_trace_json")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """Where a rank is: it has entered ``entered`` collectives, and has waited in ``waits_in`` (empty: none) so long."""
+    """A rank's place: it entered ``entered`` collectives, and has waited ``waited_s`` in ``waits_in`` ("": none)."""
 
     rank: int
     node: str
@@ -47,8 +47,8 @@ class Place:
 
 
 class HangWatch:
-    """The thread of one rank on one of ``nodes`` (a name for each rank). ``keep`` stores a file with the attempt,
-    ``end`` ends the process with the error."""
+    """The thread of one rank. ``nodes`` names each rank's node, ``keep`` stores a file with the attempt, ``end`` ends
+    the process with the error."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class HangWatch:
         keep: Callable[[str, bytes], None],
         end: Callable[[Hung], None],
     ) -> None:
-        # A connection of its own: the other one's may be waiting.
+        # A separate connection, as the original may be blocked.
         self._store, self._rank, self._nodes = store.clone(), rank, nodes  # type: ignore[attr-defined]
         self._keep, self._end = keep, end
         self._step, self._longest_s = 0, 0.0
@@ -75,11 +75,11 @@ class HangWatch:
         self._step, self._stepped_at = number, now
 
     def pause(self) -> None:
-        """What follows is no step."""
+        """What follows is not a step, so its time does not count as one."""
         self._stepped_at = None
 
     def close(self) -> None:
-        """The rank's work is done; it waits for nobody any more."""
+        """The rank's work is done, so it cannot hang any more."""
         self._closed.set()
 
     @property
@@ -95,7 +95,7 @@ class HangWatch:
             now, called = counted(recorder(entries=False)), False
             if now != counts or now[0] == now[1]:
                 counts, since = now, time.monotonic()
-            # Without the store, its process is gone, and with it the run.
+            # If the store does not answer, its process is gone, and the run with it.
             with suppress(dist.DistError):
                 called = self._store.check([_CALLED])
             waits = time.monotonic() - since
@@ -121,12 +121,12 @@ class HangWatch:
         record = {"verdict": str(problem), **asdict(own), "stacks": _stacks(), "recorder": recorded}
         self._keep(f"hang/rank-{self._rank:04d}.json", json.dumps(record, indent=1).encode())
         with suppress(dist.DistError):
-            # Who ends first has the others of its node ended.
+            # The first rank that ends makes torchrun end the others of its node.
             self._exchange("kept", json.dumps(asdict(own)))
         self._end(problem)
 
     def _exchange(self, what: str, own: str) -> dict[int, Place]:
-        """``own`` of each rank that answers in time."""
+        """Publish ``own``, and return the places of the ranks that answer in time."""
         self._store.set(f"ft-hang/{what}/{self._rank}", own)
         keys = {rank: f"ft-hang/{what}/{rank}" for rank in range(len(self._nodes))}
         with suppress(dist.DistError):
@@ -136,7 +136,7 @@ class HangWatch:
 
 
 def verdict(places: Mapping[int, Place], nodes: Sequence[str]) -> Hung:
-    """Who it was that the others waited for; ``places`` lacks ranks that did not answer."""
+    """The error that names the rank which the others waited for; ``places`` lacks ranks that did not answer."""
     silent = [rank for rank in range(len(nodes)) if rank not in places]
     furthest = max(places.values(), key=lambda place: (place.entered, place.waited_s))
     behind = [place.rank for place in places.values() if place.entered < furthest.entered]
@@ -160,10 +160,10 @@ def verdict(places: Mapping[int, Place], nodes: Sequence[str]) -> Hung:
 
 
 def recorder(*, entries: bool) -> dict[str, Any]:
-    """What the flight recorder holds of NCCL's collectives and all others: counts of each group, and ``entries``."""
+    """What the flight recorder has on the collectives of NCCL and of others: each group's counts, and ``entries``."""
     found: dict[str, Any] = {"entries": [], "pg_status": []}
     for name in _DUMPS:
-        # Private. A PyTorch without NCCL lacks the first.
+        # Private names. A PyTorch without NCCL lacks the first.
         if dump := getattr(torch._C._distributed_c10d, name, None):
             read = json.loads(dump(entries, False))
             found["entries"] += read.get("entries", [])
@@ -172,7 +172,7 @@ def recorder(*, entries: bool) -> dict[str, Any]:
 
 
 def counted(recorded: Mapping[str, Any]) -> tuple[int, int]:
-    """How many collectives were entered, and how many of them are over; in all groups."""
+    """How many collectives of all groups were entered, and how many of them have ended."""
     entered, over = (
         sum(max(0, int(status[f"last_{what}_collective"])) for status in recorded["pg_status"])
         for what in ("enqueued", "completed")
@@ -181,7 +181,7 @@ def counted(recorded: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _stacks() -> list[str]:
-    """Of every thread of this process."""
+    """The stack of every thread of this process."""
     with tempfile.TemporaryFile("w+") as file:
         faulthandler.dump_traceback(file=file, all_threads=True)
         file.seek(0)

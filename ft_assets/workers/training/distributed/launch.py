@@ -75,7 +75,7 @@ def killed_for_memory(events: Path = Path("/sys/fs/cgroup/memory.events")) -> in
 
 
 def _run(context: WorkContext, layout: Layout, folder: Path) -> None:
-    """Start torchrun and return once it has ended."""
+    """Run torchrun to its end."""
     (folder / rank.EVENTS).touch()
     with (folder / rank.EVENTS).open() as events:
         command = _command(context.runtime["device"], layout, folder)
@@ -105,7 +105,7 @@ def _command(device: str, layout: Layout, folder: Path) -> list[str]:
     else:
         if "MASTER_ADDR" not in os.environ:
             raise UserError(
-                f"{layout.nodes} nodes do not find each other: MASTER_ADDR is not set",
+                f"{layout.nodes} nodes cannot find each other: MASTER_ADDR is not set",
                 where="runtime.nodes",
                 remedy="Set MASTER_ADDR to the first node's host name on each node, and NODE_RANK to its number.",
             )
@@ -115,7 +115,7 @@ def _command(device: str, layout: Layout, folder: Path) -> list[str]:
 
 
 def _environment(layout: Layout) -> dict[str, str]:
-    """Our environment, with this machine's cores divided up: torchrun would give each rank one."""
+    """Our environment, with the machine's cores divided among the ranks: torchrun would give each one thread."""
     threads = max(1, len(os.sched_getaffinity(0)) // layout.processes) if hasattr(os, "sched_getaffinity") else 1
     return {"OMP_NUM_THREADS": str(threads), **os.environ}
 

@@ -1,9 +1,9 @@
-"""Before several nodes train: is each GPU well, and how fast do all of them exchange?
+"""Checks before several nodes train: is each GPU healthy, and how fast is the network between them?
 
-A rank looks at its own GPU: what NVML tells of its memory, links and clocks, and how fast it multiplies. Then all ranks
-exchange a buffer as they will exchange gradients. The first rank leaves the figures with the attempt as
-``preflight.json``. A node that is not well ends the attempt with ``SickNode``; the next one avoids it. What all nodes
-have in common is no node's fault: it ends the attempt with ``NodeFault``, whose words are for who sets nodes up.
+A rank examines its own GPU: memory, links and clocks according to NVML, and the speed of its matrix products. Then all
+ranks exchange a buffer as they will exchange gradients. The first rank stores the figures with the attempt as
+``preflight.json``. An unhealthy node ends the attempt with ``SickNode``; the next attempt avoids that node. A fault in
+the setup of all nodes ends it with ``NodeFault``, which is for the platform's administrators.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
@@ -24,7 +24,7 @@ from ft_assets.workers.training.ranks import Ranks
 from ft_resources.errors import NodeFault, SickNode
 
 _SLOW = 0.75
-"""A GPU that multiplies at less than this share of the median of all is not well."""
+"""A GPU whose products run at less than this share of the median speed is unhealthy."""
 _MATRIX, _PRODUCTS = 4096, 30
 _LOCKED = 1 << 30
 """Least memory in bytes that a process must be allowed to lock."""
@@ -34,8 +34,8 @@ _BUFFER, _EXCHANGES = {"cuda": 256 << 20, "cpu": 4 << 20}, 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Health:
-    """Of the GPU of one rank: what is wrong with it, as sentences, and how fast it multiplies; 0 on a CPU. ``settings``
-    is what is wrong with how its node is set up."""
+    """One rank's GPU: its ``faults`` as sentences, and the speed of its products (0 on a CPU). ``settings`` are faults
+    in the setup of its node."""
 
     rank: int
     node: str
@@ -45,8 +45,8 @@ class Health:
 
 
 def preflight(ranks: Ranks, device: str, keep: Callable[[str, bytes], None]) -> None:
-    """Raise SickNode on every rank, with the same words, if a GPU of any of them is not well; NodeFault if all nodes
-    are set up wrongly in the same way."""
+    """Raise SickNode on every rank, with the same words, if any rank's GPU is unhealthy; NodeFault if all nodes have
+    the same fault in their setup."""
     assert ranks.store is not None
     own = examine(ranks, device)
     ranks.store.set(f"ft-health/{ranks.rank}", json.dumps(asdict(own)))
@@ -75,7 +75,7 @@ def preflight(ranks: Ranks, device: str, keep: Callable[[str, bytes], None]) -> 
 
 
 def examine(ranks: Ranks, device: str) -> Health:
-    """How this rank's GPU is."""
+    """The health of this rank's GPU."""
     own = Health(rank=ranks.rank, node=ranks.nodes[ranks.rank], settings=tuple(rdma_faults()))
     if device == "cpu":
         return own
@@ -84,12 +84,12 @@ def examine(ranks: Ranks, device: str) -> Health:
 
 
 def in_common(found: Sequence[Health]) -> list[str]:
-    """What is wrong with how each of several nodes is set up. Another node would be no better."""
+    """Faults in the setup that all nodes have, so that another node would be no better."""
     return [why for why in found[0].settings if all(why in each.settings for each in found)]
 
 
 def judge(found: Sequence[Health], common: Sequence[str] = ()) -> dict[str, str]:
-    """Nodes that are not well, and why; without what is ``common`` to all."""
+    """Unhealthy nodes, and why; faults that are ``common`` to all are left out."""
     sick: dict[str, list[str]] = {}
     usual = statistics.median(each.tflops for each in found)
     for each in found:
@@ -102,7 +102,7 @@ def judge(found: Sequence[Health], common: Sequence[str] = ()) -> dict[str, str]
 
 
 def multiply() -> float:
-    """TFLOP/s of this rank's GPU in products of 16-bit matrices."""
+    """The speed of this rank's GPU in products of 16-bit matrices, in TFLOP/s."""
     matrix = torch.randn(_MATRIX, _MATRIX, device="cuda", dtype=torch.float16)
     began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     for count in (3, _PRODUCTS):
@@ -136,14 +136,14 @@ def _finish(device: str) -> None:
 
 
 def rdma_faults(devices: Path = Path("/dev/infiniband")) -> Iterator[str]:
-    """NCCL registers its buffers with a network device; where the process may not lock them, it silently takes TCP."""
+    """NCCL registers its buffers with a network device; if the process may not lock them, it silently uses TCP."""
     locked, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     if devices.exists() and locked != resource.RLIM_INFINITY and locked < _LOCKED:
         yield f"a process there may lock less than {_LOCKED >> 20} MiB of memory, too little for RDMA"
 
 
 def own_faults() -> tuple[str, ...]:
-    """Of the one GPU that this rank sees."""
+    """Faults of the one GPU that this rank sees."""
     import pynvml
 
     try:
@@ -151,6 +151,6 @@ def own_faults() -> tuple[str, ...]:
         name = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
         return tuple(faults_of(pynvml, pynvml.nvmlDeviceGetHandleByUUID(name.encode())))
     except pynvml.NVMLError as problem:
-        # A GPU that is divided (MIG) has another name; training does not depend on what NVML tells.
+        # A partition of a GPU (MIG) has another name; training does not depend on NVML.
         print(f"warning: the GPU's health is not known: {problem}", flush=True)
         return ()

@@ -50,7 +50,7 @@ class RankContext(WorkContext):
             self._hangs.close()
 
     def keep(self, name: str, data: bytes) -> None:
-        """Store a file with the attempt that explains how it went; what cannot be stored is left out."""
+        """Store a diagnostic file with the attempt, if the store is available."""
         with suppress(StoreUnavailable):
             self.store.put(f"{self.spec.attempt_path}/{name}", data)
 

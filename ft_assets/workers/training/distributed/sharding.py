@@ -50,15 +50,15 @@ class Sharding:
         yield {}
 
     def adapting(self) -> AbstractContextManager[None]:
-        """While inside, a model that was loaded so gets its adapters."""
+        """While inside, adapters are added to a model loaded inside ``loading``."""
         return nullcontext()
 
     def wrap(self, accelerator: Any, model: Any, optimizer: Any, max_grad_norm: float) -> tuple[Any, Any]:
         """Model and optimizer for training on several ranks: backward passes average gradients over the ranks."""
-        # No device_ids, as the document boundaries must stay on the CPU.
+        # Without device_ids, as the document boundaries must stay on the CPU.
         ready = computing(accelerator, model)
-        now = accepts(DistributedDataParallel.__init__, "forward_sync_buffers")
-        without: dict[str, Any] = {"forward_sync_buffers" if now else "broadcast_buffers": False}
+        is_new = accepts(DistributedDataParallel.__init__, "forward_sync_buffers")
+        without: dict[str, Any] = {"forward_sync_buffers" if is_new else "broadcast_buffers": False}
         return DistributedDataParallel(ready, gradient_as_bucket_view=True, **without), optimizer
 
     def micro_batch(self, model: Any, *, last: bool) -> AbstractContextManager[None]:
@@ -145,8 +145,8 @@ class FullyShardedData(Sharding):
         config = DistributedConfig(
             fsdp_size=self._shards, dp_replicate_size=self._copies, fsdp_mixed_precision=self._half
         )
-        # Transformers gathers and frees the last norm and the output layer as one, and PyTorch then expects one call of
-        # each: the output layer is called for parts of the tokens, and its weights were gone in the backward pass.
+        # Transformers gathers and frees the last norm and the output layer as one, so PyTorch expects one call of each.
+        # But the output layer is called for parts of the tokens, and its weights were gone in the backward pass.
         as_one = fsdp.is_norm_and_head_pair
         fsdp.is_norm_and_head_pair = lambda *_: False
         try:
@@ -156,8 +156,8 @@ class FullyShardedData(Sharding):
 
     @contextmanager
     def adapting(self) -> Iterator[None]:
-        # PEFT takes shards of which there are copies for those of tensor parallelism, whose adapters have the shape of
-        # a shard; without this, adapters have that of the layer.
+        # PEFT mistakes replicated shards for those of tensor parallelism, and would give adapters the shape of a shard
+        # instead of the layer's.
         known = tuners_utils._torch_supports_distributed
         tuners_utils._torch_supports_distributed = False
         try:

@@ -1,5 +1,5 @@
-"""A trial of DeepSpeed's engine for ``ft kernels``, in a process of its own: the engine changes the one that it is in,
-and can be started there once."""
+"""A trial of DeepSpeed's engine for ``ft kernels``, in a separate process: the engine changes its process, and can be
+started only once in each."""
 
 # ruff: noqa: TID253 -- called by workers only, once torch is needed anyway.
 
@@ -21,7 +21,7 @@ _LIMIT_S = 300.0
 
 
 def try_engine(device: torch.device) -> None:
-    """Raise RuntimeError with the cause if the engine does not take the step of plain AdamW on ``device``."""
+    """Raise RuntimeError with the cause if a step of the engine on ``device`` is not that of plain AdamW."""
     command = [sys.executable, "-m", "ft_assets.workers.training.distributed.trial", str(device)]
     try:
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=_LIMIT_S)
@@ -34,7 +34,7 @@ def try_engine(device: torch.device) -> None:
 
 @torch.enable_grad()
 def take_a_step(device: torch.device) -> None:
-    """One update in ZeRO's stage 2, on this process alone. Raises ValueError if it is not that of plain AdamW."""
+    """One update in ZeRO's stage 2, in this process alone. Raises ValueError if it is not that of plain AdamW."""
     plain, divided = (torch.nn.Linear(64, 8, device=device) for _ in range(2))
     divided.load_state_dict(plain.state_dict())
     rows = draw(device, (16, 64))[0].detach().float()
@@ -54,7 +54,7 @@ def take_a_step(device: torch.device) -> None:
 
 @contextmanager
 def _alone(device: torch.device) -> Iterator[None]:
-    """A group of this process, and the variable by which DeepSpeed finds the GPU of a process."""
+    """A process group of this process alone, and the variable that tells DeepSpeed its GPU."""
     os.environ["LOCAL_RANK"] = str(device.index or 0)
     with tempfile.TemporaryDirectory(prefix="ft-kernels-") as folder:
         backend = "nccl" if device.type == "cuda" else "gloo"
@@ -68,6 +68,6 @@ def _alone(device: torch.device) -> Iterator[None]:
 if __name__ == "__main__":
     try:
         take_a_step(torch.device(sys.argv[1]))
-    except Exception as error:  # Told to the process that asks, in the last line.
+    except Exception as error:  # The parent reads the last line.
         print(f"{type(error).__name__}: {error}".splitlines()[0])
         sys.exit(1)

@@ -1,9 +1,9 @@
 """Virtual ranks: a training that gives the same bytes on 2, 4 or 8 processes.
 
 Each step is divided among a fixed number of virtual ranks, however many processes there are. A process computes its
-virtual ranks one after the other, each from zero gradients and with random draws of its own, and their gradients are
-added up in an order that is always the same. So a training may go on with half or twice the processes, bit for bit, on
-devices whose kernels repeat their results (Li et al., "EasyScale", https://arxiv.org/abs/2208.14228).
+virtual ranks one after the other, each from zero gradients and with its own random draws, and their gradients are added
+up in a fixed order. So a training may continue on half or twice the processes, bit for bit, on devices whose kernels
+are deterministic (Li et al., "EasyScale", https://arxiv.org/abs/2208.14228).
 
 For 4 virtual ranks a, b, c, d the sum is (a + b) + (c + d) on 1, 2 and 4 processes alike.
 """
@@ -34,7 +34,7 @@ class VirtualRanks(Sharding):
         self._sums: list[tuple[int, list[torch.Tensor]]] = []
 
     def wrap(self, accelerator: Any, model: Any, optimizer: Any, max_grad_norm: float) -> tuple[Any, Any]:
-        """Prepared as for one process, and so not wrapped by others: backward passes exchange nothing."""
+        """Prepared as for one process: backward passes exchange nothing."""
         return computing(accelerator, model), optimizer
 
     def micro_batch(self, model: Any, *, last: bool) -> AbstractContextManager[None]:
@@ -42,7 +42,7 @@ class VirtualRanks(Sharding):
 
     @torch.no_grad()
     def end_part(self, model: Any) -> None:
-        """Set the virtual rank's gradients aside; those of two neighbours are added at once."""
+        """Set the virtual rank's gradients aside; add those of two neighbours as soon as both are there."""
         level, own = 0, [_taken(parameter) for parameter in _trained(model)]
         while self._sums and self._sums[-1][0] == level:
             _, before = self._sums.pop()
@@ -51,7 +51,7 @@ class VirtualRanks(Sharding):
 
     @torch.no_grad()
     def complete_gradients(self, model: Any, ranks: Ranks) -> None:
-        """The sum over all virtual ranks, on every process."""
+        """Sum the gradients over all virtual ranks, on every process."""
         ((_, own),) = self._sums
         self._sums = []
         for some in _chunks(own):
@@ -67,7 +67,7 @@ class VirtualRanks(Sharding):
 
 
 def summed(parts: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The sum of ``parts``: of neighbours as long as their number is even, then from the first to the last."""
+    """The sum of ``parts``: of neighbours while their number is even, then from the first to the last."""
     while len(parts) > 1 and len(parts) % 2 == 0:
         parts = [one + other for one, other in zip(parts[::2], parts[1::2], strict=True)]
     first, *rest = parts
@@ -81,13 +81,13 @@ def _trained(model: Any) -> list[torch.nn.Parameter]:
 
 
 def _taken(parameter: torch.nn.Parameter) -> torch.Tensor:
-    """The gradient of ``parameter``, which then has none."""
+    """The gradient of ``parameter``, taken away from it."""
     gradient, parameter.grad = parameter.grad, None
     return torch.zeros_like(parameter) if gradient is None else gradient
 
 
 def _chunks(tensors: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
-    """``tensors`` in lists of at most so many elements, or of one tensor."""
+    """``tensors`` in lists of at most ``_AT_ONCE`` elements, or of one larger tensor."""
     some: list[torch.Tensor] = []
     for each in tensors:
         if some and sum(other.numel() for other in some) + each.numel() > _AT_ONCE:

@@ -44,7 +44,7 @@ class Zero(Sharding):
         load_deepspeed(self._device)
         from transformers.integrations.deepspeed import HfDeepSpeedConfig, unset_hf_deepspeed_config
 
-        # Transformers uses it for as long as it exists.
+        # Transformers uses the configuration while the object exists.
         config = HfDeepSpeedConfig({**engine_config(self._stage, self._device), "bf16": {"enabled": self._half}})
         try:
             yield {}
@@ -139,7 +139,7 @@ class ZeroOptimizer(torch.optim.Optimizer):
             gradients.zero_()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """The engine's step has already done it."""
+        """Does nothing: the engine's step has already done it."""
 
     def state_dict(self) -> dict[str, Any]:
         """In the format of one process. Nothing is gathered yet."""
@@ -178,8 +178,8 @@ class ZeroOptimizer(torch.optim.Optimizer):
                     _set_moment(parameter, name, value)
 
     def _link(self) -> None:
-        """Register with stages 1 and 2 where each parameter's moments are: by themselves they do so at the first
-        group's first update, when other groups have none yet."""
+        """Let stages 1 and 2 register where each parameter's moments are. By themselves they do so at the first group's
+        first update, when other groups have none yet."""
         optimizer = self._engine.optimizer
         if hasattr(optimizer, "_lazy_init_hp_params_optimizer_state"):
             optimizer._hp_optimizer_states_linked = False
@@ -257,12 +257,12 @@ def engine_config(stage: int, device: str) -> dict[str, Any]:
 
 
 def load_deepspeed(device: str) -> Any:
-    """The library, which chooses its device at import; set to compile nothing and to be quiet."""
+    """The library, which chooses its device at import, set to compile nothing and print no warnings."""
     os.environ["DS_ACCELERATOR"] = device
     import deepspeed
 
     # On CPUs, ranks would build an extension for communication, whether or not there is a compiler.
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-    # It calls them by PyTorch's earlier names.
+    # DeepSpeed uses names that PyTorch has deprecated.
     warnings.filterwarnings("ignore", "`torch.distributed.*is deprecated", FutureWarning)
     return deepspeed

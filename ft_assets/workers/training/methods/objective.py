@@ -68,7 +68,7 @@ class FirstLoss:
                     "reference's log-probabilities were computed with",
                     where="reference_logps",
                     remedy="Nothing was learned. Delete the manifest of this training's input reference_logps, so "
-                    "that it is computed again, and start the training anew. If the error persists, report which "
+                    "that it is computed again, and start the training again. If the error persists, report which "
                     "base it was.",
                 )
 

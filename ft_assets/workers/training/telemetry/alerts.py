@@ -14,7 +14,7 @@ STREAK, STREAK_S = 10, 15.0
 """A condition must last for this many steps in a row, and this many seconds."""
 _SLOW, _WAITING = 0.5, 0.2
 _BEHIND, _LONGER = 0.1, 1.25
-"""A straggler keeps the others waiting for this share of each step, and takes so many times as long as they do."""
+"""A straggler makes the others wait for this share of each step, and takes this many times as long as they do."""
 _FIRST = 10
 """Steps, after the first (warm-up), that measure how fast this run can be."""
 _SLOW_REMEDY = (
@@ -45,8 +45,8 @@ class Alarms:
     """Checks rows in order; each kind of alert is raised once."""
 
     def __init__(self, expected: float | None = None) -> None:
-        """``expected`` is the estimate's speed in tokens/s; None if it has none. ``nodes`` names each rank's machine,
-        and is empty until stragglers are to be told."""
+        """``expected`` is the estimate's speed in tokens/s; None if it has none. ``nodes`` names each rank's machine;
+        while it is empty, stragglers are not reported."""
         self.nodes: Sequence[str] = ()
         self._expected, self._rates = expected or 0.0, list[float]()
         self._slow, self._starved = Streak(), Streak()
@@ -54,7 +54,7 @@ class Alarms:
         self.alerts: list[Alert] = []
 
     def look(self, row: Mapping[str, Any]) -> list[Alert]:
-        """What is new with this row; those of other things than steps say nothing."""
+        """New alerts after this row."""
         found = []
         if NOT_FINITE in row:
             what = "the validation loss is not a finite number"
@@ -108,7 +108,7 @@ class Streak:
         self._steps, self._seconds = 0, 0.0
 
     def goes_on(self, so: bool, seconds: float) -> bool:
-        """Whether it has been so for long enough, with this step of so many seconds."""
+        """Count a step in which the condition held (``so``) or not; whether it has held for long enough."""
         self._steps, self._seconds = (self._steps + 1, self._seconds + seconds) if so else (0, 0.0)
         return self._steps >= STREAK and self._seconds >= STREAK_S
 

@@ -1,10 +1,10 @@
-"""What a step computes, as a share of what its GPUs could: model-FLOP utilisation (MFU).
+"""Model-FLOP utilisation (MFU): a step's operations as a share of its GPUs' peak.
 
-The arithmetic is the estimate's (``packs/estimate/time.py``): a frozen matrix costs 4 operations for each parameter and
-token and a trained one 6; adapters cost 6; the embedding nothing; the output head only where a token is learned;
-attention half of the square of each document. Activations that are computed again are not counted, so recomputation
-lowers MFU. The peak is that of dense 16-bit matrix products, whatever the precision. A method changes nothing: the log-
-probabilities of a reference are there before the training.
+Operations are counted as by the estimate (``model_size/time.py``): a frozen matrix costs 4 for each parameter and
+token, a trained one 6; adapters cost 6; the embedding nothing; the output head only where a token is learned; attention
+half of the square of each document. Recomputed activations are not counted, so recomputation lowers MFU. The peak is
+that of dense 16-bit matrix products, whatever the precision. The method does not matter: the log-probabilities of a
+reference are computed before the training.
 """
 
 from collections.abc import Mapping
@@ -22,28 +22,28 @@ from ft_resources.worker_context import WorkContext
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Yardstick:
-    """What speed is measured by. ``gpu`` is the type of each GPU, None on a CPU and for types that are not known."""
+    """What MFU and expected speed depend on. ``gpu`` is the type of each GPU; None on a CPU and for unknown types."""
 
     model: Architecture | None
     setup: Setup
     gpu: Hardware | None
 
     def mfu(self, work: Work, seconds: float) -> float | None:
-        """The share of the GPUs' peak that ``work`` in so many seconds is; None where either is not known."""
+        """MFU of ``work`` done in ``seconds``; None if the model or the GPU is unknown."""
         if self.model is None or self.gpu is None:
             return None
         peak = self.gpu.peak_flops * max(self.setup.gpus, 1)
         return round(training_flops(self.model, self.setup, work) / (seconds * peak), 4)
 
     def expected_tokens_per_s(self, work: Work) -> float | None:
-        """The speed that the estimate expects; None where the model or the GPU is not known."""
+        """The speed that the estimate expects; None if the model or the GPU is unknown."""
         if self.model is None or self.gpu is None:
             return None
         return work.tokens / training_seconds(self.model, self.setup, work, self.gpu).expected
 
 
 def make_yardstick(context: WorkContext, gpu: Hardware | None, gpus: int) -> Yardstick:
-    """That of the training which ``context`` describes, on so many GPUs of one type; 0 on a CPU."""
+    """The yardstick of the training in ``context``, on ``gpus`` GPUs of one type; 0 on a CPU."""
     base = context.input("base")
     config = base.read("config.json") if "config.json" in base.manifest.files else None
     return Yardstick(
@@ -54,7 +54,7 @@ def make_yardstick(context: WorkContext, gpu: Hardware | None, gpus: int) -> Yar
 
 
 def make_setup(params: Mapping[str, Any], runtime: Mapping[str, Any], gpus: int) -> Setup:
-    """What arithmetic depends on; what only memory does is left out."""
+    """What the number of operations depends on; settings that only change memory are left out."""
     training, lora = params["training"], params["lora"] or {}
     return Setup(
         variant=params["variant"],

@@ -1,7 +1,7 @@
 """Device utilisation and memory, measured without synchronising with the device.
 
-Memory is what PyTorch's allocator has on its own books; utilisation comes from the driver (NVML), asked by a thread, as
-it can take milliseconds.
+Memory is that of PyTorch's allocator. Utilisation comes from the driver (NVML), which a thread asks, as it can take
+milliseconds.
 """
 
 import math
@@ -20,7 +20,7 @@ SAMPLE_S = 1.0
 
 
 class Cpu:
-    """``host_memory_gib`` is what this process has in memory."""
+    """A CPU. ``host_memory_gib`` is the resident memory of this process."""
 
     def __init__(self) -> None:
         self._process = psutil.Process()
@@ -35,15 +35,15 @@ class Cpu:
         return {"host_memory_gib": _gib(self._process.memory_info().rss)}
 
     def close(self) -> None:
-        """Nothing to end."""
+        """End what measures."""
 
 
 class Gpu(Cpu):
     """The GPU number ``index`` of this process, and those of the other ranks.
 
     ``gpu_memory_gib`` is the most that tensors have taken since the attempt began, ``gpu_reserved_gib`` what the
-    allocator holds, both of the rank with the most; ``gpu_utilisation`` the share of time, since the last row, in which
-    a GPU was at work (0 to 1, the mean of the ranks', left out where the driver does not tell).
+    allocator holds, both of the rank with the most; ``gpu_utilisation`` the share of time since the last row in which a
+    GPU was busy (0 to 1, the mean over ranks; absent if the driver does not report it).
     """
 
     def __init__(self, index: int, ranks: "Ranks") -> None:
@@ -60,7 +60,7 @@ class Gpu(Cpu):
         return find_hardware(self._cuda.get_device_name(self._index))
 
     def figures(self) -> dict[str, Any]:
-        # What the allocator has on its books: nobody waits for the GPU.
+        # The allocator's own figures, so nothing waits for the GPU.
         own = (self._cuda.max_memory_allocated(self._index), self._cuda.memory_reserved(self._index))
         memory, reserved, shares = zip(*self._ranks.gathered([*own, self._samples.mean()]), strict=True)
         row = {**super().figures(), "gpu_memory_gib": _gib(max(memory)), "gpu_reserved_gib": _gib(max(reserved))}
@@ -75,13 +75,13 @@ class Gpu(Cpu):
             try:
                 self._samples.add(self._cuda.utilization(self._index) / 100)
             except Exception as problem:
-                # No NVML, an old driver, a GPU that is shared out: whatever it is, training does not depend on it.
+                # No NVML, an old driver, a partitioned GPU: training does not depend on it.
                 print(f"warning: GPU utilisation is not reported: {problem}", flush=True)
                 return
 
 
 class Samples:
-    """Samples by one thread, for another."""
+    """Samples that one thread adds and another reads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class Telemetry:
-    """Of one attempt; call ``end`` however it ends. The first rank alone reports."""
+    """The telemetry of one attempt; call ``end`` however it ends. Only the first rank reports."""
 
     def __init__(self, context: WorkContext, pack: Pack, journal: Journal) -> None:
         self._context, self._pack, self._journal = context, pack, journal
         self._device = Cpu()
         self._ranks: Ranks | None = None
-        # There once training has begun, on the rank that reports.
+        # Set once training has begun, on the rank that reports.
         self._yardstick: Yardstick | None = None
         self._alarms = Alarms()
         self._page: MetricsPage | None = None
@@ -50,7 +50,7 @@ class Telemetry:
         for row in self._journal.rows:
             self._alarms.look(row)
         self._journal.alerts = [asdict(alert) for alert in self._alarms.alerts]
-        # Earlier attempts' rows are of other machines.
+        # Only now, as rows of earlier attempts are from other machines.
         self._alarms.nodes = ranks.nodes
         self._page = open_page(self._context.spec)
 
@@ -86,7 +86,7 @@ class Telemetry:
             self._page.close()
 
     def _usual_work(self) -> Work:
-        """An optimizer step's on average."""
+        """The work of an average optimizer step."""
         pack = self._pack
         batch = self._context.params["training"]["global_batch_size"]
         tokens = max(1, pack.index.tokens * batch // len(pack))
@@ -102,7 +102,7 @@ def slowest(times: Sequence[float]) -> dict[str, Any]:
 
 
 def _work_of(read: "StepBatches") -> Work:
-    """What a step has read; how long its documents are on average, this rank's stand for."""
+    """The work of a step; this rank's documents stand for the mean length of all."""
     lengths = np.concatenate([np.diff(batch.boundaries.numpy()) for batch in read.batches]).astype(np.float64)
     return Work(
         tokens=read.tokens,

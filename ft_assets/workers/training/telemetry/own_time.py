@@ -1,7 +1,7 @@
-"""How long a rank works by itself in each step: from its beginning until it first exchanges something with the others.
+"""The time that a rank works by itself in each step: from the step's start to its first exchange with the others.
 
-Whole steps take every rank equally long, as all wait for the slowest. Where ranks exchange weights or tokens in each
-forward pass (``fsdp``, ``hsdp``, ``zero3``, ``context_parallel``), this is the time for reading alone.
+A whole step takes all ranks equally long, as they wait for the slowest. If ranks exchange weights or tokens in each
+forward pass (``fsdp``, ``hsdp``, ``zero3``, ``context_parallel``), this is only the time for reading.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
@@ -13,9 +13,9 @@ import torch
 
 
 class OwnTime:
-    """``begin`` a step, ``exchange`` before each exchange, of which the first counts; then ask for ``seconds``.
+    """Call ``begin`` for a step and ``exchange`` before each exchange (the first counts), then read ``seconds``.
 
-    On a GPU it is the device's time, asked for once the step is over, so that nothing waits for it.
+    On a GPU it is the device's time, read once the step is over, so that nothing waits for it.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -25,7 +25,7 @@ class OwnTime:
         self._exchanged: Any = None
 
     def begin(self, read_s: float) -> None:
-        """A step begins, for which this rank has read for so long."""
+        """A step begins, after this rank has read for ``read_s`` seconds."""
         self._read_s, self._began, self._exchanged = read_s, self._now(), None
 
     def exchange(self) -> None:

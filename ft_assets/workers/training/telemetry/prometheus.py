@@ -20,18 +20,18 @@ class MetricsPage:
     """An HTTP server in a thread of this process, on all its addresses; ``port`` 0 takes any that is free."""
 
     def __init__(self, spec: WorkSpec, port: int) -> None:
-        """Raises OSError and OverflowError for a port that cannot be had."""
+        """Raises OSError and OverflowError for a port that is not available."""
         from prometheus_client import CollectorRegistry, start_http_server
 
         dataset, _, recipe = spec.label.partition("|")
         self._values = (spec.address.tenant, dataset, recipe, str(spec.attempt))
-        # One of its own: the usual one is the process's, and tells of it, too.
+        # Not the default registry, which also has metrics of the process.
         self._registry, self._gauges = CollectorRegistry(), dict[str, Any]()
         self._server, self._thread = start_http_server(port, registry=self._registry)
         self.port: int = self._server.server_port
 
     def show(self, figures: Mapping[str, Any]) -> None:
-        """Numbers replace those of the same name; what is no number is left out."""
+        """Set the gauges of ``figures``; values that are not numbers are left out."""
         for name, value in figures.items():
             if isinstance(value, int | float):
                 self._gauge(name).set(value)
@@ -65,7 +65,7 @@ class MetricsPage:
 
 
 def open_page(spec: WorkSpec, environment: Mapping[str, str] = os.environ) -> MetricsPage | None:
-    """The page of this attempt, None where none was asked for or none can be had."""
+    """The page of this attempt; None if it is not enabled or not possible."""
     wanted = environment.get(PORT, "")
     if not wanted:
         return None

@@ -1,6 +1,6 @@
-"""Which weights a training changes, and how those of its base are held: one line per variant.
+"""Which weights a training changes, and in which dtype those of its base are held: one line per variant.
 
-Without torch, as callers that ask what a recipe's variant needs have none.
+Without torch, which not all callers have.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class Variant:
         precision: Literal["fp32", "fp16", "bf16", "fp8"],
         trained: Literal["auto", "float32", "bfloat16"] = "float32",
     ) -> Weights:
-        """How the base's weights are held under arithmetic of ``precision``, where those that train are ``trained``."""
+        """The dtype of the base's weights under arithmetic of ``precision``, if trained weights are ``trained``."""
         if self.four_bit:
             return "nf4"
         if self.adapters:

@@ -16,16 +16,16 @@ from ft_assets.workers.training.variants.text_part import other_parts
 from ft_resources.errors import BadRecipe
 
 ALL = "all-linear"
-# Linear layers of state-space layers of which some architectures read the weight, without calling them.
+# Linear layers in state-space layers. Some architectures read their weight without calling them.
 _READ = ("dt_proj", "out_proj", "x_proj")
 
 
 def adapter_targets(model: torch.nn.Module, lora: LoraSettings) -> dict[str, Any]:
     """Arguments of ``LoraConfig`` that say which weights are adapted.
 
-    ``all-linear`` is every linear layer but the output layer, routers and what ``read_not_called`` may name, and the
-    experts, which Transformers keeps as one tensor a layer. Only the text part of a composite is adapted, whatever is
-    named. Raises BadRecipe for what PEFT does not have over experts: dropout, DoRA and pissa.
+    ``all-linear`` means the experts (one tensor per layer in Transformers) and every linear layer except the output
+    layer, routers and the layers of ``read_not_called``. Only the text part of a composite is adapted, whatever is
+    named. Raises BadRecipe for settings that PEFT does not support on experts: dropout, DoRA and pissa.
     """
     named = lora.target_modules
     targets: dict[str, Any] = {"target_modules": named if isinstance(named, str) else list(named)}
@@ -50,9 +50,8 @@ def adapter_targets(model: torch.nn.Module, lora: LoraSettings) -> dict[str, Any
 
 
 def _expression(parts: Iterable[str], modules: Iterable[str]) -> str:
-    """What PEFT is to leave out as one regular expression: everything in ``parts``, and ``modules`` themselves.
-
-    A list would name each matrix of a vision tower."""
+    """A regular expression for what PEFT leaves out: everything inside ``parts``, and ``modules`` themselves. A list
+    would have to name each matrix of a vision tower."""
     inside = "|".join(re.escape(part) for part in parts)
     return "|".join([rf"({inside})(\..+)?", *(re.escape(module) for module in sorted(modules))])
 
@@ -68,8 +67,8 @@ def _excluded(model: torch.nn.Module) -> set[str]:
 
 
 def read_not_called(model: torch.nn.Module) -> set[str]:
-    """Names of linear layers in state-space layers that compute with their weight and do not call them: mamba-ssm's
-    fused kernels take it on a GPU. An adapter there would not train, and a weight in four bits is no matrix."""
+    """Names of linear layers whose state-space layer uses their weight without calling them, as mamba-ssm's fused
+    kernels do on a GPU. An adapter there would not train, and a weight in 4 bits is not a matrix."""
     return {
         f"{name}.{child}" if name else child
         for name, module in model.named_modules()

@@ -12,7 +12,7 @@ import torch
 
 
 def split_rates(optimizer: torch.optim.Optimizer, model: Any, ratio: float) -> None:
-    """Give B ``ratio`` times the rate of ``optimizer``, in parameter groups after those of all else. Before a schedule
+    """Give B ``ratio`` times the rate of ``optimizer``, in parameter groups after all others. Call it before a schedule
     reads the rates."""
     faster = {id(value) for name, value in model.named_parameters() if ".lora_B." in name or value.ndim == 1}
     groups = optimizer.param_groups

@@ -1,9 +1,9 @@
 """PiSSA: adapters that begin with the principal part of each weight (Meng et al. 2024, https://arxiv.org/abs/2404.02948).
 
-The paper splits W into its principal part B0 A0, which trains, and a frozen rest. Here W stays as it is, and a second
-adapter that is frozen takes the principal part out: W - B0 A0 + B A. The function and its gradients are the same. But a
-base in bfloat16 is not rounded again, and what was trained is exactly the base with an adapter of twice the rank, which
-is how it is saved. PEFT's ``init_lora_weights="pissa"`` changes the base's weights.
+The paper splits W into its principal part B0 A0, which trains, and a frozen rest. Here W stays unchanged, and a second,
+frozen adapter subtracts the principal part: W - B0 A0 + B A. The function and its gradients are the same. But a base in
+bfloat16 is not rounded again, and the result is exactly the base with an adapter of twice the rank, and saved as that.
+PEFT's ``init_lora_weights="pissa"`` changes the base's weights.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
@@ -38,7 +38,7 @@ def start_from_principal(model: Any) -> None:
         if isinstance(layer, LoraLayer):
             if not isinstance(layer, LoraLinear):
                 raise BadRecipe(
-                    f"pissa is for linear layers, and {name.removeprefix('base_model.model.')} is none",
+                    f"pissa is for linear layers, and {name.removeprefix('base_model.model.')} is not one",
                     where="lora.init",
                     remedy="Leave it out, or name linear layers only in lora.target_modules.",
                 )
@@ -50,8 +50,8 @@ def start_from_principal(model: Any) -> None:
 
 
 def is_principal(name: str) -> bool:
-    """Whether the parameter of this name belongs to the frozen adapter. Runs save it too: decomposed again on another
-    machine, it may differ."""
+    """Whether the parameter of this name belongs to the frozen adapter. Saves include it, as decomposing the weight on
+    another machine may give other values."""
     return f".{PRINCIPAL}." in name
 
 

@@ -10,7 +10,7 @@ from ft_assets.settings.catalogue.composites import COMPOSITES
 
 
 def other_parts(model: Any) -> list[str]:
-    """Names of the outermost modules of ``model`` without anything of its text part; [] for a model of text only."""
+    """Names of the outermost modules of ``model`` that contain nothing of its text part; [] for a text-only model."""
     if model.config.model_type not in COMPOSITES:
         return []
     text = {id(module) for part in _text_parts(model) for module in part.modules()}

@@ -17,8 +17,8 @@ WEIGHTS = "adapter_model.safetensors"
 def start_from(model: Any, folder: Path) -> None:
     """Set all adapters of ``model`` to those in the PEFT folder ``folder``.
 
-    Raises BadRecipe unless each tensor of either side has one of the same name and shape on the other: a tensor that
-    stayed new would be trained without a word.
+    Raises BadRecipe unless both have tensors of the same names and shapes: a tensor that stayed new would be trained
+    silently.
     """
     earlier, new = load_file(folder / WEIGHTS), _adapters(model)
     if problem := _difference(earlier, new):

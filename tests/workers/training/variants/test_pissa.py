@@ -65,7 +65,7 @@ def test_a_weight_with_fewer_singular_values_than_the_rank_begins_as_in_plain_lo
 
 def test_an_embedding_is_refused_by_name(tmp_path: Path) -> None:
     base, _ = bases(tmp_path)
-    with pytest.raises(BadRecipe, match=r"pissa is for linear layers, and model\.embed_tokens is none"):
+    with pytest.raises(BadRecipe, match=r"pissa is for linear layers, and model\.embed_tokens is not one"):
         with_adapters(base, LoraSettings(rank=4, alpha=4, init="pissa", target_modules=["q_proj", "embed_tokens"]))
 
 

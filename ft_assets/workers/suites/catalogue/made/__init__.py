@@ -1,1 +1,1 @@
-"""Suites whose items our own code makes: no data are needed, and the right answers follow from the questions."""
+"""Suites whose items our own code generates: they need no data, and the right answers follow from the questions."""

@@ -1,5 +1,5 @@
-"""Sums in figures: the ten tasks of Brown et al. 2020 (https://arxiv.org/abs/2005.14165, section 3.9.1), in the words
-of lm-eval's ``arithmetic``."""
+"""Arithmetic: the ten tasks of Brown et al. 2020 (https://arxiv.org/abs/2005.14165, section 3.9.1), worded as in
+lm-eval's ``arithmetic``."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,7 +24,7 @@ def items(draw: Draw) -> Iterator[dict[str, Any]]:
 
 
 def _composite(draw: Draw) -> tuple[str, int]:
-    """Two operations on three figures, parentheses around the last two."""
+    """Two operations on three digits, with parentheses around the last two."""
     first, second, third = (draw.below(10) for _ in range(3))
     outer, inner = draw.one("+-*"), draw.one("+-*")
     return f"{first} {outer} ({second} {inner} {third})", _value(first, outer, _value(second, inner, third))

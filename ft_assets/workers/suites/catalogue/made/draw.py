@@ -1,4 +1,4 @@
-"""Draws that are the same on every machine and with every Python."""
+"""Random draws that are the same on every machine and with every Python."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -9,7 +9,7 @@ Each = TypeVar("Each")
 
 
 class Draw:
-    """Draws by the SHA-256 of ``seed`` and their number."""
+    """Draws from the SHA-256 of ``seed`` and the draw's number."""
 
     def __init__(self, seed: str) -> None:
         self._seed, self._drawn = seed, 0
@@ -28,6 +28,6 @@ class Draw:
         return among[self.below(len(among))]
 
     def some(self, among: Sequence[Each], count: int) -> list[Each]:
-        """``count`` different ones of ``among``, in any order."""
+        """``count`` different ones of ``among``, in random order."""
         left = list(among)
         return [left.pop(self.below(len(left))) for _ in range(count)]

@@ -1,5 +1,5 @@
-"""Short work on lists: copy, turn round, sort, count, pick, replace. Three examples say what is wanted; any answer but
-the right one is wrong."""
+"""Short tasks on lists: copy, reverse, sort, count, pick, replace. Three examples show the format; only the exact
+answer is right."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""``kind: made``: which code makes the items, and the digest of what it must make."""
+"""``kind: made``: the code that makes the items, and the digest that its result must have."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from ft_resources.canonical import sha256_bytes
 from ft_resources.settings import Settings
 
 Row = dict[str, Any]
-# Each makes rows for ever, the kinds of its tasks in turn.
+# Each makes an endless sequence of rows, cycling through its tasks.
 _MAKERS: Mapping[str, Callable[[Draw], Iterator[Row]]] = {
     "arithmetic": arithmetic.items,
     "lists": lists.items,
@@ -44,7 +44,7 @@ class Made(Settings):
             write_lines(folder / "shots.jsonl", shots)
 
     def rows(self) -> list[Row]:
-        """The items: what is asked never comes twice."""
+        """The items, without repeated questions."""
         found: dict[str, Row] = {}
         for row in _MAKERS[self.maker](Draw(f"{self.maker} {self.seed}")):
             found.setdefault(str(row.get("context") or row.get("question") or row.get("prompt")), row)
