@@ -96,7 +96,10 @@ class Launcher(Protocol):
         ...
 
     def stop(self, attempt: Attempt, grace_s: float) -> None:
-        """Ask the worker to stop, and end it when ``grace_s`` seconds have passed. Returns when it is gone."""
+        """Ask the worker to stop, and end it when ``grace_s`` seconds have passed. Returns when it is gone.
+
+        Raises UserError where the backend does not allow it.
+        """
         ...
 
     def clean_up(self, attempt: Attempt) -> None:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from ft_resources.attempts import Attempt, Ending
-from ft_resources.errors import ClusterUnavailable, NoRoomYet, WorkFailed
+from ft_resources.errors import ClusterUnavailable, Misconfigured, NoRoomYet, WorkFailed
 from ft_resources.jobs import Job
 from ft_resources.kubernetes import names
 from ft_resources.kubernetes.api import Api, ApiRefusal, events, jobs, pods
@@ -127,6 +127,17 @@ class KubernetesLauncher:
         followed = self._follow(attempt)
         if followed is None:
             return
+        try:
+            self._stop(attempt, followed, grace_s)
+        except ApiRefusal as refusal:
+            raise Misconfigured(
+                f"the cluster does not let its Job be ended ({refusal})",
+                where=str(attempt.address),
+                remedy="Its worker, if it runs, stops by itself all the same. Give the right to end Jobs in the tenant's "
+                "namespace (`ft apply`), then cancel it again.",
+            ) from refusal
+
+    def _stop(self, attempt: Attempt, followed: FollowedJob, grace_s: float) -> None:
         job = self._api.get(followed.path)
         if job is None or ended(job):
             return

@@ -38,6 +38,8 @@ EXAMPLE = {
     "environment": {"FT_STORE": "s3://my-ft-bucket/root", "AWS_REGION": "us-east-1"},
     "api": {"ingressNetwork": "10.244.0.0/16"},
     "ingress": {"host": "ft.my-company.example"},
+    # Its chart takes its own values.
+    "dagster": {"enabled": False},
 }
 
 
@@ -219,6 +221,20 @@ def test_dagsters_chart_is_given_our_values_and_can_be_left_out(chart: Path) -> 
     assert said["global"] | values()["global"] == said["global"]
     left = objects(chart, {"dagster": {"enabled": False}})
     assert "given" not in {each["metadata"]["name"] for each in left}
+
+
+@pytest.mark.parametrize(
+    ("said", "who"),
+    [
+        ({"image": {"tag": "1" * 64}}, "fine-tuning"),
+        ({"dagster": {"dagsterDaemon": {"image": {"tag": "1" * 64}}}}, "daemon"),
+    ],
+)
+def test_an_upgrade_of_only_some_pods_is_refused(chart: Path, said: dict[str, Any], who: str) -> None:
+    """Who overrides values instead of copying them may forget Dagster's."""
+    done = template(chart, said)
+    assert done.returncode != 0
+    assert re.search(rf"the API is to run .*Dagster's {who} .*: name one image in all three places", done.stderr)
 
 
 def test_the_dependency_is_the_version_of_dagster_that_is_installed() -> None:

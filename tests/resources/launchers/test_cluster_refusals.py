@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 
 from ft_resources.attempts import Attempt
-from ft_resources.errors import NoRoomYet, WorkFailed
+from ft_resources.errors import Misconfigured, NoRoomYet, WorkFailed
 from ft_resources.kubernetes.api import Api, ApiRefusal
 from ft_resources.kubernetes.creation import create_job
 from ft_resources.kubernetes.objects import Object
 from ft_resources.launchers.base import LaunchState
+from ft_resources.outcomes import Outcome
 from tests.cluster.fixtures import until
 from tests.resources.launchers.conftest import OnCluster
 from tests.resources.launchers.test_cluster_faults import start, work
@@ -32,6 +33,20 @@ def test_without_rights_a_namespace_that_is_not_there_is_one_that_we_may_not_use
     access = replace(on_cluster.access, kubeconfig=machines.kubeconfig("ours"))
     with pytest.raises(WorkFailed, match="no namespace ft-nobody, or we have no right in it"):
         replace(on_cluster, access=access).place().execution().run(request, actor="a")
+
+
+def test_who_may_not_end_a_job_is_told_and_its_worker_stops_all_the_same(on_cluster: OnCluster) -> None:
+    machines, request = on_cluster.access.machines, work(on_cluster, seconds=60.0)
+    thread, got, attempt, _ = start(on_cluster, request)
+    machines.server.tokens["ours"] = {"default"}
+    access = replace(on_cluster.access, kubeconfig=machines.kubeconfig("ours"))
+    with pytest.raises(Misconfigured, match="does not let its Job be ended"):
+        replace(on_cluster, access=access).place().execution().cancel(request.address, actor="ann")
+    thread.join(60)
+    assert "was cancelled" in str(got[0])
+    ending = attempt.ending()
+    assert ending is not None
+    assert ending.outcome is Outcome.CANCELLED
 
 
 def test_credentials_that_are_not_accepted_are_told_from_missing_rights(on_cluster: OnCluster) -> None:
