@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from math import floor
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -35,7 +35,9 @@ class Taint(StrictModel):
 
     key: str = Field(min_length=1, description="The taint's key.")
     value: str | None = Field(None, description="The taint's value; null: none.")
-    effect: str = Field("NoSchedule", description="The taint's effect.")
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = Field(
+        "NoSchedule", description="The taint's effect."
+    )
 
 
 class Provisioning(StrictModel):
@@ -94,7 +96,10 @@ class FlavoursFile(StrictModel):
         for name, levels in self.topologies.items():
             if len(set(levels)) < len(levels) or _HOST in levels[:-1]:
                 raise ValueError(f"topologies.{name} should name each label once, and {_HOST} last")
+        names = [flavour.name for flavour in self.flavours]
         for flavour in self.flavours:
+            if names.count(flavour.name) > 1:
+                raise ValueError(f"{flavour.name} is the name of several flavours")
             if flavour.topology is not None and flavour.topology not in self.topologies:
                 known = nearest(flavour.topology, [*self.topologies])
                 raise ValueError(f"{flavour.name}.topology should be one of topologies: {known}")

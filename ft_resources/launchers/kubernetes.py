@@ -133,7 +133,7 @@ class KubernetesLauncher:
             raise Misconfigured(
                 f"the cluster does not let its Job be ended ({refusal})",
                 where=str(attempt.address),
-                remedy="Its worker, if it runs, stops by itself all the same. Give the right to end Jobs in the tenant's "
+                remedy="Its worker, if it runs, stops by itself all the same. Give the right to end Jobs in its "
                 "namespace (`ft apply`), then cancel it again.",
             ) from refusal
 

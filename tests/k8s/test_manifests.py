@@ -136,6 +136,21 @@ def test_a_flavour_whose_taint_no_job_tolerates_is_refused_before_work_waits_for
         assert f"none tolerates its taint {taint['key']}" in " ".join(result.output.split())
 
 
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [("{name: a, labels: {}, capacity: {cpu: '1'}}", "a is the name of several flavours"),
+     ("{name: b, labels: {}, capacity: {cpu: '1'}, taints: [{key: x, effect: Noschedule}]}", "taints[0].effect")],
+)  # fmt: skip
+def test_flavours_that_kueue_would_refuse_are_refused_where_they_are_written(
+    tmp_path: Path, more: str, told: str
+) -> None:
+    file = tmp_path / "flavours.yaml"
+    file.write_text(f"flavours:\n- {{name: a, labels: {{}}, capacity: {{cpu: '1'}}}}\n- {more}\n")
+    with pytest.raises(UserError) as refused:
+        read_flavours(file)
+    assert told in str(refused.value)
+
+
 def test_flavours_that_count_different_things_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "flavours.yaml"
     file.write_text(
