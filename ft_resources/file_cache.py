@@ -17,8 +17,6 @@ import fcntl
 import os
 import re
 import shutil
-import stat
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,13 +24,12 @@ from pathlib import Path, PurePosixPath
 
 from ft_resources.artifacts import Artifact
 from ft_resources.cache_room import make_room
+from ft_resources.cached_copies import is_private, link, open_whole, seal
 from ft_resources.environment import whole_number
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 
 _LIMIT_MB = 65_536
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_UNTOUCHED_NS = 1_000_000_000 * 10**9
-"""Modification time of complete files; any write changes it."""
 
 
 class FileCache:
@@ -42,7 +39,8 @@ class FileCache:
         folder: folder of the copies; all jobs and processes of this user may share it.
         limit: maximum total bytes: the least recently used copies are evicted, but never one that a running job holds,
             so running jobs together may exceed it. None takes FT_CACHE_MB, else 64 GiB.
-        warm: folder of another cache, which others fill; its copies are used where they are, and never written to.
+        warm: folder of another cache, which others fill; its copies are used where they are, and never written to. A
+            folder that belongs to another user, or that others may write to, is not used.
 
     ``fetched`` counts the bytes that this object fetched from the store.
     """
@@ -99,7 +97,7 @@ class FileCache:
             files = self._hold(artifact, names, report or (lambda done, total: None))
         staged = view.with_name(f".{view.name}.{uuid.uuid4().hex}")
         for name, path in files.items():
-            _link(path, staged / name.removeprefix(prefix))
+            link(path, staged / name.removeprefix(prefix))
         try:
             staged.rename(view)
         except OSError:
@@ -123,7 +121,7 @@ class FileCache:
         # Other processes that need the same files wait here, and then find them.
         with self._alone(f"artifact-{artifact.address.fingerprint[:2]}"):
             for target in sizes.keys() - self._held.keys():
-                if (file := _open_whole(target, sizes[target])) is not None:
+                if (file := open_whole(target, sizes[target])) is not None:
                     self._held[target] = file
             total = sum(sizes[target] for target in sizes.keys() - self._held.keys())
             done = 0
@@ -138,11 +136,11 @@ class FileCache:
 
     def _hold_warm(self, artifact: Artifact, name: str) -> Path | None:
         """The copy of file ``name`` in the other cache, which stays while this process lives; None without one."""
-        if self._warm is None:
+        if self._warm is None or not is_private(self._warm):
             return None
         target = self._warm / self._target(artifact, name).relative_to(self.root)
         if target not in self._held:
-            file = _open_whole(target, artifact.manifest.files[name].size, of_others=True)
+            file = open_whole(target, artifact.manifest.files[name].size, of_others=True)
             if file is None:
                 return None
             self._held[target] = file
@@ -151,10 +149,10 @@ class FileCache:
     def _whole(self, artifact: Artifact, name: str, target: Path) -> int:
         """The file's copy, fetched if missing, opened and locked against removal."""
         size = artifact.manifest.files[name].size
-        if (file := _open_whole(target, size)) is not None:
+        if (file := open_whole(target, size)) is not None:
             return file
         with self._alone(_fetching(target.name)):
-            while (file := _open_whole(target, size)) is None:
+            while (file := open_whole(target, size)) is None:
                 self._make_room(size)
                 self._fetch(artifact, name, target)
         return file
@@ -167,7 +165,7 @@ class FileCache:
         staged = target.with_name(f".{target.name}")
         try:
             artifact.fetch(name, staged)
-            _seal(staged)
+            seal(staged)
             staged.replace(target)
             self.fetched += artifact.manifest.files[name].size
         except (StoreUnavailable, OSError) as error:
@@ -223,62 +221,13 @@ class FileCache:
         """Create the folder for this user alone. Raises UserError if others could write to it."""
         self.root.parent.mkdir(parents=True, exist_ok=True)
         self.root.mkdir(mode=0o700, exist_ok=True)
-        found = self.root.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        if not is_private(self.root):
             raise UserError(
                 "the local cache is a link, belongs to another user, or is writable by others",
                 where=str(self.root),
                 remedy="Point FT_CACHE at another folder, or remove this one.",
             )
         (self.root / ".locks").mkdir(exist_ok=True)
-
-
-def _open_whole(path: Path, size: int, *, of_others: bool = False) -> int | None:
-    """Descriptor of the file, locked against removal, or None if it is not complete. That it is used now is recorded in
-    its time of access, unless it is ``of_others``, whose readers may be of any tenant: then a lock is not waited for,
-    as one of them could keep it from all."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ELOOP, errno.EACCES):
-            return None
-        raise
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | (fcntl.LOCK_NB if of_others else 0))
-        found, now = os.fstat(file), path.lstat()
-        # It may have been removed, or fetched anew, before the lock was taken.
-        if (found.st_dev, found.st_ino) == (now.st_dev, now.st_ino) and _is_untouched(found, size):
-            if not of_others:
-                os.utime(file, ns=(time.time_ns(), _UNTOUCHED_NS))
-            kept, file = file, -1
-            return kept
-    except (FileNotFoundError, BlockingIOError):
-        return None
-    finally:
-        if file >= 0:
-            os.close(file)
-    return None
-
-
-def _is_untouched(found: os.stat_result, size: int) -> bool:
-    return stat.S_ISREG(found.st_mode) and found.st_size == size and found.st_mtime_ns == _UNTOUCHED_NS
-
-
-def _seal(path: Path) -> None:
-    """Mark a verified file as complete, and flush it to disk before others can see it."""
-    with path.open("rb") as file:
-        os.fchmod(file.fileno(), 0o444)
-        os.utime(file.fileno(), ns=(time.time_ns(), _UNTOUCHED_NS))
-        os.fsync(file.fileno())
-
-
-def _link(path: Path, target: Path) -> None:
-    """Link the file under another name: a hard link if both are on one file system, else a symbolic link."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        os.link(path, target)
-    except OSError:
-        target.symlink_to(path)
 
 
 def _require_inside(artifact: Artifact, name: str) -> None:

@@ -23,7 +23,7 @@ from ft_assets.settings.tenants import TenantsFile, load_tenants
 from ft_resources.errors import BadRecipe, Misconfigured, NotPermitted
 from ft_resources.hub import Hub
 from ft_resources.kubernetes.api import Api, jobs
-from ft_resources.kubernetes.applying import Difference, carry_out, differences, strays
+from ft_resources.kubernetes.applying import WARM, Difference, carry_out, differences, strays
 from ft_resources.kubernetes.kueue_api import served_version
 from ft_resources.kubernetes.names import MANAGED, STORE, TENANT, store_label
 from ft_resources.kubernetes.objects import Object, ended, name_of
@@ -180,7 +180,9 @@ def _checked(file: Path, store: Store, tenants: TenantsFile, actor: str, hub: Hu
 
 
 def _require_idle(gone: Sequence[Object], store: Store, cluster: Api | None) -> None:
-    """Refuse to delete what work in flight needs: of its tenant, or of any, for what all tenants share."""
+    """Refuse to delete what work in flight needs: of its tenant, or of any, for what all tenants share. None needs that
+    nodes stay warm."""
+    gone = [each for each in gone if each["kind"] not in WARM]
     if not gone or cluster is None:
         return
     busy = {each.tenant for each in open_submissions(store)}

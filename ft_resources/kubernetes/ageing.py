@@ -94,8 +94,12 @@ def started(job: Object) -> bool:
 
 def kept(job: Object) -> float:
     """Until when a Job is protected as nearly finished, in seconds since the epoch; 0 if it never was."""
+    return _noted(job, names.KEPT_UNTIL)
+
+
+def _noted(job: Object, annotation: str) -> float:
     try:
-        return float(job["metadata"].get("annotations", {}).get(names.KEPT_UNTIL) or 0.0)
+        return float(job["metadata"].get("annotations", {}).get(annotation) or 0.0)
     except ValueError:
         return 0.0
 
@@ -121,7 +125,8 @@ def _relabel(
 ) -> Relabel | None:
     meta = job["metadata"]
     has = meta.get("labels", {}).get(names.PRIORITY, "")
-    created = seconds(meta.get("creationTimestamp"))
+    # Of one that was made anew at another size, the first one's wait counts.
+    created = _noted(job, names.WAITS_SINCE) or seconds(meta.get("creationTimestamp"))
     if names.QUEUE not in meta.get("labels", {}) or has not in bases or created is None:
         return None
     if ended(job) or "deletionTimestamp" in meta:

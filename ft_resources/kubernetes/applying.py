@@ -34,7 +34,7 @@ _NAMESPACED = {
     "Deployment": "deployments",
 }
 _CLUSTER_WIDE = {"Namespace": "namespaces", "PriorityClass": "priorityclasses", **_KUEUE}
-_WARM = {"Deployment": "apps/v1", "PriorityClass": "scheduling.k8s.io/v1"}
+WARM = {"Deployment": "apps/v1", "PriorityClass": "scheduling.k8s.io/v1"}
 """Of nodes that are kept warm, which the files may no longer have at all."""
 
 
@@ -67,7 +67,7 @@ def strays(api: Api, wanted: Sequence[Object], label: str, kueue: str) -> list[D
     is deleted, those that belong to another object, and those that are being deleted already."""
     kept = {_place(each) for each in wanted}
     kinds = [{"apiVersion": f"{GROUP}/{kueue}", "kind": kind} for kind in ([*_KUEUE, "LocalQueue"] if kueue else [])]
-    kinds += [{"apiVersion": version, "kind": kind} for kind, version in _WARM.items()]
+    kinds += [{"apiVersion": version, "kind": kind} for kind, version in WARM.items()]
     collections = {_collection(each): each for each in [*wanted, *kinds]}
     gone = []
     for path, like in collections.items():

@@ -22,12 +22,13 @@ from ft_resources.errors import (
 )
 from ft_resources.kubernetes import names
 from ft_resources.kubernetes.allowed import allowed, requested
-from ft_resources.kubernetes.api import Api, jobs, pods
-from ft_resources.kubernetes.attempt_plan import plan_attempt
+from ft_resources.kubernetes.api import Api, pods
+from ft_resources.kubernetes.attempt_plan import past_of
 from ft_resources.kubernetes.flavours import amount_of
-from ft_resources.kubernetes.job_plan import PodPlan
+from ft_resources.kubernetes.job_plan import PodPlan, plan_pod
 from ft_resources.kubernetes.kueue_api import list_quota, local_queue, workload_of
 from ft_resources.kubernetes.objects import Object, ended, seconds
+from ft_resources.kubernetes.placement import discard
 from ft_resources.kubernetes.room import Place, Room
 from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.store import Store
@@ -64,7 +65,8 @@ class Elastic:
         if self._settings.queue is None:
             return sizes[0]
         try:
-            return self._size(spec, attempt, *self._quota(), {}) or sizes[-1]
+            plan = self._largest(spec, attempt, *self._quota(), {})
+            return plan.gpus if plan else sizes[-1]
         except LauncherRefusal as refusal:
             raise WorkFailed(
                 f"the room in its queue cannot be read ({refusal})",
@@ -95,7 +97,7 @@ class Elastic:
             if attempt.stop_requested():
                 if idle:
                     # Who asked for its end died, or was not answered, before it could remove the Job.
-                    self._remove(job)
+                    discard(self._api, attempt, job, "none", self._clock())
                 continue
             try:
                 if waits:
@@ -112,15 +114,10 @@ class Elastic:
             attempt.request_resize(wanted.gpus, in_vain=wanted.in_vain)
             asked += 1
             if waits:
-                self._remove(job)
+                discard(self._api, attempt, job, "none", self._clock())
             # What this one will take is not in the queues' usage yet: the others' turn comes later.
             grown = grown or not waits
         return asked
-
-    def _remove(self, job: Object) -> None:
-        """End a Job of which nothing runs that could hear a request."""
-        path = jobs(job["metadata"]["namespace"], job["metadata"]["name"])
-        self._api.delete(path, propagationPolicy="Background")
 
     def _for_waiting(
         self, job: Object, spec: WorkSpec, attempt: Attempt, room: Room, flavours: Sequence[Object]
@@ -136,10 +133,10 @@ class Elastic:
             # Its pods fetch what they need; or nodes are being made for it.
             return None
         # An admitted one's own request is part of the usage.
-        size = gpus if admitted else self._size(spec, attempt, room, flavours, {})
-        if size is not None and size >= gpus:
+        plan = None if admitted else self._largest(spec, attempt, room, flavours, {})
+        if admitted or (plan and plan.gpus >= gpus):
             return Change(smaller[0], in_vain=True) if waited_s >= _VAIN_S else None
-        return None if size is None else Change(size)
+        return Change(plan.gpus) if plan else None
 
     def _for_running(
         self, job: Object, spec: WorkSpec, attempt: Attempt, room: Room, flavours: Sequence[Object]
@@ -152,28 +149,28 @@ class Elastic:
         if began is None or self._clock() - began < _SETTLED_S or left_s < _WORTH_S:
             return None
         held = self._held(job)
-        size = self._size(spec, attempt, room, flavours, held) if held else None
-        if size is None or size <= spec.resources.gpus:
+        plan = self._largest(spec, attempt, room, flavours, held) if held else None
+        if plan is None or plan.gpus <= spec.resources.gpus:
             return None
         # Whoever waits comes before who has something.
-        plan, queue = plan_attempt(spec.on_gpus(size), attempt, self._settings), self._cluster_queue(spec)
+        queue = self._cluster_queue(spec)
         waiting = room.waiting(queue, self._may_have(plan, room, queue, flavours), [plan.gpu_resource])
-        return None if waiting else Change(size)
+        return None if waiting else Change(plan.gpus)
 
-    def _size(
+    def _largest(
         self,
         spec: WorkSpec,
         attempt: Attempt,
         room: Room,
         flavours: Sequence[Object],
         held: Mapping[Place, float],
-    ) -> int | None:
-        """The largest size that fits beside all others, if it gives back what it has ``held``."""
-        plans = {size: plan_attempt(spec.on_gpus(size), attempt, self._settings) for size in self._sizes(spec, attempt)}
-        queue = self._cluster_queue(spec)
-        for size, plan in plans.items():
+    ) -> PodPlan | None:
+        """The Job of the largest size that fits beside all others, if it gives back what it has ``held``."""
+        past, queue = past_of(attempt)._asdict(), self._cluster_queue(spec)
+        for size in self._sizes(spec, attempt):
+            plan = plan_pod(spec.on_gpus(size), self._settings, **past)
             if room.fits(queue, self._may_have(plan, room, queue, flavours), requested(plan), held):
-                return size
+                return plan
         return None
 
     def _may_have(self, plan: PodPlan, room: Room, queue: str, flavours: Sequence[Object]) -> list[str]:

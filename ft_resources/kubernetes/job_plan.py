@@ -8,7 +8,8 @@ from ft_resources.kubernetes.images import pinned
 from ft_resources.kubernetes.names import job_name
 from ft_resources.kubernetes.places import GpuType, Near, Network, Toleration
 from ft_resources.kubernetes.s3_policy import session_policy
-from ft_resources.kubernetes.settings import KubernetesSettings, RunCode
+from ft_resources.kubernetes.settings import KubernetesSettings
+from ft_resources.kubernetes.worker_settings import RunCode
 from ft_resources.outcomes import grace_s
 from ft_resources.work import Resources, WorkSpec
 
@@ -49,6 +50,7 @@ class PodPlan:
     priority_class: str
     grace_s: int
     policy: str | None
+    waits_since: float | None
     judge_keys: tuple[str, ...]
     run_code: RunCode | None
 
@@ -64,6 +66,7 @@ def plan_pod(
     spot_losses: int = 0,
     avoid: Iterable[str] = (),
     save_s: float = 0.0,
+    waits_since: float | None = None,
     module: str = "ft_assets.worker",
 ) -> PodPlan:
     """The Job of ``spec``.
@@ -72,6 +75,7 @@ def plan_pod(
         spot_losses: number of earlier attempts that lost a spot node.
         avoid: names of nodes that earlier attempts found not well.
         save_s: seconds of the slowest save in earlier attempts; 0 if there was none.
+        waits_since: when a Job that this one replaces began to wait (seconds since the epoch); None: it is the first.
         module: the worker's module.
 
     Raises UserError for hardware or an image that the cluster does not have.
@@ -104,6 +108,7 @@ def plan_pod(
         priority_class=settings.priority_classes.get(wanted.priority or settings.priority, ""),
         grace_s=_grace(spec, settings, save_s),
         policy=session_policy(spec, settings.identity.kms_key) if settings.identity else None,
+        waits_since=waits_since,
         judge_keys=_judge_keys(spec),
         run_code=settings.run_code if spec.asset in _EVALUATIONS else None,
     )

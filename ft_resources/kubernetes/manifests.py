@@ -83,6 +83,7 @@ def _metadata(plan: PodPlan, *, queueing: bool = False) -> Manifest:
             names.ADDRESS: str(plan.spec.address),
             names.LABEL: plan.spec.label,
             names.CAPACITY: "spot" if plan.spot else "on-demand",
+            **({names.WAITS_SINCE: f"{plan.waits_since:.0f}"} if plan.waits_since else {}),
             **({names.GPU_SIZES: ",".join(map(str, sizes))} if sizes else {}),
         },
     }

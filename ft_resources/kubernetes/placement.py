@@ -7,14 +7,12 @@ from collections.abc import Sequence
 
 from ft_resources.attempts import BEAT_MARGIN_S, PLACE, Attempt
 from ft_resources.kubernetes import names
+from ft_resources.kubernetes.api import Api, jobs, pods
 from ft_resources.kubernetes.causes import SPOT_LOSSES
 from ft_resources.kubernetes.endings import PodEnding
 from ft_resources.kubernetes.objects import Object, condition, containers, seconds
 from ft_resources.kubernetes.pod import FETCH
 from ft_resources.outcomes import Refund
-
-CANCELLED = "cancelled"
-"""Cause of an attempt that the platform itself stopped; all others are ``Cause`` values."""
 
 
 def record_place(
@@ -29,6 +27,7 @@ def record_place(
 ) -> None:
     """Record where and when an attempt ran, how it ended, and the evidence from the API's objects.
 
+    ``cause`` is a ``Cause``, or ``cancelled`` or ``resized`` where the platform itself stopped it.
     ``started_at`` and ``ended_at`` are those of its pods, in seconds since the epoch; null if none started. If the pods
     are gone, a worker without heartbeat counts as not started, and one with heartbeats as ended soon after the last.
     """
@@ -59,6 +58,15 @@ def record_place(
             },
         },
     )
+
+
+def discard(api: Api, attempt: Attempt, job: Object, refund: Refund, now: float) -> None:
+    """Record the place of an attempt that the platform itself stopped, and remove its Job without waiting: the evidence
+    disappears with it, its pods keep their grace period."""
+    namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
+    found = api.items(pods(namespace), names.of_job(name))
+    record_place(attempt, job, found, None, cause=attempt.stopped_as(), refund=refund, now=now)
+    api.delete(jobs(namespace, name), propagationPolicy="Background")
 
 
 def lost_spot(attempt: Attempt) -> bool:

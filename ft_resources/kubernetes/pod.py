@@ -6,14 +6,12 @@ from typing import Any
 from ft_resources.kubernetes import names
 from ft_resources.kubernetes.job_plan import MASTER_PORT, PodPlan
 from ft_resources.kubernetes.places import Toleration
-from ft_resources.kubernetes.settings import WebIdentity
+from ft_resources.kubernetes.pod_volumes import CACHE, IDENTITY, SCRATCH, WARM, mounts_of, reads_warm_bases, volumes_of
+from ft_resources.kubernetes.worker_settings import WebIdentity
 
 WORKER = "worker"
 """Name of the container that runs the worker."""
 FETCH = "fetch"
-SCRATCH, CACHE, SHARED_MEMORY, IDENTITY = "/scratch", "/cache", "/dev/shm", "/var/run/secrets/ft-store"
-WARM = "/warm"
-"""Where bases that are kept warm are mounted: their own pods write there, workers read."""
 _GIB = 1024
 _PYTHON = "python"
 
@@ -34,7 +32,7 @@ def pod_spec(plan: PodPlan) -> dict[str, Any]:
         "tolerations": tolerated(plan.tolerations, plan.settings.node_loss_s),
         "initContainers": [_container(plan, FETCH, ["ft_assets.fetch"])],
         "containers": [_worker(plan)],
-        "volumes": _volumes(plan),
+        "volumes": volumes_of(plan),
     }
 
 
@@ -98,7 +96,7 @@ def _container(plan: PodPlan, name: str, modules: list[str], gpus: int = 0) -> d
         },
         "securityContext": unprivileged_container(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": _mounts(plan),
+        "volumeMounts": mounts_of(plan),
     }
 
 
@@ -128,7 +126,7 @@ def _environment(plan: PodPlan) -> list[dict[str, Any]]:
         # Neighbours on the GPU need the rest; a tenth is for CUDA itself, which this does not count.
         limit = f"expandable_segments:True,per_process_memory_fraction:{0.9 / plan.gpu_shared_by:.4f}"
         own |= dict.fromkeys(("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"), limit)
-    if _reads_warm_bases(plan):
+    if reads_warm_bases(plan):
         own["FT_WARM_CACHE"] = f"{WARM}/files"
     if plan.settings.identity:
         own |= role_of(plan.settings.identity, plan.spec.address.tenant, session=plan.name, policy=plan.policy)
@@ -151,17 +149,6 @@ def role_of(identity: WebIdentity, tenant: str, *, session: str, policy: str | N
         "AWS_ROLE_SESSION_NAME": session,
     }
     return role | ({"FT_SESSION_POLICY": policy} if policy else {})
-
-
-def token_volume(identity: WebIdentity) -> dict[str, Any]:
-    """The volume of the token that the role is had for, to be mounted at ``IDENTITY``."""
-    token = {"audience": identity.audience, "expirationSeconds": identity.token_s, "path": "token"}
-    return {"name": "store-identity", "projected": {"sources": [{"serviceAccountToken": token}]}}
-
-
-def _reads_warm_bases(plan: PodPlan) -> bool:
-    """Only work with GPUs loads bases."""
-    return plan.settings.keeps_bases and plan.gpus > 0
 
 
 def _elsewhere(nodes: Sequence[str]) -> dict[str, Any]:
@@ -192,56 +179,3 @@ def tolerated(tolerations: Sequence[Toleration], node_loss_s: int) -> list[dict[
         for state in ("not-ready", "unreachable")
     ]
     return [*asked, *lost]
-
-
-def _mounts(plan: PodPlan) -> list[dict[str, Any]]:
-    mounts: list[dict[str, Any]] = [
-        {"name": "scratch", "mountPath": SCRATCH},
-        {"name": "tmp", "mountPath": "/tmp"},
-        {"name": "shared-memory", "mountPath": SHARED_MEMORY},
-        {"name": "cache", "mountPath": CACHE},
-    ]
-    if plan.settings.identity:
-        mounts.append({"name": "store-identity", "mountPath": IDENTITY, "readOnly": True})
-    if _reads_warm_bases(plan):
-        mounts.append({"name": "warm", "mountPath": WARM, "readOnly": True})
-    return mounts
-
-
-def _volumes(plan: PodPlan) -> list[dict[str, Any]]:
-    volumes: list[dict[str, Any]] = [
-        {"name": "scratch", "emptyDir": {"sizeLimit": _size(plan.settings.scratch_gib)}},
-        {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
-        {
-            "name": "shared-memory",
-            "emptyDir": {"medium": "Memory", "sizeLimit": _size(plan.shared_memory_gib)},
-        },
-        {"name": "cache", **_cache(plan)},
-    ]
-    if plan.settings.identity:
-        volumes.append(token_volume(plan.settings.identity))
-    if _reads_warm_bases(plan):
-        # A node that nobody kept warm has no such folder; an empty one is as good.
-        warm = {"path": plan.settings.cache.warm_path, "type": "DirectoryOrCreate"}
-        volumes.append({"name": "warm", "hostPath": warm})
-    return volumes
-
-
-def _cache(plan: PodPlan) -> dict[str, Any]:
-    """The cache's volume, 1.5 times as large as the cache's limit."""
-    size = _size(1.5 * plan.settings.cache.size_gib)
-    if plan.settings.cache.kind == "host-path":
-        # Not created by the kubelet, as it would be root's.
-        return {"hostPath": {"path": plan.settings.cache.path_of(plan.spec.address.tenant), "type": "Directory"}}
-    if plan.settings.cache.kind == "empty-dir":
-        return {"emptyDir": {"sizeLimit": size}}
-    claim = {
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": size}},
-        **({"storageClassName": plan.settings.cache.storage_class} if plan.settings.cache.storage_class else {}),
-    }
-    return {"ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
-
-
-def _size(gib: float) -> str:
-    return f"{max(1, round(gib * _GIB))}Mi"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -12,7 +12,8 @@ from ft_resources.kubernetes.egress import Egress, Egresses, Judges, Texts
 from ft_resources.kubernetes.images import Image
 from ft_resources.kubernetes.places import GpuType, Place
 from ft_resources.kubernetes.s3_policy import WORKED
-from ft_resources.kubernetes.warm_settings import Warm
+from ft_resources.kubernetes.warm_settings import Warm, warm_name
+from ft_resources.kubernetes.worker_settings import IN_PATTERN, Cache, RunCode, WebIdentity, per_tenant
 from ft_resources.outcomes import STOP_GRACE_S
 from ft_resources.strict import nearest
 from ft_resources.strict_model import StrictModel
@@ -20,8 +21,6 @@ from ft_resources.work import Priority, Resources
 
 DAY_S = 24 * 3600.0
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
-_TENANT = "{tenant}"
-_PROFILE = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$"
 # Tenant names have at most 40 characters, names in the API 63.
 _MAX_TENANT, _MAX_NAME = 40, 63
 
@@ -38,14 +37,8 @@ def _known_kind(kind: str) -> str:
     return kind
 
 
-def _per_tenant(pattern: str) -> str:
-    if _TENANT not in pattern:
-        raise ValueError("should contain {tenant}, to keep tenants apart")
-    return pattern
-
-
 def _name_pattern(pattern: str) -> str:
-    filled = pattern.replace(_TENANT, "x" * _MAX_TENANT)
+    filled = pattern.replace(IN_PATTERN, "x" * _MAX_TENANT)
     if not _LABEL.fullmatch(filled) or len(filled) > _MAX_NAME:
         raise ValueError(
             "should be lower-case letters, digits and '-', "
@@ -59,52 +52,6 @@ NamePattern = Annotated[str, AfterValidator(_name_pattern)]
 Seconds = Annotated[float, Field(gt=0.0)]
 
 
-class Cache(StrictModel):
-    """The volume on local disk that inputs are fetched to."""
-
-    kind: Literal["empty-dir", "ephemeral", "host-path"] = Field(
-        "empty-dir",
-        description="empty-dir: on the node's disk, deleted with the pod. ephemeral: a volume of a storage class, "
-        "deleted with the pod. host-path: a folder of the node, shared by the pods of one tenant and kept.",
-    )
-    size_gib: float = Field(100.0, gt=0.0, description="Space for files, in GiB; the volume is 1.5 times as large.")
-    storage_class: str | None = Field(
-        None, min_length=1, description="Storage class of an ephemeral volume; null: the default."
-    )
-    path: str = Field(
-        "/var/lib/ft-cache",
-        pattern=r"/[A-Za-z0-9._/-]+",
-        description="Path of a host-path: below it one folder per tenant, created by an administrator and owned by "
-        "run_as.",
-    )
-
-    def path_of(self, tenant: str) -> str:
-        """The tenant's folder of a host-path: tenants have different credentials, so none reads another's files."""
-        return f"{self.path}/{tenant}"
-
-    @property
-    def warm_path(self) -> str:
-        """The folder of a host-path for bases that are kept warm. No tenant's name has an underscore."""
-        return f"{self.path}/warm_bases"
-
-
-class WebIdentity(StrictModel):
-    """Credentials of the store by the pod's own, refreshed token (AssumeRoleWithWebIdentity)."""
-
-    role_arn: Annotated[str, AfterValidator(_per_tenant)] = Field(
-        description="Role of a tenant's workers, such as arn:aws:iam::123456789012:role/ft-{tenant}."
-    )
-    audience: str = Field("sts.amazonaws.com", min_length=1, description="Audience of the token.")
-    token_s: int = Field(
-        3600, ge=600, le=86400, description="Lifetime of a token; the kubelet renews it before it expires."
-    )
-    kms_key: str | None = Field(
-        None,
-        pattern=r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+",
-        description="Key of KMS that the bucket is encrypted with; null: S3's own.",
-    )
-
-
 class Ageing(StrictModel):
     """How priorities change with time (``ageing.py``)."""
 
@@ -114,27 +61,6 @@ class Ageing(StrictModel):
     keep_from: float = Field(
         0.8, gt=0.0, le=1.0, description="Work past this share of its expected duration is not preempted."
     )
-
-
-class RunCode(StrictModel):
-    """Profiles that allow evaluations the namespaces and mounts of their sandbox (docs/how-to/own-suite.md); container
-    runtimes' default profiles forbid them. Names of profiles are relative, as each node's kubelet finds them."""
-
-    seccomp_profile: str | None = Field(
-        None, pattern=_PROFILE, description="Seccomp profile of the nodes, such as profiles/ft-sandbox.json."
-    )
-    apparmor_profile: str | None = Field(
-        None, pattern=_PROFILE, description="AppArmor profile of the nodes, if they have AppArmor."
-    )
-    runtime_class: str | None = Field(
-        None, min_length=1, description="RuntimeClass of evaluations, such as one with a separate kernel."
-    )
-
-    @model_validator(mode="after")
-    def _some_way(self) -> "RunCode":
-        if not self.seccomp_profile and not self.runtime_class:
-            raise ValueError("should name a seccomp_profile or a runtime_class: the default profile forbids namespaces")
-        return self
 
 
 class KubernetesSettings(StrictModel):
@@ -152,7 +78,7 @@ class KubernetesSettings(StrictModel):
     image_repositories: Texts = Field(
         (), description="Further repositories that a recipe's image may come from, such as registry.example/ft."
     )
-    namespace: Annotated[NamePattern, AfterValidator(_per_tenant)] = Field(
+    namespace: Annotated[NamePattern, AfterValidator(per_tenant)] = Field(
         "ft-{tenant}", description="Namespace of a tenant."
     )
     service_account: NamePattern = Field("ft-worker", description="Service account of a tenant's workers.")
@@ -235,7 +161,13 @@ class KubernetesSettings(StrictModel):
 
     @model_validator(mode="after")
     def _warm_nodes_are_of_use(self) -> "KubernetesSettings":
+        named: dict[str, str] = {}
         for name in self.keep_warm:
+            if (other := named.setdefault(warm_name(name), name)) != name:
+                raise ValueError(
+                    f"keep_warm.{other} and keep_warm.{name} would be one Deployment, {warm_name(name)}: rename one of "
+                    "the types"
+                )
             if name not in self.gpu_types:
                 raise ValueError(f"keep_warm.{name} should be a type of gpu_types: {nearest(name, [*self.gpu_types])}")
             if self.gpu_types[name].topology:
@@ -257,7 +189,7 @@ class KubernetesSettings(StrictModel):
 
     def namespace_of(self, tenant: str) -> str:
         """A tenant's namespace. Raises UserError if that is the control plane's or the cluster's own."""
-        found = self.namespace.replace(_TENANT, tenant)
+        found = self.namespace.replace(IN_PATTERN, tenant)
         if found in (self.control_namespace, self.dns_namespace, "default") or found.startswith("kube-"):
             raise UserError(
                 f"the namespace of tenant {tenant!r} would be {found}, which belongs to the platform or the cluster",
@@ -280,7 +212,7 @@ class KubernetesSettings(StrictModel):
         return self.gpu_types.get(wanted.gpu_type or "", GpuType())
 
     def service_account_of(self, tenant: str) -> str:
-        return self.service_account.replace(_TENANT, tenant)
+        return self.service_account.replace(IN_PATTERN, tenant)
 
     def queue_of(self, tenant: str) -> str | None:
-        return self.queue.replace(_TENANT, tenant) if self.queue else None
+        return self.queue.replace(IN_PATTERN, tenant) if self.queue else None

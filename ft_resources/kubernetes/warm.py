@@ -6,22 +6,19 @@ nothing of anybody's quota. Their container is a worker's image, which is theref
 to a folder there that workers only read (``warm_process.py``).
 """
 
-import re
 from typing import Any
 
 from ft_resources.kubernetes.names import MANAGED_BY, PREFIX, TENANT
 from ft_resources.kubernetes.pod import (
-    IDENTITY,
-    WARM,
     role_of,
-    token_volume,
     tolerated,
     unprivileged_container,
     unprivileged_pod,
 )
+from ft_resources.kubernetes.pod_volumes import IDENTITY, WARM, token_volume
 from ft_resources.kubernetes.s3_policy import SHARED, bases_policy
 from ft_resources.kubernetes.settings import KubernetesSettings
-from ft_resources.kubernetes.warm_settings import Warm
+from ft_resources.kubernetes.warm_settings import Warm, warm_name
 from ft_resources.store_layout import Layout
 
 Manifest = dict[str, Any]
@@ -51,13 +48,14 @@ def warm_objects(settings: KubernetesSettings, store_url: str, layout: Layout) -
 
 
 def _deployment(settings: KubernetesSettings, name: str, warm: Warm, store_url: str, layout: Layout) -> Manifest:
-    own = {_GPU_TYPE: re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")}
+    deployment = warm_name(name)
+    own = {_GPU_TYPE: deployment.removeprefix(f"{NAME}-")}
     labels = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/managed-by": MANAGED_BY, TENANT: SHARED, **own}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {
-            "name": f"{NAME}-{own[_GPU_TYPE]}",
+            "name": deployment,
             "namespace": settings.namespace_of(SHARED),
             "labels": labels,
         },

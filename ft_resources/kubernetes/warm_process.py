@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from ft_resources.artifacts import Address, Artifact, Artifacts
-from ft_resources.errors import CorruptArtifact, UserError
+from ft_resources.errors import CorruptArtifact, Misconfigured, UserError
 from ft_resources.file_cache import FileCache
 from ft_resources.kubernetes.s3_policy import BASES
 from ft_resources.store import Store
@@ -57,6 +57,18 @@ def named_as(base: Artifact) -> str:
     return f"{source}@{revision}" if source.startswith("hub:") else source
 
 
+def require_own(folder: Path) -> None:
+    """Raise Misconfigured if bases cannot be written to ``folder``."""
+    if not os.access(folder, os.W_OK):
+        user = os.geteuid()
+        raise Misconfigured(
+            f"warm_bases of this node belongs to user {folder.stat().st_uid}, and bases are fetched by {user}",
+            where=str(folder),
+            remedy="Make it as docs/how-to/warm.md says in step 1: else the kubelet makes it for the first worker, as "
+            "root.",
+        )
+
+
 def _keep(url: str, layout: str, bases: Iterable[str]) -> None:
     artifacts = Artifacts(Store(url, create=False, layout=Layout(int(layout))))
     with tempfile.TemporaryDirectory(prefix="ft-warm-") as scratch:
@@ -74,6 +86,11 @@ def main() -> None:
     signal.signal(signal.SIGTERM, end)
     if len(sys.argv) > 1:
         url, layout, *bases = sys.argv[1:]
+        try:
+            require_own(Path(os.environ["FT_CACHE"]).parent)
+        except Misconfigured as error:
+            # The pod is seen to fail, and is started again.
+            sys.exit(str(error))
         _keep(url, layout, bases)
     signal.pause()
 

@@ -20,6 +20,11 @@ def _named_base(base: str) -> str:
     return base
 
 
+def warm_name(gpu_type: str) -> str:
+    """The Deployment of warm nodes of a GPU type."""
+    return f"ft-warm-{re.sub(r'[^a-z0-9]+', '-', gpu_type.lower()).strip('-')}"
+
+
 Bases = Annotated[tuple[Annotated[str, AfterValidator(_named_base)], ...], Strict(False)]
 
 

@@ -17,7 +17,7 @@ from ft_resources.kubernetes.job_plan import PodPlan
 from ft_resources.kubernetes.kueue_api import workload_of
 from ft_resources.kubernetes.manifests import owned_by, to_k8s
 from ft_resources.kubernetes.objects import Object, ended
-from ft_resources.kubernetes.placement import CANCELLED, record_place
+from ft_resources.kubernetes.placement import discard, record_place
 from ft_resources.kubernetes.pod import WORKER
 from ft_resources.kubernetes.queue import KueueQueue, job_of, list_jobs
 from ft_resources.kubernetes.settings import KubernetesSettings
@@ -150,7 +150,7 @@ class KubernetesLauncher:
             for pod in followed.list_pods():
                 self._api.delete(pods(followed.namespace, pod["metadata"]["name"]), gracePeriodSeconds=force_s)
             seen = followed.wait_gone(_FORCE_S) or seen
-        record_place(attempt, job, seen, None, cause=CANCELLED, refund="none", now=self._clock())
+        record_place(attempt, job, seen, None, cause=attempt.stopped_as(), refund="none", now=self._clock())
         followed.watch.close()
 
     def jobs(self, store_url: str) -> list[Job]:
@@ -163,11 +163,8 @@ class KubernetesLauncher:
         namespace = self._settings.namespace_of(attempt.address.tenant)
         name = names.job_name(attempt.address, attempt.number)
         job = self._api.get(jobs(namespace, name))
-        if job is None:
-            return
-        found = self._api.items(pods(namespace), names.of_job(name))
-        record_place(attempt, job, found, None, cause=CANCELLED, refund=refund, now=self._clock())
-        self._api.delete(jobs(namespace, name), propagationPolicy="Background")
+        if job is not None:
+            discard(self._api, attempt, job, refund, self._clock())
 
     def why_waiting(self, attempt: Attempt) -> Waiting:
         """Why the attempt's pods do not run, if they do not. Needs a few requests; nothing is cached."""
@@ -214,7 +211,7 @@ class KubernetesLauncher:
         self._keep_logs(attempt, followed)
         cause, refund = str(ending.cause), ending.refund
         if ending.cause in UNEXPLAINED and attempt.stop_requested():
-            cause, refund = CANCELLED, "none"
+            cause, refund = str(attempt.stopped_as()), "none"
         record_place(attempt, job, followed.last_pods, ending, cause=cause, refund=refund, now=self._clock())
         if followed.watch.job is not None and not ended(job):
             self._api.delete(followed.path, propagationPolicy="Background")

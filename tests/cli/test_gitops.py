@@ -210,6 +210,18 @@ def test_a_tenant_that_left_keeps_its_namespace_while_it_has_work_and_nothing_el
     assert ft("plan", folder).stdout == ""
 
 
+def test_nodes_need_not_stay_warm_until_no_work_is_in_flight(
+    ft: Ft, folder: Path, installed: Cluster, pair: tuple[str, str]
+) -> None:
+    settings = folder / "kubernetes.yaml"
+    before = settings.read_text()
+    settings.write_text(before + "keep_warm: {H100: {}}\n")
+    assert ft("apply", folder).exit_code == 0
+    assert ft("submit", *pair).exit_code == 0
+    settings.write_text(before)
+    assert "- Deployment ft-shared/ft-warm-h100" in ft("apply", folder).stdout.splitlines()
+
+
 def test_an_open_submission_keeps_its_tenants_objects_too(
     ft: Ft, folder: Path, installed: Cluster, pair: tuple[str, str]
 ) -> None:

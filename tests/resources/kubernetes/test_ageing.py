@@ -73,6 +73,13 @@ def test_nothing_that_waits_is_above_what_is_nearly_done() -> None:
     assert all(VALUES[f"{base}-done"] > max(waiting) for base in SETTINGS.priority_classes.values())
 
 
+def test_a_job_made_anew_at_another_size_has_waited_since_the_first_one() -> None:
+    anew = plan_pod(spec_of(), SETTINGS, waits_since=NOW - 9 * HOUR)
+    made = job(waited_h=0.5)
+    made["metadata"]["annotations"] = job_manifest(anew)["metadata"]["annotations"]
+    assert planned(made) == "ft-batch-age-2"
+
+
 @pytest.mark.parametrize(("waited_h", "step"), [(0, 0), (3.9, 0), (4.1, 1), (9, 2), (100, STEPS)])
 def test_a_waiting_job_rises_with_its_wait(waited_h: float, step: int) -> None:
     assert planned(job(waited_h=waited_h)) == (f"ft-batch-age-{step}" if step else None)

@@ -8,7 +8,7 @@ import pytest
 
 from ft_resources.attempts import Attempt
 from ft_resources.errors import ClusterUnavailable, LauncherRefusal, WorkFailed
-from ft_resources.kubernetes.attempt_plan import plan_attempt
+from ft_resources.kubernetes.attempt_plan import past_of, plan_attempt
 from ft_resources.kubernetes.elastic import Elastic
 from ft_resources.kubernetes.manifests import job as job_manifest
 from ft_resources.kubernetes.objects import Object
@@ -166,12 +166,12 @@ def test_one_whose_pods_find_no_node_takes_half(store: Store) -> None:
     job = launched(store, found, under, ago_s=9e3)
     admitted = datetime.fromtimestamp(NOW, UTC).isoformat()
     job["spec"]["suspend"], job["status"] = False, {"startTime": admitted, "active": 1}
-    cluster.pods = [{"spec": {}}]
+    cluster.pods = [{"metadata": {"name": "p"}, "spec": {}}]
     assert cluster.elastic(under, later_s=1100.0).resize(store, [job]) == 0
     # One whose pods are on their nodes fetches a large base, perhaps.
     cluster.pods = [{"spec": {"nodeName": "n1"}}]
     assert cluster.elastic(under, later_s=1300.0).resize(store, [job]) == 0
-    cluster.pods = [{"spec": {}}]
+    cluster.pods = [{"metadata": {"name": "p"}, "spec": {}}]
     assert cluster.elastic(under, later_s=1300.0).resize(store, [job]) == 1
     assert asked(attempt_of(store, found)) == 4
     assert cluster.removed == [job["metadata"]["name"]]
@@ -237,6 +237,33 @@ def test_a_size_that_was_gone_is_taken_again_when_it_is_there(store: Store) -> N
     _given_up(attempt_of(store, found), after_s=0.0)
     later = spec(store, gpus=4, attempt=2)
     assert Cluster(gpus=8).elastic(under).gpus_now(later, attempt_of(store, later)) == 8
+
+
+def test_each_earlier_attempt_is_read_once_however_many_sizes_there_are(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (1, 2):
+        launched(store, spec(store, attempt=number), settings(), ago_s=0.0)
+    read: list[int] = []
+    place = Attempt.place
+    monkeypatch.setattr(Attempt, "place", lambda attempt: read.append(attempt.number) or place(attempt))
+    third = spec(store, attempt=3)
+    assert Cluster(gpus=8, used=8).elastic(settings()).gpus_now(third, attempt_of(store, third)) == 2
+    assert read == [1, 2]
+
+
+def test_one_made_anew_at_another_size_keeps_the_age_of_all_its_jobs_that_only_waited(store: Store) -> None:
+    for number in (1, 2, 3):
+        attempt = attempt_of(store, spec(store, attempt=number))
+        store.put_json(f"{attempt.path}/claim.json", {"actor": "ann", "at": NOW + number})
+        attempt.request_resize(4)
+        attempt.record_stopped()
+    later = attempt_of(store, spec(store, attempt=4))
+    assert past_of(later).waits_since == NOW + 1
+    # One that ran has waited already.
+    store.put_json(f"{attempt_of(store, spec(store, attempt=2)).path}/progress.json", {"at": NOW})
+    assert past_of(later).waits_since == NOW + 3
+    assert past_of(attempt_of(store, spec(store, attempt=3))).waits_since is None
 
 
 def test_one_for_which_nodes_are_being_made_is_left_alone(store: Store) -> None:

@@ -18,6 +18,7 @@ from ft_assets.cli.main import app
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.attempts import FETCHED, Attempt
 from ft_resources.canonical import digest, sha256_bytes
+from ft_resources.errors import Misconfigured
 from ft_resources.file_cache import FileCache
 from ft_resources.kubernetes.job_plan import plan_pod
 from ft_resources.kubernetes.manifests import to_k8s
@@ -25,7 +26,7 @@ from ft_resources.kubernetes.platform import tenant_objects
 from ft_resources.kubernetes.s3_policy import BASES, bases_policy
 from ft_resources.kubernetes.settings_file import read_settings
 from ft_resources.kubernetes.warm import PRIORITY, warm_objects
-from ft_resources.kubernetes.warm_process import fetch
+from ft_resources.kubernetes.warm_process import fetch, require_own
 from ft_resources.store_layout import Layout
 from ft_resources.store_marker import open_store
 from tests.cluster.cluster import Cluster
@@ -131,6 +132,10 @@ def test_workers_with_gpus_read_warm_bases_and_cannot_write_there() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
+        (
+            {"gpu_types": {"A100-80GB": {}, "A100.80GB": {}}, "keep_warm": {"A100-80GB": {}, "A100.80GB": {}}},
+            "keep_warm.A100-80GB and keep_warm.A100.80GB would be one Deployment, ft-warm-a100-80gb",
+        ),
         ({"keep_warm": {"H10": {}}}, "keep_warm.H10 should be a type of gpu_types: did you mean 'H100'"),
         ({"cache": {"kind": "empty-dir"}}, "host-path"),
         ({"cache": {"kind": "ephemeral"}}, "host-path"),
@@ -216,6 +221,30 @@ def test_nobody_waits_for_a_copy_that_another_tenants_worker_keeps_locked(
         finally:
             fcntl.flock(kept, fcntl.LOCK_UN)
     assert worker.fetched == len(WEIGHTS)
+
+
+def test_a_copy_is_not_used_where_others_may_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3_endpoint: str
+) -> None:
+    store = CountingStore.in_new_bucket(monkeypatch, s3_endpoint)
+    base = published(store, tmp_path)
+    warm = FileCache(tmp_path / "warm")
+    warm.folder(base, tmp_path / "first")
+    warm.root.chmod(0o777)
+    worker = FileCache(tmp_path / "own", warm=tmp_path / "warm")
+    worker.folder(base, tmp_path / "view")
+    assert worker.fetched == len(WEIGHTS)
+
+
+def test_a_folder_that_a_warm_pod_cannot_write_to_is_told_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_own(tmp_path)
+    # Root, as which tests may run, can write anywhere.
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(Misconfigured, match="warm_bases of this node belongs to user") as told:
+        require_own(tmp_path)
+    assert "docs/how-to/warm.md" in told.value.remedy
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from ft_resources.errors import UserError, WorkFailed
 from ft_resources.execution import Execution
 from ft_resources.kubernetes.api import jobs
 from ft_resources.kubernetes.causes import Cause
-from ft_resources.kubernetes.placement import CANCELLED
 from ft_resources.outcomes import Outcome
 from ft_resources.work import Resources, WorkRequest
 from tests.cluster.fixtures import until
@@ -229,7 +228,7 @@ def test_a_cancelled_attempt_was_stopped_by_us(on_cluster: OnCluster) -> None:
     thread, _, attempt, _ = start(on_cluster, request)
     on_cluster.place().execution().cancel(request.address, actor="a")
     thread.join()
-    assert ended_as(attempt, CANCELLED)["refund"] == "none"
+    assert ended_as(attempt, Outcome.CANCELLED)["refund"] == "none"
     assert on_cluster.job(attempt) is None
 
 
@@ -247,7 +246,7 @@ def test_cancelling_waiting_work_is_told_as_cancelled_and_by_whom(on_cluster: On
     assert "was cancelled: ann cancelled it before it started" in str(got[0])
     assert "not by this platform" not in str(got[0])
     assert "nothing is billed" in got[0].remedy
-    assert ended_as(attempt, CANCELLED)["started_at"] is None
+    assert ended_as(attempt, Outcome.CANCELLED)["started_at"] is None
 
 
 def test_work_that_kueue_preempts_saves_and_is_queued_again(on_cluster: OnCluster) -> None:

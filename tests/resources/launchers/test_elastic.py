@@ -9,7 +9,7 @@ import pytest
 from ft_resources.attempts import Attempt, attempts_at
 from ft_resources.execution import Execution
 from ft_resources.kubernetes.kueue_nodes import PROVISION
-from ft_resources.kubernetes.names import job_name
+from ft_resources.kubernetes.names import WAITS_SINCE, job_name
 from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.launchers.kubernetes import KubernetesLauncher
 from ft_resources.launchers.local import LocalLauncher
@@ -152,9 +152,15 @@ def test_one_that_waits_for_room_that_is_gone_takes_less(
         until(lambda: first.launch() and cluster.why_waiting(first).reason == "quota")
     assert "another number" not in tick(on_cluster, settings)
     assert "1 get another number of GPUs" in tick(on_cluster, settings, later_s=200.0)
-    assert gpus(runs(on_cluster, mine, 2)) == (1, 1)
+    second = runs(on_cluster, mine, 2)
+    assert gpus(second) == (1, 1)
     assert first.ending().outcome is Outcome.RESIZED  # type: ignore[union-attr]
     assert first.span() is None
+    assert until(first.place)["cause"] == "resized"
+    # Its wait goes on where the first one's was.
+    job = on_cluster.job(second)
+    assert job is not None
+    assert job["metadata"]["annotations"][WAITS_SINCE] == f"{first.claimed_at():.0f}"
     for request, running in ((mine, thread), (other, others_thread)):
         cancel(on_cluster, settings, request)
         running.join(60)
