@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ft_assets.workers.offsets import offsets_of
 from ft_assets.workers.packs.format import TRAIN, VALIDATION, Layout, Pack, PackWriter, Spool
-from ft_assets.workers.packs.format.layout import ID_BYTES, offsets_of
+from ft_assets.workers.packs.format.layout import ID_BYTES
 from ft_assets.workers.packs.format.spool import Batch
 from ft_assets.workers.packs.packing import pack
 

@@ -20,7 +20,8 @@ DOCTOR_CHECKS: dict[str, str] = {
     "within_length": "No window is longer than the recipe's length, and nothing was cut but by the recipe's policy.",
     "vocabulary_fits_model": "Every token has a row in the base model's embedding.",
     "template_is_the_base_s": "Tokens equal a fresh rendering by the base's chat template.",
-    "packed_equals_alone": "Documents lose the same in their window as alone, on the base's architecture at tiny size.",
+    "packed_equals_alone": "Documents have the same loss in their window as alone, by the base's architecture at tiny "
+    "size.",
     "holdout_is_absent": "No example of the holdout is packed.",
 }
 PROVEN_AGAIN = "A training compares again, with its own weights and before its first step."
@@ -72,7 +73,7 @@ def verdicts(artifact: Artifact, *, config: bytes) -> list[Finding]:
 
 
 def _read(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Finding], str]:
-    """The evidence, its findings by name, and what is wrong with it as a whole ("" for nothing)."""
+    """The evidence, its findings by name, and what is wrong with it as a whole ("" if nothing is)."""
     if EVIDENCE not in artifact.manifest.files:
         return {}, {}, "the pack has no evidence of the doctor"
     try:

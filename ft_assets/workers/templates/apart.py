@@ -38,9 +38,10 @@ def require_apart(
         meeting = _Second(template, rendering.text, controls, messages, tools, where).meets(touching, texts)
     if meeting:
         raise BadData(
-            "a control token's text comes about where a message meets another one or what the template writes",
+            "the edge of a message and the text beside it together spell a control token",
             where=f"{where}, {template.name}",
-            remedy="Remove the half of a control token from the edge of the message, or name another template.",
+            remedy="Remove the part of a control token from the edge of the message, or name another template in the "
+            "recipe's chat_template.",
         )
 
 
@@ -102,12 +103,12 @@ class _Second:
                     return True
         return any(self._adjoins(core) for word in self.lost for core in _touching(word, texts))
 
-    def _places(self, words: Sequence[str], texts: frozenset[str], ahead: str, behind: str) -> Iterator[int]:
+    def _places(self, words: Sequence[str], texts: frozenset[str], before: str, after: str) -> Iterator[int]:
         """Positions in the text of the first or the last character of ``words``."""
         chosen = set(words)
 
         def change(word: str) -> str:
-            return _marked(word, texts, ahead, behind) if word in chosen else word
+            return _marked(word, texts, before, after) if word in chosen else word
 
         try:
             traced = self.template.render(
@@ -120,18 +121,18 @@ class _Second:
             )
         except UserError:
             traced = ""
-        plain, marks = without_marks(traced, f"[{ahead}{behind}]")
+        plain, marks = without_marks(traced, f"[{before}{after}]")
         if plain == self.text:
-            yield from (place - (mark == behind) for mark, place in marks)
+            yield from (place - (mark == after) for mark, place in marks)
         elif len(words) > 1:
             middle = len(words) // 2
-            yield from self._places(words[:middle], texts, ahead, behind)
-            yield from self._places(words[middle:], texts, ahead, behind)
+            yield from self._places(words[:middle], texts, before, after)
+            yield from self._places(words[middle:], texts, before, after)
         else:
             self.lost += words
 
     def _adjoins(self, core: str) -> bool:
-        """Whether ``core``, which is more than a part of a control token, is where it would be part of one."""
+        """Whether ``core``, which reaches beyond a control token, stands where it overlaps one."""
         for start, end in self.controls:
             for cut in range(start + 1, end):
                 if len(core) > cut - start and self.text.endswith(core, 0, cut):
@@ -141,14 +142,14 @@ class _Second:
         return False
 
 
-def _marked(word: str, texts: frozenset[str], ahead: str, behind: str) -> str:
+def _marked(word: str, texts: frozenset[str], before: str, after: str) -> str:
     """``word`` with marks before the last and after the first character of its touching parts."""
     parts = _THOUGHTS.split(word)
     cores = set(_touching(word, texts))
     for number, part in enumerate(parts[::2]):
         core = part.strip()
         if core in cores:
-            marked = f"{core[0]}{behind}{core[1:-1]}{ahead}{core[-1]}" if core[1:] else f"{ahead}{core}"
+            marked = f"{core[0]}{after}{core[1:-1]}{before}{core[-1]}" if core[1:] else f"{before}{core}"
             parts[2 * number] = part.replace(core, marked, 1)
     return "".join(parts)
 

@@ -1,7 +1,7 @@
 """Proof that a rendering shows every tool call: its function's name, and each of its arguments.
 
-A second rendering has a mark behind each of them; what a template shows has its mark in it. Templates are known that
-render the first of several calls only, or the id of a call in place of the function's name.
+A second rendering puts a numbered mark after each of them; what a template leaves out lacks its mark. Some templates
+render only the first of several calls, or a call's id in place of the function's name.
 """
 
 import itertools
@@ -15,7 +15,7 @@ from ft_assets.workers.templates.template import ChatTemplate, strings
 
 
 def lost_call(template: ChatTemplate, messages: Messages, tools: Tools, where: str) -> str:
-    """What of a tool call the template leaves out, in words; "" if it shows all of them, or there are none."""
+    """The first part of a tool call that the template leaves out, in words; "" if nothing is missing."""
     free = free_marks("".join(word for part in (*messages, *(tools or ())) for word in strings(part)), 1)
     if not free or not any(message.get("tool_calls") for message in messages):
         return ""
@@ -54,7 +54,8 @@ def lost_call(template: ChatTemplate, messages: Messages, tools: Tools, where: s
 
 
 def moved_words(template: ChatTemplate, messages: Messages, tools: Tools, where: str) -> int:
-    """The number of the first message with tool calls whose words stand behind the next message's; 0 without one."""
+    """Number (from 1) of the first message whose text beside its tool calls is rendered after the next message's text;
+    0 if there is none."""
 
     def render(marked: Messages) -> str:
         return template.render(marked, where=where, tools=tools)
@@ -70,7 +71,7 @@ def moved_words(template: ChatTemplate, messages: Messages, tools: Tools, where:
 
 
 def _by_leaving_out(template: ChatTemplate, messages: Messages, tools: Tools, where: str) -> str:
-    """The same of a template that refuses marked calls: it shows a call if without it the rendering is another."""
+    """``lost_call`` of a template that refuses marked calls: it shows a call if the rendering changes without it."""
     text = template.render(messages, where=where, tools=tools)
     for place, message in enumerate(messages, start=1):
         every = message.get("tool_calls") or ()

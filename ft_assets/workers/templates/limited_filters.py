@@ -22,12 +22,12 @@ from ft_assets.workers.templates.limits import (
 )
 
 Function = Callable[..., Any]
-# Filters by what they read of a list: nothing but its ends, or its items; all others read what is inside of them too.
+# Filters that read only the ends of a list, or only its items; all others also read what the items contain.
 _OF_ENDS = frozenset({"default", "d", "length", "count", "first", "last", "random", "attr"})
 _OF_ITEMS = frozenset(
     {"map", "select", "reject", "selectattr", "rejectattr", "batch", "slice", "list", "reverse", "items", "sum"}
 )
-# Those that take a text apart in Python.
+# Filters that split a text in Python code.
 _SLOW = frozenset({"title", "wordcount", "wordwrap", "striptags", "urlize", "urlencode", "pprint"})
 _COMPARING = (
     *("eq", "==", "equalto", "ne", "!=", "lt", "<", "lessthan", "le", "<=", "gt", ">", "greaterthan", "ge", ">="),
@@ -64,7 +64,7 @@ def limited_tests(usual: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _counted(name: str, usual: Function) -> Function:
-    """``usual``, after all that it reads is counted."""
+    """``usual``, called after all that it reads is counted."""
     needs = _PassArg.from_obj(usual)
 
     @jinja2.pass_context
@@ -74,7 +74,7 @@ def _counted(name: str, usual: Function) -> Function:
             if not is_short(each):
                 limits.read(each)
         if isinstance(value, Iterator):
-            value = limits.told(value, whole=name not in _OF_ITEMS)
+            value = limits.counted(value, whole=name not in _OF_ITEMS)
         elif name in _OF_ITEMS and isinstance(value, list | tuple | Mapping | range):
             limits.make_new(len(value))
         elif name not in _OF_ENDS and (name in _SLOW or not is_short(value)):
@@ -133,7 +133,7 @@ def _spread(usual: Function, most: int) -> Function:
 @jinja2.pass_context
 def _list(context: Context, value: Iterable[Any]) -> list[Any]:
     limits = limits_of(context)
-    return list(value if isinstance(value, Iterator) else limits.told(value))
+    return list(value if isinstance(value, Iterator) else limits.counted(value))
 
 
 @jinja2.pass_context
@@ -141,8 +141,8 @@ def _sum(context: Context, iterable: Iterable[Any], attribute: Any = None, start
     if attribute is not None:
         iterable = map(make_attrgetter(context.environment, attribute), iterable)
     total = start
-    for item in limits_of(context).told(iterable):
-        # A sum of lists copies all the earlier ones at each.
+    for item in limits_of(context).counted(iterable):
+        # A sum of lists copies all earlier ones each time.
         total = context.environment.call_binop(context, "+", total, item)  # type: ignore[attr-defined]
     return total
 

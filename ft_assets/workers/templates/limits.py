@@ -38,18 +38,18 @@ class Limits:
     def step(self, steps: int = 1) -> None:
         self.steps -= steps
         if self.steps < 0:
-            raise WithoutEnd("rounds without end")
+            raise WithoutEnd("loops without end")
 
     def make(self, items: int) -> None:
-        """Count a list of so many items that exist, before it is made."""
+        """Count a list of this many existing items, before it is made."""
         self.step(items // _ITEMS)
 
     def make_new(self, items: int) -> None:
-        """Count a list of so many new items, before it is made."""
+        """Count a list of this many new items, before it is made."""
         self.step(items // _NEW_ITEMS)
 
     def use(self, value: Any, *, slow: bool = False) -> None:
-        """Count reading ``value``, and of a list its items but nothing inside of them."""
+        """Count reading ``value``: of a list its items, but not what they contain."""
         if isinstance(value, str | bytes):
             self.step(len(value) // (_SLOW_CHARACTERS if slow else _CHARACTERS))
         elif isinstance(value, range):
@@ -60,7 +60,7 @@ class Limits:
     def read(self, value: Any) -> None:
         """Count reading all of ``value``, as its text, a comparison or a hash does.
 
-        What is in it twice counts twice: forty lists, each of the one before twice, are a terabyte as text.
+        What it contains twice counts twice: forty lists, each with the one before twice, are a terabyte as text.
         """
         if isinstance(value, str | bytes | range):
             self.use(value)
@@ -76,8 +76,8 @@ class Limits:
                 waiting.extend(items)
         self.step(length // _CHARACTERS)
 
-    def told(self, items: Iterable[Any], *, whole: bool = False) -> Iterator[Any]:
-        """``items``, counted as they come."""
+    def counted(self, items: Iterable[Any], *, whole: bool = False) -> Iterator[Any]:
+        """``items``, counted as they are read; with ``whole``, so is all that they contain."""
         for number, item in enumerate(items, 1):
             if number % _NEW_ITEMS == 0:
                 self.step()
@@ -87,18 +87,18 @@ class Limits:
 
 
 def limits_of(context: Context) -> Limits:
-    """Those of the rendering, whatever the template calls by their name."""
+    """The rendering's limits, even if the template has a variable of their name."""
     found: Limits = context.parent[LIMITS]
     return found
 
 
 def is_short(value: Any) -> bool:
-    """Whether it is a text too short to count."""
+    """Whether ``value`` is a text too short to count."""
     return isinstance(value, str) and len(value) < _CHARACTERS
 
 
 def fit(length: int) -> None:
-    """Raise WithoutEnd for a text of so many characters."""
+    """Raise WithoutEnd if a text of ``length`` characters is too long."""
     if length > MOST_CHARACTERS:
         raise WithoutEnd("a text without end")
 

@@ -15,8 +15,6 @@ from ft_assets.workers.templates.rendering import NotRendered
 from ft_assets.workers.templates.thoughts import OPENED, Thought, closes_thoughts, missing_thought, with_thoughts_apart
 
 QUESTION, ANSWER = "What is the colour of the sky?", "It is blue on most days."
-
-
 ASKS, SAYS = {"role": "user", "content": QUESTION}, {"role": "assistant", "content": ANSWER}
 _ASKS_ON = {"role": "user", "content": "And what is the colour of the sea?"}
 _NAMED = "write_it_down"
@@ -25,7 +23,6 @@ CALLS = {"role": "assistant", "content": "", "tool_calls": [_CALL]}
 _RESULT = {"role": "tool", "tool_call_id": "call00001", "name": "note", "content": "It was noted."}
 _THOUGHT = "The air scatters the light."
 _THINKS = {"role": "assistant", "content": f"<think>\n{_THOUGHT}\n</think>\n\n{ANSWER}"}
-
 
 ID_FORMS = {
     "call{number:05}": "[A-Za-z0-9]{{9}}",
@@ -77,8 +74,8 @@ def with_ids(messages: Sequence[Mapping[str, Any]], form: str) -> list[Mapping[s
 
 
 class Probes:
-    """What ``render``, a template's, shows of itself. Where it refuses the probe, as one that requires a system turn
-    does, nothing is found; the rows will show.
+    """What small conversations show of a template's ``render``. If it refuses them, for example because it requires a
+    system turn, nothing is found; the dataset's rows will show what is wrong.
 
     Args:
         control: matches every control token.
@@ -101,31 +98,31 @@ class Probes:
     def called_ends(self) -> frozenset[str]:
         """``ends``, and the control token that a last tool call ends with."""
         called = self._render(ASKS, with_text_arguments(CALLS) if self.arguments_are_text else CALLS)
-        _, shown, behind = called.removesuffix(self.appended).rpartition(ANSWER)
-        tokens = [token.group() for token in self._control.finditer(behind)] if shown else []
+        _, shown, after = called.removesuffix(self.appended).rpartition(ANSWER)
+        tokens = [token.group() for token in self._control.finditer(after)] if shown else []
         return self.ends.union(tokens[-1:])
 
     @property
-    def behind_answer(self) -> str:
-        """What is rendered behind an answer that ends a conversation."""
+    def after_answer(self) -> str:
+        """What is rendered after an answer that ends a conversation."""
         return self.answered.rpartition(ANSWER)[2]
 
     @cached_property
     def appended(self) -> str:
-        """The header of the assistant's next turn, if it is written behind every conversation; else ""."""
-        behind, further = self.behind_answer.rstrip(), self._render(ASKS, SAYS, _ASKS_ON).rpartition(ANSWER)[2]
-        if behind and further.startswith(behind):
-            # A question follows it, so it is no header of an answer.
+        """The header of the assistant's next turn, if it is written after every conversation; else ""."""
+        after, further = self.after_answer.rstrip(), self._render(ASKS, SAYS, _ASKS_ON).rpartition(ANSWER)[2]
+        if after and further.startswith(after):
+            # A question follows it, so it is not the header of an answer.
             return ""
         return next_header(self._render(ASKS), self.answered, self._control, self._eos)
 
     @cached_property
     def missing_thought(self) -> Thought | None:
         """The empty or open thoughts that a generation prompt ends with; None if there are none."""
-        behind_result = self._render(ASKS, CALLS, _RESULT, prompt=True)
+        after_result = self._render(ASKS, CALLS, _RESULT, prompt=True)
         before = self.answered.partition(ANSWER)[0]
         between = before.removeprefix(self._asked) if before.startswith(self._asked) else ""
-        return missing_thought((self._asked, behind_result), (QUESTION, _RESULT["content"]), between, self._control)
+        return missing_thought((self._asked, after_result), (QUESTION, _RESULT["content"]), between, self._control)
 
     @cached_property
     def closes_thoughts(self) -> bool:
@@ -181,29 +178,29 @@ def first_end(answered: str, control: re.Pattern[str]) -> str:
 
     "" if no control token follows, or if the one that follows opens the next turn.
     """
-    before, found, behind = answered.rpartition(ANSWER)
-    end = control.search(behind) if found else None
+    before, found, after = answered.rpartition(ANSWER)
+    end = control.search(after) if found else None
     return "" if end is None or before.rstrip().endswith(end.group()) else end.group()
 
 
 def next_header(asked: str, answered: str, control: re.Pattern[str], eos: str) -> str:
-    """The header behind ``answered``, or "".
+    """The header of a further turn at the end of ``answered``, or "".
 
-    It is what this rendering and that of QUESTION alone, ``asked``, both end with, without the tokens that end a turn,
-    and stands before the answer too, perhaps without its thoughts, followed by control tokens alone. ``eos``: the
-    tokenizer's end-of-text token, or "".
+    It is the common end of ``answered`` and ``asked`` (the rendering of QUESTION alone) without the tokens that end a
+    turn. It must also precede the answer, perhaps without its thoughts and followed by control tokens only. ``eos``:
+    the tokenizer's end-of-text token, or "".
     """
-    middle, _, behind = answered.partition(QUESTION)[2].partition(ANSWER)
+    middle, _, after = answered.partition(QUESTION)[2].partition(ANSWER)
     asks = control.match(middle)
-    place = len(behind)
-    while place and asked.endswith(behind[place - 1 :]):
+    place = len(after)
+    while place and asked.endswith(after[place - 1 :]):
         place -= 1
-    place = next((token.end() for token in control.finditer(behind) if token.start() < place < token.end()), place)
+    place = next((token.end() for token in control.finditer(after) if token.start() < place < token.end()), place)
     ends = {re.escape(end) for end in (eos, first_end(answered, control)) if end}
     # What ends the question's turn ends the answer's too, unless it is the header's first token.
     for closing in (ends | {re.escape(asks[0])} if asks else ends, ends):
-        found = re.match(rf"(?:\s*(?:{'|'.join(sorted(closing))}))*", behind[place:]) if closing else None
-        header = behind[place + (found.end() if found else 0) :]
+        found = re.match(rf"(?:\s*(?:{'|'.join(sorted(closing))}))*", after[place:]) if closing else None
+        header = after[place + (found.end() if found else 0) :]
         before = OPENED.sub("", header)
         _, opens, rest = middle.rpartition(before) if before.strip() else ("", "", "")
         if opens and not control.sub("", rest).strip():

@@ -44,7 +44,8 @@ _SCOPE = frozenset({"_loop_vars", "_block_vars"})
 
 
 class CountedCode(CodeGenerator):
-    """Compiles what goes round filters and calls, such as comparisons, to code that counts what it reads."""
+    """Compiles operations that are neither filters nor calls, such as comparisons, to code that counts what it
+    reads."""
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
         self.write("environment.strung(context, (")
@@ -92,7 +93,7 @@ class CountedCode(CodeGenerator):
 
 
 class LimitedTemplate(jinja2.Template):
-    """A template whose every rendering has limits of its own."""
+    """A template with new limits for each rendering."""
 
     def render(self, *args: Any, **kwargs: Any) -> str:
         """The text. Raises WithoutEnd for more work than the environment allows."""
@@ -149,18 +150,18 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         return self.concat(map(str, values))
 
     def read(self, context: Context, value: Any) -> Any:
-        """``value``, counted as read with all that is in it."""
+        """``value``, counted as read with all that it contains."""
         if not is_short(value):
             limits_of(context).read(value)
         return value
 
     def used(self, context: Context, value: Any) -> Any:
-        """``value``, counted as read without what is in its items."""
+        """``value``, counted as read without what its items contain."""
         limits_of(context).use(value)
         return value
 
     def searched(self, context: Context, value: Any) -> Any:
-        """``value``, of which something may be a part."""
+        """``value``, the container of an ``in``; a lookup in a mapping reads nothing else."""
         return value if isinstance(value, Mapping) else self.read(context, value)
 
     def call_binop(self, context: Context, operator_: str, left: Any, right: Any) -> Any:
@@ -230,8 +231,8 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
 
 
 def _is_plain(node: nodes.Expr) -> bool:
-    """Whether it is a constant of the source, or a list of such. A mapping does not count: looking up a key hashes it,
-    which takes forever for deeply nested tuples."""
+    """Whether a node is a constant of the source or a list of constants. A mapping does not count: looking up a key
+    hashes it, which takes forever for deeply nested tuples."""
     parts = node.items if isinstance(node, nodes.List | nodes.Tuple) else [node]
     return all(isinstance(each, nodes.Const) and not isinstance(each.value, Mapping) for each in parts)
 

@@ -91,7 +91,7 @@ class _SymbolicTurns(TurnFinder):
                 return place, place + 1
         return None
 
-    def _start_behind_previous(self, index: int, before: str) -> int:
+    def _start_after_previous(self, index: int, before: str) -> int:
         raise NotProvable
 
     def _end_of_rewritten(self, index: int, start: int, content: Span | None) -> int:
@@ -164,7 +164,7 @@ def _or_else(own: Callable[..., Any], usual: Any) -> Callable[..., Any]:
 
 
 def _or_limited(own: Callable[..., Any], usual: Any) -> Callable[..., Any]:
-    """The same of a filter that counts its work."""
+    """``_or_else`` for a filter that counts its work."""
 
     @jinja2.pass_context
     def chosen(context: Context, value: Any, *args: Any, **kwargs: Any) -> Any:

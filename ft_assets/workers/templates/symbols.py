@@ -59,7 +59,7 @@ QUESTIONS: dict[str, Callable[[str, str], bool]] = {
     "filled": lambda text, _: bool(text),
     "blank": lambda text, _: not text or text.isspace(),
     "padded before": lambda text, _: text[:1].isspace(),
-    "padded behind": lambda text, _: text[-1:].isspace(),
+    "padded after": lambda text, _: text[-1:].isspace(),
     "contains": lambda text, what: what in text,
     "starts": lambda text, what: text.startswith(what),
     "ends": lambda text, what: text.endswith(what),

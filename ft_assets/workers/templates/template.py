@@ -153,7 +153,7 @@ class ChatTemplate:
             return self._template.render(self._context(messages, tools, marks, prompt))
         except (WithoutEnd, MemoryError) as error:
             raise BadBase(
-                f"the chat template makes {error or 'more than there is memory for'} of this conversation",
+                f"the chat template does not finish on this conversation ({error or 'out of memory'})",
                 where=f"{where}, {self.name}",
                 remedy="Name a template that terminates in the recipe's chat_template.",
             ) from None
@@ -182,7 +182,9 @@ class ChatTemplate:
         free = free_marks(words, 4)
         if not free:
             raise BadData(
-                "the row uses up Unicode's noncharacters", where=where, remedy="Remove U+FDD0 to U+FDEF from it."
+                "the row contains nearly all of Unicode's noncharacters",
+                where=where,
+                remedy="Remove U+FDD0 to U+FDEF from it.",
             )
         turn_open, turn_close, quote_open, quote_close = free
 
@@ -214,7 +216,7 @@ class ChatTemplate:
                 raise BadBase(
                     "the chat template changes the text between its {% generation %} marks",
                     where=f"{self.name}, {where}",
-                    remedy="Correct the template: filters and conditions belong inside of the marks.",
+                    remedy="Correct the template: filters and conditions belong inside the marks.",
                 )
             raise BadData(
                 "the chat template changes the text around a control token in a message",

@@ -1,9 +1,9 @@
 """Thoughts of models that reason before they answer: where a template has them, and what a prompt opens.
 
-An answer is learned behind what it will be generated behind. Some templates end a generation prompt with empty thoughts
-(Gemma 4's larger models: ``<|channel>thought\\n<channel|>``) or open ones (DeepSeek R1: ``<think>\\n``), and render an
-answer without thoughts as if nothing had been opened. Training puts back what the prompt ends with; where it is open,
-the model learns to close it at once.
+An answer must be learned after the text that it will be generated after. Some templates end a generation prompt with
+empty thoughts (Gemma 4's larger models: ``<|channel>thought\\n<channel|>``) or open ones (DeepSeek R1: ``<think>\\n``),
+and render an answer without thoughts as if nothing had been opened. Training puts back what the prompt ends with; where
+it is open, the model learns to close it at once.
 """
 
 import re
@@ -16,7 +16,7 @@ from typing import Any
 from ft_assets.workers.templates.rendering import Messages, Rendering, Span
 
 _OPEN, _CLOSE = "<think>", "</think>"
-# What opens thoughts, what closes them, and what stands between them and the answer.
+# What opens thoughts, what closes them, and what separates them from the answer.
 _SPELLINGS = (
     (_OPEN, _CLOSE, "\n\n"),
     ("<|channel>thought", "<channel|>", ""),
@@ -36,8 +36,8 @@ class Thought:
 
     Args:
         close: what is learned to close it; "" if it is closed.
-        headers: what may stand before it in a turn whose marks include the turn's header, longest first.
-        asks: what stands before it in a prompt, behind a question or the result of a tool.
+        headers: what may precede it in a turn whose marks include the turn's header, longest first.
+        asks: what precedes it in a prompt, after a question or a tool's result.
     """
 
     end: str
@@ -46,8 +46,8 @@ class Thought:
     asks: tuple[str, ...]
 
     def place(self, text: str, start: int) -> int | None:
-        """Where it belongs in a turn that begins at ``start`` of ``text``; None if the turn has it, or is asked for
-        without, as some templates do behind the result of a tool."""
+        """Where it belongs in a turn that begins at ``start`` of ``text``; None if the turn has it, or if its prompt
+        has none, as after a tool's result in some templates."""
         place = start + next((len(header) for header in self.headers if text.startswith(header, start)), 0)
         # A template with marks may leave a line empty before them.
         before = (place - n for n in range(3) if not text[place - n : place].strip())
@@ -60,13 +60,13 @@ class Thought:
 
 
 def missing_thought(
-    prompts: Sequence[str], said: Sequence[str], behind: str, control: re.Pattern[str]
+    prompts: Sequence[str], said: Sequence[str], between: str, control: re.Pattern[str]
 ) -> Thought | None:
-    """What generation ``prompts`` end with and a turn may lack; None for a first one that does not end with thoughts.
+    """The end of generation ``prompts`` that a turn may lack; None if the first prompt does not end with thoughts.
 
     Args:
-        said: what the last message of each prompt says.
-        behind: what the template itself renders between the first prompt and an answer without thoughts.
+        said: the content of each prompt's last message.
+        between: what the template itself renders between the first prompt and an answer without thoughts.
         control: matches every control token.
     """
     found = OPENED.search(prompts[0])
@@ -80,7 +80,7 @@ def missing_thought(
             headers |= parts
             asks.add(min(parts, key=len, default=""))
     close = next((shut + then for opens, shut, then in _SPELLINGS if end.startswith(opens)), "")
-    close = "" if closes_thoughts(end) else behind if close.strip() in behind else close
+    close = "" if closes_thoughts(end) else between if close.strip() in between else close
     return Thought(end, close, tuple(sorted(headers, key=len, reverse=True)), tuple(sorted(asks)))
 
 
@@ -92,11 +92,11 @@ def closes_thoughts(prompt: str) -> bool:
 def with_thought(
     rendering: Rendering, turns: Sequence[Span], thought: Thought | None, messages: Messages
 ) -> tuple[Rendering, list[Span]]:
-    """The ``rendering`` of ``messages`` with ``thought`` in each of the ``turns``, in order, that lacks it; and where
-    they are now, without their header and the end of the prompt.
+    """The ``rendering`` of ``messages`` with ``thought`` in each of the ``turns`` that lacks it; and the turns' new
+    spans, without their header and the end of the prompt.
 
-    The turns are the assistant's last ones. One whose own thoughts the template dropped is left as it is where thoughts
-    are open: it must not learn to close them.
+    The turns are the assistant's last ones, in order. Where thoughts are open, a turn whose own thoughts the template
+    dropped is left as it is: it must not learn to close them.
     """
     text = rendering.text
     places: dict[int, int] = {}
@@ -114,15 +114,15 @@ def with_thought(
     closings = [added[place] for place in edges]
     longer = [0, *accumulate(len(thought.end) + len(closing) for closing in closings)]
 
-    def behind(place: int) -> int:
+    def start_of(place: int) -> int:
         return place + longer[bisect_right(edges, place)]
 
-    def end(place: int) -> int:
+    def end_of(place: int) -> int:
         return place + longer[bisect_left(edges, place)]
 
     def moved(spans: Sequence[Span]) -> list[Span]:
         return [
-            (end(places[start]) + len(thought.end) if start in places else behind(start), end(stop))
+            (end_of(places[start]) + len(thought.end) if start in places else start_of(start), end_of(stop))
             for start, stop in spans
         ]
 
@@ -130,27 +130,29 @@ def with_thought(
     whole = pieces[0] + "".join(
         thought.end + closing + piece for closing, piece in zip(closings, pieces[1:], strict=True)
     )
-    quoted = [(behind(start), end(stop)) for start, stop in rendering.quoted]
+    quoted = [(start_of(start), end_of(stop)) for start, stop in rendering.quoted]
     return Rendering(text=whole, turns=moved(rendering.turns), quoted=quoted), moved(turns)
 
 
 def own_thoughts(message: Mapping[str, Any]) -> str:
-    """The thoughts at the beginning of an assistant's content, "" without; of a symbol only whether there are any."""
+    """The thoughts at the beginning of an assistant's content; "" if there are none."""
     content = message.get("content") or ""
-    for mark in (_CLOSE, _OPEN):
-        pieces = content.split(mark, 1)
-        if mark == _CLOSE and len(pieces) > 1:
-            return str(pieces[0]).strip().removeprefix(_OPEN).strip()
+    pieces = content.split(_CLOSE, 1)
+    if len(pieces) > 1:
+        return str(pieces[0]).strip().removeprefix(_OPEN).strip()
+    # For a symbol, this makes it a condition that its contents open no thoughts: ``Thought.place`` depends on it.
+    content.split(_OPEN, 1)
     return ""
 
 
 def with_thoughts_apart(message: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """An assistant's ``message`` with the thoughts at the beginning of its content in the field ``name``; "": as is."""
+    """An assistant's ``message`` with the thoughts at the beginning of its content in the field ``name``; unchanged
+    if ``name`` is ""."""
     if not name or message["role"] != "assistant":
         return message
-    # A symbol can answer nothing but whether it holds the end of thoughts.
+    # A symbol can only answer whether it contains the end of thoughts.
     pieces = (message.get("content") or "").split(_CLOSE, 1)
-    if len(pieces) == 1 or not pieces[0].lstrip().startswith("<think>"):
+    if len(pieces) == 1 or not pieces[0].lstrip().startswith(_OPEN):
         return message
-    thoughts = pieces[0].lstrip().removeprefix("<think>").strip("\n")
+    thoughts = pieces[0].lstrip().removeprefix(_OPEN).strip("\n")
     return {**message, "content": pieces[1].lstrip("\n"), name: thoughts}

@@ -64,7 +64,7 @@ class Tracer:
             rendering = Rendering(text=rendering.text, turns=turns, quoted=rendering.quoted)
         controls = self.controls(rendering)
         require_apart(self.template, rendering, controls, messages, tools, where)
-        # Marks may leave out the token behind a call that its result follows, as Gemma 4's.
+        # Marks may leave out the token after a call whose result follows, as Gemma 4's do.
         marked = self.template.marked
         ends = self.end_of_turn | self.template.probes.called_ends if marked else self.end_of_turn
         learned = learned_spans(rendering, controls, learn=self.learn, end_of_turn=ends, marked=marked)
@@ -136,9 +136,9 @@ def learned_spans(
 
 def _whole_turn(text: str, turn: Span, tokens: Sequence[Span], end_of_turn: frozenset[str], marked: bool) -> Span:
     start, end = turn
-    behind = bisect.bisect_right(tokens, end, key=lambda token: token[1])
-    last = tokens[behind - 1] if behind and tokens[behind - 1][0] >= start else None
-    following = tokens[behind] if behind < len(tokens) else None
+    after = bisect.bisect_right(tokens, end, key=lambda token: token[1])
+    last = tokens[after - 1] if after and tokens[after - 1][0] >= start else None
+    following = tokens[after] if after < len(tokens) else None
     closing = following if following and text[slice(*following)] in end_of_turn else None
     between = text[end : closing[0]] if closing else ""
     if between.strip() or (between and marked):
@@ -167,9 +167,9 @@ def require_all_shown(template: ChatTemplate, messages: Messages, tools: Tools, 
         raise _lost(template, lost, where)
     if place := moved_words(template, messages, tools, where):
         raise BadData(
-            f"the chat template shows what message {place} says beside its tool calls behind what follows it",
+            f"the chat template shows the text of message {place}, which also has tool calls, after the next message",
             where=f"{where}, {template.name}",
-            remedy="Name another template in the recipe's chat_template, or remove the words beside the calls from the "
+            remedy="Name another template in the recipe's chat_template, or remove the text beside the calls from the "
             "row.",
         )
 

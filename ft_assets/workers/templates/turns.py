@@ -29,7 +29,7 @@ _SHORT = 16
 # A long conversation is cut within this many messages of its beginning and before a turn, where the roles match.
 _BEGINNING, _BEFORE = 12, 16
 # Characters; more than any control token that begins in the compared text.
-_BEHIND = 1000
+_MARGIN = 1000
 
 
 class Renders(Protocol):
@@ -74,7 +74,7 @@ class TurnFinder:
 
     def _turn(self, index: int) -> Span:
         before = self._opening(self._messages[:index])
-        start = len(before) if self._text.startswith(before) else self._start_behind_previous(index, before)
+        start = len(before) if self._text.startswith(before) else self._start_after_previous(index, before)
         through = self._through(self._messages[: index + 1])
         end = self._common_length(through, self._text)
         return self._until(index, start, end, through[end:])
@@ -131,7 +131,7 @@ class TurnFinder:
             return None
         begin = start + len(added)
         through = self._through(left[: index + 1 - gone])
-        near = before + self._text[begin : begin + len(through) + _BEHIND]
+        near = before + self._text[begin : begin + len(through) + _MARGIN]
         length = self._common_length(through, near)
         return begin, begin + length - len(before), through[length:]
 
@@ -186,7 +186,7 @@ class TurnFinder:
         found = located(lambda marked: self._render(marked, prompt=prompt), messages, shown, text).get(index, [])
         return found[0] if len(found) == 1 else None
 
-    def _start_behind_previous(self, index: int, before: str) -> int:
+    def _start_after_previous(self, index: int, before: str) -> int:
         """Start of a turn if the text up to there differs from ``before``, its prefix with a prompt.
 
         Earlier turns are rendered differently; the previous message and the text from it to the turn are not.
@@ -216,8 +216,8 @@ class TurnFinder:
             before = self._opening(self._messages[:index])
             if not through.startswith(before):
                 return None
-            tail = through[_behind_thoughts(through, len(before), message) :]
-            return self._end_of_agreement(_behind_thoughts(text, start, message), tail)
+            tail = through[_after_thoughts(through, len(before), message) :]
+            return self._end_of_agreement(_after_thoughts(text, start, message), tail)
         if content is None:
             return None
         if not (
@@ -279,7 +279,7 @@ class TurnFinder:
 
     def _no_turns(self, index: int, how: str) -> BadBase:
         return BadBase(
-            f"the chat template renders message {index + 1} {how}, so the assistant's tokens cannot be told",
+            f"the chat template renders message {index + 1} {how}, so the assistant's tokens cannot be located",
             where=f"{self._template.name}, {self._where}",
             remedy="Name a copy of this template in the recipe's chat_template that renders the same and has "
             "{% generation %} marks around the assistant's text; or set packing.learn to last_assistant, if it is not "
@@ -301,7 +301,7 @@ def _is_thoughts(shown: str, message: Mapping[str, Any]) -> bool:
     return not shown.strip() or verbatim or (found is not None and found[1].strip() in own)
 
 
-def _behind_thoughts(text: str, start: int, message: Mapping[str, Any]) -> int:
+def _after_thoughts(text: str, start: int, message: Mapping[str, Any]) -> int:
     """Where ``text`` continues after the thoughts, if any, at the beginning ``start`` of a turn."""
     found = _BLOCK.match(text, start)
     if found is not None and _is_thoughts(found[0], message):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ft_assets.workers.offsets import offsets_of
 from ft_assets.workers.templates.rendering import Span
 from ft_assets.workers.tokenizers.encoder import Encoded, Encoder, concatenated
 
@@ -53,7 +54,7 @@ class BatchEncoder(ABC):
             heads = np.append(np.flatnonzero(np.frombuffer(data, np.uint8) & 0xC0 != 0x80), len(data))
             starts, stops, spans = heads[starts], heads[stops], heads[spans]
         ids, ends, counts = self._run(text, data, starts, stops)
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.maximum(counts, 0))])
+        offsets = offsets_of(np.maximum(counts, 0))
         begins = np.concatenate([np.zeros(1, np.int64), ends])[:-1]
         some = counts > 0
         begins[offsets[:-1][some]] = starts[some]

@@ -44,7 +44,7 @@ def template_text(folder: Path, override: str | None) -> str | None:
 
 
 def _ended(template: ChatTemplate, ends: tuple[str, ...], tokenizer: ChatTokenizer) -> ChatTemplate:
-    """``template`` with the first of ``ends`` behind a last answer."""
+    """``template`` with the first of ``ends`` after a last answer."""
     missing = [end for end in ends if end not in tokenizer.special_ids]
     if missing:
         raise BadBase(
@@ -63,7 +63,7 @@ def _ended(template: ChatTemplate, ends: tuple[str, ...], tokenizer: ChatTokeniz
 
 
 def _require_end(template: ChatTemplate, ready: str, tokenizer: ChatTokenizer) -> None:
-    end = _TOKEN.match(template.probes.behind_answer)
+    end = _TOKEN.match(template.probes.after_answer)
     if end is not None and end[1] not in tokenizer.special_ids:
         raise BadBase(
             f"the base's tokenizer has no token {end[1]}, with which the template {ready} ends a turn",

@@ -10,7 +10,7 @@ import numpy as np
 from ft_assets.workers.libraries import COMPILES
 from ft_assets.workers.tokenizers.byte_level import ByteLevel, NotByteLevel, byte_level
 from ft_assets.workers.tokenizers.compiled import PATTERNS, CompiledEncoder
-from ft_assets.workers.tokenizers.encoder import Encoder
+from ft_assets.workers.tokenizers.encoder import Encoder, has_utf8
 from ft_assets.workers.tokenizers.hugging_face import HuggingFaceEncoder
 from ft_assets.workers.tokenizers.tiktoken_engine import TiktokenEncoder
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
@@ -103,18 +103,10 @@ def sampled(texts: Iterable[str]) -> list[str]:
 
 def equal_ids(one: Encoder, other: Encoder, texts: Sequence[str]) -> bool:
     """Whether two engines encode texts alike. Text that neither accepts is left to the encoding itself."""
-    readable = [text for text in texts if _readable(text)]
+    readable = [text for text in texts if has_utf8(text)]
     nothing: list[list[tuple[int, int]]] = [[] for _ in readable]
     first, second = one.encode(readable, nothing), other.encode(readable, nothing)
     return np.array_equal(first.ids, second.ids) and np.array_equal(first.offsets, second.offsets)
-
-
-def _readable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _vocabulary(tokenizer: ChatTokenizer, engine: Engine) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from ft_assets.workers.offsets import offsets_of
 from ft_assets.workers.tokenizers.batching import BatchEncoder
 from ft_assets.workers.tokenizers.byte_level import GPT2, ByteLevel
 from ft_assets.workers.tokenizers.encoder import Encoder
@@ -98,5 +99,5 @@ class CompiledEncoder(BatchEncoder):
 
 def _packed(texts: list[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Concatenated texts, and each one's start and end: uint8 [bytes], int64 [texts + 1]."""
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(text) for text in texts], dtype=np.int64)])
-    return np.frombuffer(b"".join(texts), np.uint8).copy(), offsets
+    lengths = np.array([len(text) for text in texts], np.int64)
+    return np.frombuffer(b"".join(texts), np.uint8).copy(), offsets_of(lengths)

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ft_assets.workers.offsets import offsets_of
 from ft_assets.workers.templates.rendering import Span
 
 
@@ -55,5 +56,14 @@ def concatenated(parts: Iterable[tuple[NDArray[np.int32], NDArray[np.bool_]]]) -
     return Encoded(
         ids=np.concatenate([np.empty(0, np.int32), *(ids for ids, _ in pairs)]),
         learned=np.concatenate([np.empty(0, np.bool_), *(learned for _, learned in pairs)]),
-        offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]),
+        offsets=offsets_of(lengths),
     )
+
+
+def has_utf8(text: str) -> bool:
+    """Whether a text has a UTF-8 form; one with a lone surrogate has not."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

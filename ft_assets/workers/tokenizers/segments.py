@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ft_assets.workers.offsets import offsets_of
 from ft_assets.workers.templates.rendering import Span
-from ft_assets.workers.tokenizers.encoder import Encoder
+from ft_assets.workers.tokenizers.encoder import Encoder, has_utf8
 from ft_resources.errors import BadData
 
 SEGMENT = -1
@@ -149,12 +150,12 @@ class DocumentEncoder:
             encoded = self._encoder.encode(cuts.segments, cuts.learned, opening)
         except UnicodeEncodeError:
             raise _half_character(cuts, texts, offsets, where) from None
-        # Each part's number of tokens, and its start.
+        # Each part's number of tokens, and where it starts and ends.
         lengths = np.ones(len(parts), np.int64)
         lengths[texts] = np.diff(encoded.offsets)
-        ends = np.cumsum(lengths)
-        total = int(ends[-1]) if len(ends) else 0
-        own = ends[~texts] - 1
+        edges = offsets_of(lengths)
+        total = int(edges[-1])
+        own = edges[1:][~texts] - 1
         filled = np.ones(total, np.bool_)
         filled[own] = False
         ids = np.empty(total, np.int32)
@@ -163,8 +164,7 @@ class DocumentEncoder:
         learned[filled], learned[own] = encoded.learned, np.array(cuts.parts_learned, np.bool_)[~texts]
         control = ~filled
         control[own] = np.isin(ids[own], self._control)
-        starts = np.concatenate([np.zeros(1, np.int64), ends])
-        return Documents(ids=ids, learned=learned, control=control, offsets=starts[offsets])
+        return Documents(ids=ids, learned=learned, control=control, offsets=edges[offsets])
 
 
 def _opening(texts: NDArray[np.bool_], offsets: NDArray[np.int64]) -> Collection[int]:
@@ -208,18 +208,10 @@ def swallowed(cuts: Cuts, swallowing: Mapping[int, tuple[bool, bool]]) -> Cuts:
 def _half_character(
     cuts: Cuts, texts: NDArray[np.bool_], offsets: NDArray[np.int64], where: Callable[[int], str]
 ) -> BadData:
-    number = next(index for index, text in enumerate(cuts.segments) if _is_half(text))
+    number = next(index for index, text in enumerate(cuts.segments) if not has_utf8(text))
     document = int(np.searchsorted(offsets, np.flatnonzero(texts)[number], side="right")) - 1
     return BadData(
         "the text has half a character (a lone surrogate), which has no UTF-8 form",
         where=where(document),
         remedy="Remove it, or write the text again from its source.",
     )
-
-
-def _is_half(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False

@@ -10,13 +10,13 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from ft_assets.workers.offsets import offsets_of
 from ft_assets.workers.templates.rendering import Span
 from ft_assets.workers.tokenizers.encoder import Encoded, Encoder, concatenated
 from ft_assets.workers.tokenizers.hugging_face import build, forget_specials, marked_places
@@ -109,6 +109,7 @@ class WordEncoder:
             "" if number in left_out else self._words.normalized(text, opening=number in first) if text else ""
             for number, text in enumerate(segments)
         ]
+        # Raises UnicodeEncodeError for a lone surrogate; the tokenizer's own error would be misleading.
         for text in segments:
             if not text.isascii():
                 text.encode()
@@ -124,8 +125,8 @@ class WordEncoder:
                 [learned[number] for number in odd],
                 [place for place, number in enumerate(odd) if number in first],
             )
-            for (start, end), number in zip(pairwise(rest.offsets.tolist()), odd, strict=True):
-                pairs[number] = (rest.ids[start:end], rest.learned[start:end])
+            for number, pair in zip(odd, rest.pairs(), strict=True):
+                pairs[number] = pair
         # The number of words is unlimited.
         if len(self._known) > _REMEMBERED:
             self._known.clear()
@@ -142,7 +143,7 @@ class WordEncoder:
         # The segment's characters come after the added leading space.
         shift = len(text) - len(segment)
         counts = np.fromiter((len(self._known[key]) >> 2 for key in keys), np.int64, len(keys))
-        tokens = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        tokens = offsets_of(counts)
         names = [_word(key) for key in keys]
         ends = np.cumsum(np.fromiter(map(len, names), np.int64, len(names)))
         marks = np.zeros(len(ids), np.bool_)

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from ft_assets.workers.offsets import offsets_of
 from ft_assets.workers.packs.format import Pack, Window
-from ft_assets.workers.packs.format.layout import offsets_of
 from ft_assets.workers.packs.isolation.batches import as_row
 from ft_assets.workers.packs.isolation.forward import token_losses
 from ft_assets.workers.packs.sampler import Order, Step

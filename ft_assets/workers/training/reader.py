@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ft_assets.settings.catalogue.forms import FORMS
+from ft_assets.workers.offsets import offsets_of
 from ft_assets.workers.packs.format import Pack, Window
-from ft_assets.workers.packs.format.layout import offsets_of
 from ft_assets.workers.packs.isolation.batches import MicroBatch, micro_batch, split_windows
 from ft_assets.workers.packs.isolation.context import ContextGroup
 from ft_assets.workers.packs.sampler import Order, Step

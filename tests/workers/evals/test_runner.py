@@ -151,7 +151,7 @@ def test_a_text_without_end_of_a_stored_suite_ends_at_its_first_item(base: Path,
     for field in ("doc_to_text", "doc_to_target", "description"):
         text = loops + str(task.get(field, ""))
         suite = write(tmp_path / field, {**files, name: yaml.safe_dump({**task, field: text}).encode()})
-        with pytest.raises(BadRecipe, match="rounds without end"):
+        with pytest.raises(BadRecipe, match="loops without end"):
             score(base, suite)
 
 

@@ -273,15 +273,15 @@ NESTED = "{% set ns = namespace(x=[0]) %}{% for _ in range(40) %}{% set ns.x = [
     [
         # Python's own would not end before the sun does.
         ("{{ question | regex_replace('(a+)+$', '') }}", "may take for ever"),
-        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}x", "rounds without end"),
+        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}x", "loops without end"),
         ("{% macro m(n) %}{{ m(n) }}{{ m(n) }}{% endmacro %}{{ question }}{{ m(1) }}", "(RecursionError"),
         (
             "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(40) }}",
-            "rounds without",
+            "loops without",
         ),
         ("{{ 'a' * 400000000 }}", "a text without end"),
-        ("{{ range(99999) | map('string') | list | length }}" * 20, "rounds without end"),
-        (NESTED + "{{ ns.x }}", "rounds without end"),
+        ("{{ range(99999) | map('string') | list | length }}" * 20, "loops without end"),
+        (NESTED + "{{ ns.x }}", "loops without end"),
     ],
 )
 def test_a_task_whose_texts_may_take_for_ever_to_render_is_refused(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ft_assets.workers.offsets import offsets_of
 from ft_assets.workers.packs.format import Spool
-from ft_assets.workers.packs.format.layout import offsets_of
 from ft_assets.workers.packs.format.spool import Batch
 from ft_resources.canonical import digest
 

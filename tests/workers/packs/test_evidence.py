@@ -83,7 +83,7 @@ def test_a_pack_made_for_another_architecture_is_a_warning_that_says_so(workbenc
     artifact = workbench.publish_pack(workbench.dataset([chat("a", "b")]))
     own = {finding.name: finding for finding in verdicts(artifact, config=CONFIG)}["packed_equals_alone"]
     assert own.passed
-    assert "lose the same packed and alone, to the bit (llama). A training compares again" in own.detail
+    assert "have the same loss packed and alone, to the bit (llama). A training compares again" in own.detail
     config = _config(model_type="mistral", sliding_window=4096)
     (found,) = [finding for finding in verdicts(artifact, config=config) if not finding.passed]
     assert (found.name, found.blocks) == ("packed_equals_alone", False)
@@ -95,7 +95,7 @@ def test_an_architecture_that_failed_says_nothing_about_the_others(workbench: Wo
     edit_json(workbench.base_folder / "config.json", lambda config: config.update(model_type="no_such_kind"))
     artifact = workbench.publish_pack(workbench.dataset([chat("a", "b")]))
     for config, blocks, detail in (
-        (_config(model_type="no_such_kind"), True, "not one that this version"),
+        (_config(model_type="no_such_kind"), True, "does not include the architecture"),
         (CONFIG, False, "failed on its architecture (no_such_kind)"),
     ):
         (found,) = [finding for finding in verdicts(artifact, config=config) if not finding.passed]

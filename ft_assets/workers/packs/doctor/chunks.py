@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ft_assets.workers.offsets import offsets_of
 from ft_assets.workers.packs.format import Pack
-from ft_assets.workers.packs.format.layout import offsets_of
 from ft_assets.workers.packs.isolation.batches import as_row
 
 _TOKENS = 1 << 21

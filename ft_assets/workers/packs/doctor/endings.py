@@ -21,18 +21,18 @@ def turn_ends(template: ChatTemplate, tokenizer: ChatTokenizer) -> frozenset[int
     """
     ends = set(template.probes.ends)
     for opening in _OPENINGS:
-        spoken, earlier = _behind_answers(template, tokenizer, opening)
-        called = _behind_answer(template, tokenizer, [*opening, CALLS])
+        spoken, earlier = _after_answers(template, tokenizer, opening)
+        called = _after_answer(template, tokenizer, [*opening, CALLS])
         ends.update(spoken[:1], spoken[-1:], called[-1:], earlier[:1])
     return _ids(tokenizer, ends)
 
 
 def unlearned_ends(template: ChatTemplate, tokenizer: ChatTokenizer) -> frozenset[int]:
-    """Ids of the control tokens that end an earlier turn where the last one ends otherwise, as gpt-oss's ``<|end|>``
-    does for ``<|return|>``: no answer that is generated ends so, and none should learn it."""
+    """Ids of the control tokens that end only earlier turns, as gpt-oss's ``<|end|>`` does (the last turn ends with
+    ``<|return|>``): no generated answer ends with them, so none should learn them."""
     ends: set[str] = set()
     for opening in _OPENINGS:
-        spoken, earlier = _behind_answers(template, tokenizer, opening)
+        spoken, earlier = _after_answers(template, tokenizer, opening)
         ends.update(set(earlier[:1]) - set(spoken))
     return _ids(tokenizer, ends)
 
@@ -42,16 +42,16 @@ def _ids(tokenizer: ChatTokenizer, texts: set[str]) -> frozenset[int]:
     return frozenset(tokenizer.special_ids[text] for text in texts if text in tokenizer.special_ids)
 
 
-def _behind_answers(
+def _after_answers(
     template: ChatTemplate, tokenizer: ChatTokenizer, opening: list[dict[str, Any]]
 ) -> tuple[list[str], list[str]]:
-    """The control tokens behind a last answer, and between an earlier one and the next question."""
-    earlier = _behind_answer(template, tokenizer, [*opening, SAYS, {"role": "user", "content": _NEXT}])
+    """The control tokens after a last answer, and between an earlier one and the next question."""
+    earlier = _after_answer(template, tokenizer, [*opening, SAYS, {"role": "user", "content": _NEXT}])
     # A single control token marks the next turn's role.
-    return _behind_answer(template, tokenizer, [*opening, SAYS]), earlier if len(earlier) > 1 else []
+    return _after_answer(template, tokenizer, [*opening, SAYS]), earlier if len(earlier) > 1 else []
 
 
-def _behind_answer(template: ChatTemplate, tokenizer: ChatTokenizer, messages: list[dict[str, Any]]) -> list[str]:
+def _after_answer(template: ChatTemplate, tokenizer: ChatTokenizer, messages: list[dict[str, Any]]) -> list[str]:
     """The control tokens between the answer and the next question, or the end; none if the template refuses."""
     try:
         text = template.render(messages, where=f"a probe of {template.name}")

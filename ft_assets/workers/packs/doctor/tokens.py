@@ -79,7 +79,7 @@ def _blanks(patient: Patient, ids: NDArray[np.int64]) -> Flags:
 def _ends_said(patient: Patient) -> str:
     names = [repr(patient.tokenizer.tokenizer.id_to_token(token)) for token in patient.ends.tolist()]
     what = "do not end" if patient.reference is None else "have learned turns that do not end"
-    return f"{what} with {' or '.join(names) or 'an end-of-turn token, of which the template has none'}"
+    return f"{what} with {' or '.join(names) or 'an end-of-turn token (the template has none)'}"
 
 
 def _apart(patient: Patient, chunk: Chunk, spool: Spool) -> Flags:
@@ -129,7 +129,7 @@ _CHECKS: dict[str, tuple[Callable[[Patient, Chunk, Spool], Flags], str]] = {
         _apart,
         "{count} examples are predicted from another document or at wrong positions, first {first}",
     ),
-    "no_doubled_bos": (_single_bos, "{count} examples have a doubled token, first {first}"),
+    "no_doubled_bos": (_single_bos, "{count} examples have two beginning-of-text tokens in a row, first {first}"),
     "no_control_token_from_text": (
         _own_control,
         "{count} examples have other control tokens than their template wrote, first {first}",

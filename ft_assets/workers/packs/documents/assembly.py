@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.workers.packs.format.layout import offsets_of
+from ft_assets.workers.offsets import offsets_of
 from ft_assets.workers.tokenizers.encoder import Encoded
 from ft_assets.workers.tokenizers.segments import Documents, Tokens
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ft_assets.workers.packs.format.layout import offsets_of
+from ft_assets.workers.offsets import offsets_of
 
 _ADDED = ("tool_calls", "tool_call_id", "name")
 

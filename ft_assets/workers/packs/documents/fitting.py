@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.workers.packs.format.layout import offsets_of
+from ft_assets.workers.offsets import offsets_of
 from ft_assets.workers.packs.packing import pieces, shorten
 from ft_assets.workers.tokenizers.segments import Documents, Tokens
 from ft_resources.errors import BadData

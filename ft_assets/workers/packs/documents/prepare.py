@@ -12,12 +12,12 @@ from ft_assets.settings.catalogue.forms import FORMS, FormName
 from ft_assets.workers.base_models.context import context_length
 from ft_assets.workers.datasets.columns import WEIGHT
 from ft_assets.workers.datasets.forms.turns import to_messages
+from ft_assets.workers.offsets import offsets_of
 from ft_assets.workers.packs.documents.chats import ChatLabeller, Labelled, Row
 from ft_assets.workers.packs.documents.conversations import conversations, pairs
 from ft_assets.workers.packs.documents.examples import FIRST_PIECE
 from ft_assets.workers.packs.documents.fitting import Overlong, fit
 from ft_assets.workers.packs.documents.texts import TextLabeller
-from ft_assets.workers.packs.format.layout import offsets_of
 from ft_assets.workers.packs.format.spool import Batch
 from ft_assets.workers.templates.tracing import Learn, Tracer
 from ft_assets.workers.tokenizers.chat_template import load_template, training_variant

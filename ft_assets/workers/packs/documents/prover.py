@@ -127,11 +127,11 @@ def _require_still(cuts: Cuts, tokenizer: ChatTokenizer, atoms: Atoms, witness: 
             continue
         text = next(segments)
         before = tokenizer.swallowing.get(cuts.parts[place - 1], neither)[1] if place else False
-        behind = tokenizer.swallowing.get(cuts.parts[place + 1], neither)[0] if place + 1 < len(cuts.parts) else False
+        after = tokenizer.swallowing.get(cuts.parts[place + 1], neither)[0] if place + 1 < len(cuts.parts) else False
         first, last = atoms.at(text[0]), atoms.at(text[-1])
         if before and first is not None and witness.ask(first, "padded before"):
             raise NotProvable
-        if behind and last is not None and witness.ask(last, "padded behind"):
+        if after and last is not None and witness.ask(last, "padded after"):
             raise NotProvable
 
 

@@ -29,12 +29,12 @@ class TextLabeller:
         beginning = tokenizer.token_id("bos_token")
         added = tokenizer.tokenizer.encode("a", add_special_tokens=True).ids[:1]
         self._before = _control([beginning] if beginning is not None and added == [beginning] else [])
-        self._behind = _control([end])
+        self._after = _control([end])
 
     @property
     def controls(self) -> int:
         """Control tokens of a text."""
-        return len(self._before.ids) + len(self._behind.ids)
+        return len(self._before.ids) + len(self._after.ids)
 
     def label(self, texts: Sequence[str], where: Callable[[int], str]) -> Documents:
         """The texts' documents; ``where(number)`` names one. Raises BadData for an empty text."""
@@ -45,7 +45,7 @@ class TextLabeller:
         # A text begins its document, as if the tokenizer encoded it alone.
         encoded = self._encoder.encode(texts, [[(0, len(text))] for text in texts], range(len(texts)))
         pieces = assembly.encoded(encoded)
-        edges = [(assembly.constant(each), len(each.ids)) for each in (self._before, self._behind)]
+        edges = [(assembly.constant(each), len(each.ids)) for each in (self._before, self._after)]
         starts = np.stack([np.full(len(texts), edges[0][0]), pieces.starts, np.full(len(texts), edges[1][0])], axis=1)
         lengths = np.stack([np.full(len(texts), edges[0][1]), pieces.lengths, np.full(len(texts), edges[1][1])], axis=1)
         assembly.place(range(len(texts)), Pieces(starts=starts, lengths=lengths))

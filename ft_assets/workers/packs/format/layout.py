@@ -78,11 +78,6 @@ def array_name(split: str, shard: int, name: str) -> str:
     return f"{split}/{shard:05d}.{name}.npy"
 
 
-def offsets_of(lengths: NDArray[np.integer] | NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Start offsets of things of these lengths, and the end of the last one, int64 [things + 1]."""
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
-
-
 class Mapped(cached_property[NDArray[Kind]], Generic[Kind]):
     """An array in a file, mapped on first use: ``lengths = Mapped[np.int64]()`` in a class whose ``_mapped(name)``
     opens the array called ``lengths``."""

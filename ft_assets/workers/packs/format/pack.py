@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ft_assets.settings.catalogue.forms import FORMS
+from ft_assets.workers.offsets import offsets_of
 from ft_assets.workers.packs.format.layout import (
     ARRAYS,
     EXAMPLE_IDS,
@@ -22,7 +23,6 @@ from ft_assets.workers.packs.format.layout import (
     Index,
     Mapped,
     array_name,
-    offsets_of,
 )
 
 _RENEWED_S = 60.0
@@ -104,7 +104,7 @@ class Pack:
 
     @classmethod
     def open(cls, files: Path | Files, split: str) -> "Pack":
-        """The split ``split`` of the pack in a folder or behind ``files``.
+        """The split ``split`` of the pack in a folder, or in ``files``.
 
         Raises FileNotFoundError if it does not exist, ValueError for an unreadable index.
         """

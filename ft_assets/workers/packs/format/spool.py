@@ -10,7 +10,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.workers.packs.format.layout import ID_BYTES, Mapped, offsets_of
+from ft_assets.workers.offsets import offsets_of
+from ft_assets.workers.packs.format.layout import ID_BYTES, Mapped
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,6 +10,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from ft_assets.settings.catalogue.forms import FORMS, FormName
+from ft_assets.workers.offsets import offsets_of
 from ft_assets.workers.packs.format.layout import (
     ARRAYS,
     EXAMPLE_IDS,
@@ -21,7 +22,6 @@ from ft_assets.workers.packs.format.layout import (
     Layout,
     ShardSize,
     array_name,
-    offsets_of,
 )
 from ft_assets.workers.packs.format.spool import Spool
 from ft_resources.canonical import canonical_json

@@ -1,14 +1,14 @@
 """Documents apart: each in a row of its own, padded on the right, under the architecture's own attention.
 
-The way of every architecture whose layers cannot keep documents of one row apart. A micro-batch is the same as when
-packed, so order, ledger, labels and means are too; only its forward pass is another: documents of similar length share
-one, and their losses come back in the order of the micro-batch::
+For architectures whose layers cannot keep the documents of one row apart. A micro-batch is the same as when packed, and
+so are order, ledger, labels and means. Only the forward passes differ: documents of similar length share one, and their
+losses come back in the order of the micro-batch::
 
     packed   a0 a1 a2 b0 b1 c0 c1 c2       apart   a0 a1 a2    b0 b1
                                                    c0 c1 c2
 
-A causal model computes a token from those before it, so the padding after a document changes none of its losses. Hence
-there is no mask, with which attention would be slower, and the host would wait for a device that looks at it.
+A causal model computes a token from those before it, so the padding after a document changes none of its losses. So no
+mask is passed: attention would be slower with one, and the host would wait until the device has inspected it.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
@@ -39,7 +39,7 @@ class Group:
 
     @property
     def padding(self) -> int:
-        """Tokens computed for nothing."""
+        """Padding tokens of the pass."""
         return max(self.lengths) * len(self.lengths) - sum(self.lengths)
 
 
@@ -71,14 +71,14 @@ def padding_share(pack: Pack, rows: Iterable[Sequence[int]], limit: int | None) 
 
 
 def losses_apart(model: Any, batch: MicroBatch) -> torch.Tensor:
-    """Cross-entropy of each learned token of ``batch`` in nats, in its order, float32 [learned]. Of several ranks all
-    must call this."""
+    """Cross-entropy of each learned token of ``batch`` in nats, in its order, float32 [learned]. All ranks of a
+    training must call this."""
     inner = transformer_of(model)
     # Not all models have a cache.
     without_cache = {"use_cache": False} if "use_cache" in inspect.signature(inner.forward).parameters else {}
     starts = batch.boundaries.tolist()
     lengths = batch.boundaries.diff().tolist()
-    # Of each learned token, its document and its place in it.
+    # Each learned token's document, and its place in that document.
     documents = torch.bucketize(batch.sources, batch.boundaries.long(), right=True) - 1
     places = batch.sources - batch.boundaries.long()[documents]
     limit = length_with_fixed_positions(inner.config)
@@ -111,8 +111,8 @@ def losses_apart(model: Any, batch: MicroBatch) -> torch.Tensor:
 
 
 def _passes(own: int) -> int:
-    """How many forward passes this rank makes: as many as any does, and one at least. Ranks that hold a model in shards
-    gather it in each pass, so one that has fewer documents, or nothing to learn, computes stand-ins."""
+    """How many forward passes this rank makes: as many as the rank with the most, and at least one. Ranks that shard a
+    model gather it in each pass, so a rank with fewer documents, or nothing to learn, computes stand-ins."""
     if not dist.is_initialized():
         return max(1, own)
     most = torch.tensor(max(1, own))
@@ -121,8 +121,8 @@ def _passes(own: int) -> int:
 
 
 def _forget_lengths(model: torch.nn.Module) -> None:
-    """Let rotary positions that grow with a batch (dynamic NTK) begin anew: Transformers' stay as long as the longest
-    row that ever came, so losses would depend on what was read before, and a resumed run would have others."""
+    """Reset rotary positions that grow with a batch (dynamic NTK). Transformers keeps the longest length seen so far,
+    so losses would depend on earlier batches, and would differ after a resume."""
     for module in model.modules():
         for name in [name for name in vars(module) if name.endswith("max_seq_len_cached")]:
             setattr(module, name, 0)

@@ -38,15 +38,15 @@ def require_known(kind: str) -> None:
 
     if kind not in CONFIG_MAPPING:
         raise BadBase(
-            f"the architecture {kind!r} is not one that this version of Transformers has itself",
+            f"this version of Transformers does not include the architecture {kind!r}",
             where="config.json",
             remedy="Choose a base that loads without trust_remote_code.",
         )
 
 
 def auto_class(kind: str) -> Any:
-    """What loads models of this ``model_type``. Composites are loaded whole: an adapter's names are then those of the
-    model that people and servers load, and nothing is lost from a full model."""
+    """The class that loads models of this ``model_type``. Composites are loaded whole: an adapter's names are then
+    those of the model that people and servers load, and a full model loses nothing."""
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
     return AutoModelForImageTextToText if kind in COMPOSITES else AutoModelForCausalLM
@@ -115,7 +115,7 @@ def require_packable_modules(model: torch.nn.Module) -> None:
 
 
 def text_part(model: Any) -> torch.nn.Module:
-    """The decoder of a composite: no text passes its other parts, such as an audio tower's convolutions. Any other
+    """The decoder of a composite, as no text passes through its other parts (an audio tower's convolutions); any other
     model as it is."""
     composite = getattr(getattr(model, "config", None), "model_type", None) in COMPOSITES
     found: torch.nn.Module = model.get_decoder() if composite else model

@@ -36,8 +36,8 @@ from ft_resources.errors import BadBase
 
 ATTENTION = "ft_documents"
 ROWS_ARE_PACKED: ContextVar[bool] = ContextVar("rows_are_packed", default=False)
-"""Whether the rows of the call under way hold several documents. Some models do not tell those who make masks their
-positions, which would show it."""
+"""Whether the rows of the current call hold several documents. Some models do not pass the positions, which would show
+it, to the function that makes their masks."""
 
 
 class BrokenIsolation(Exception):
@@ -49,7 +49,7 @@ class LooksAhead(BadBase):
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"{what} looks ahead, which a model that predicts the next token must not",
+            f"{what} looks ahead, which a model that predicts the next token must not do",
             where="base_model",
             remedy="Choose a causal language model.",
         )
@@ -129,12 +129,13 @@ def document_attention(
 
     Raises:
         BrokenIsolation: packed rows without fitting ``cu_seq_lens_q``, or with keys of earlier calls.
-        BadBase: the architecture's attention is more than a causal softmax(query · key); LooksAhead if it is less.
+        BadBase: the architecture's attention is more than a softmax(query · key).
+        LooksAhead: it is not causal.
         BadRecipe: the ranks that share a row cannot divide the heads.
     """
     if position_bias is not None:
         raise BadBase(
-            f"{type(module).__name__} adds a bias to its scores, which our attention does not have",
+            f"{type(module).__name__} adds a bias to its scores, which our attention does not support",
             where="base_model",
             remedy=REMEDY,
         )
@@ -144,7 +145,7 @@ def document_attention(
         raise MissingBoundaries("the rows are packed, but cu_seq_lens_q is missing: documents would see each other")
     masked = attention_mask is not None and not packed
     if masked and cu_seq_lens_q is not None and (len(cu_seq_lens_q) > 2 or row_slice is not None):
-        raise BrokenIsolation("packed rows have a mask that says nothing of documents")
+        raise BrokenIsolation("packed rows have a mask that knows nothing of their documents")
     if cu_seq_lens_q is None or masked:
         # A row of one document needs no isolation; Transformers masks it for layers with a sliding window.
         if changes:

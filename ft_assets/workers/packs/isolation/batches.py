@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import pad
 
+from ft_assets.workers.offsets import offsets_of
 from ft_assets.workers.packs.format import Pack, Window
 from ft_assets.workers.packs.isolation.context import ContextGroup, Slice
 
@@ -150,7 +151,7 @@ def as_row(window: Window, weights: NDArray[np.float64] | None = None) -> MicroB
     predict it.
     """
     lengths = window.document_lengths
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    offsets = offsets_of(lengths)
     positions = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
     places = np.flatnonzero(window.learned & (positions > 0))
     ids = window.input_ids.astype(np.int64)

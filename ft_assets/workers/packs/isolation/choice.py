@@ -52,8 +52,8 @@ class Choice:
         return {"attn_implementation": self.attention} if self.attention else {}
 
     def prepare(self, model: Any) -> None:
-        """Make a model that was loaded so refuse packed rows in which documents could see each other, or run them
-        apart. Raises BadBase for a layer that cannot be packed."""
+        """Make a model loaded with ``loading`` refuse packed rows in which documents could see each other, or run
+        documents apart. Raises BadBase for a layer that cannot be packed."""
         if self.mode == "packed":
             require_packable_modules(model)
             guard(model)
@@ -70,8 +70,8 @@ def choose(
 ) -> Choice:
     """How documents of up to ``max_length`` tokens run through the model in ``folder``.
 
-    Layers that must be told where documents begin are tried with ``arithmetic``, which is that of the training; by
-    default in float32 on the CPU.
+    Layers that must be told where documents begin are tried with ``arithmetic``, the training's; by default in float32
+    on the CPU.
 
     Raises BadBase for a model that is not causal, for one that Transformers does not have, and where ``packed`` is
     asked for and documents would see each other.
@@ -98,7 +98,7 @@ def choose(
     elif asked == "apart":
         why = "the recipe asks for it"
     if not why:
-        return Choice("packed", "documents lose the same in one row as alone", ATTENTION, kind, told=tried.told)
+        return Choice("packed", "documents have the same loss in one row as alone", ATTENTION, kind, told=tried.told)
     if tried.softcap or tried.sinks:
         # Ours holds the scores of one layer at a time; SDPA leaves a softcap out, and would train another model.
         return Choice("apart", why, ATTENTION if tried.as_eager else "eager", kind)
@@ -107,9 +107,9 @@ def choose(
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """What a trial at tiny size found: why documents cannot be packed, None if they can.
+    """What a trial at tiny size found: ``refusal`` is why documents cannot be packed, None if they can.
 
-    ``as_eager``: our attention computes the architecture's ``softcap`` and ``sinks`` as its own does.
+    ``as_eager``: our attention computes the architecture's ``softcap`` and ``sinks`` as its own attention does.
     """
 
     refusal: BadBase | None
@@ -148,7 +148,7 @@ def _try(config: str, max_length: int | None, arithmetic: Arithmetic) -> _Tried:
 
 @torch.no_grad()
 def _require_as_eager(model: Any, documents: Window) -> None:
-    """Raise BadBase unless our attention gives what the architecture's own does."""
+    """Raise BadBase unless our attention gives the results of the architecture's own."""
     ids = torch.from_numpy(documents.input_ids[: documents.document_lengths[0]].astype(np.int64))[None]
     packed = {
         "position_ids": torch.arange(ids.shape[1])[None],
@@ -159,12 +159,12 @@ def _require_as_eager(model: Any, documents: Window) -> None:
     theirs = model(input_ids=ids, use_cache=False).logits
     model.set_attn_implementation(ATTENTION)
     if not torch.allclose(ours, theirs, rtol=1e-3, atol=1e-3 * float(theirs.abs().max())):
-        what = "the architecture's attention is not one that ours computes, by trial at tiny size"
+        what = "our attention has other results than the architecture's own, by trial at tiny size"
         raise BadBase(what, where="base_model", remedy=REMEDY)
 
 
 def _on_every_rank(fine: bool) -> bool:
-    """Whether all ranks of a training found so: a device may be another than the others."""
+    """Whether ``fine`` is true on all ranks of a training, whose devices may differ."""
     if not dist.is_initialized():
         return fine
     found = torch.tensor(int(fine))
@@ -191,7 +191,7 @@ def _slower_packed(text: Any, tried: _Tried, arithmetic: Arithmetic) -> str:
 
 
 def _documents(vocabulary: int, max_length: int | None) -> Window:
-    """Random documents of which everything is learned."""
+    """Random documents, all learned."""
     draws = np.random.RandomState(0)
     lengths = np.minimum(_TRIED, max_length or max(_TRIED))
     tokens = int(lengths.sum())

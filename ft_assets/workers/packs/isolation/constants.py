@@ -22,10 +22,10 @@ class AskedOnce(Protocol[Given]):
 
 
 def asked_once(question: Callable[..., Answer]) -> AskedOnce[Answer]:
-    """``question``, asked once for each of its arguments.
+    """``question``, asked once for each combination of arguments.
 
-    ``torch.compile`` takes the answer for a constant and does not look into the question: it looks through
-    ``functools.cache``, and what it does not understand there, such as an import that fails, would divide its graph.
+    ``torch.compile`` treats the answer as a constant. It would trace through a mere ``functools.cache``, and break its
+    graph at what it does not understand there, such as an import that fails.
     """
     answers = cache(question)
 

@@ -37,7 +37,7 @@ def token_losses(model: Any, batch: MicroBatch) -> torch.Tensor:
         model,
         on_device(batch.sources, batch.targets.device),
         batch.targets,
-        # The documents of a slice may begin in others; a mask of this slice alone would not know it.
+        # A slice's document may begin in an earlier slice, which a mask of this slice alone would not show.
         packed=batch.documents > 1 or batch.part is not None,
         input_ids=batch.input_ids,
         position_ids=batch.position_ids,

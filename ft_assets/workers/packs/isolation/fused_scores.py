@@ -1,7 +1,7 @@
 """Fused attention with changed scores (``scores``) over documents of different lengths, on a GPU.
 
-flash-attn knows softcaps; PyTorch's FlexAttention, compiled, knows softcaps and sinks. One counts only if its output
-and gradients are those of ``scores.attend`` on the GPU that uses it, for heads like the model's.
+flash-attn knows softcaps; PyTorch's FlexAttention, compiled, knows softcaps and sinks. A function is used only if its
+output and gradients are those of ``scores.attend`` on this GPU, for heads like the model's.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
@@ -18,6 +18,7 @@ from transformers.integrations.flex_attention import get_flex_attention_lse_kwar
 
 from ft_assets.workers.libraries import accepts
 from ft_assets.workers.packs.isolation.constants import asked_once
+from ft_assets.workers.packs.isolation.newest_flash import require_same
 from ft_assets.workers.packs.isolation.scores import Changes, attend
 from ft_assets.workers.packs.isolation.varlen import flash_attn
 
@@ -57,7 +58,7 @@ def attend_fused(
 
 @asked_once
 def fused(device: torch.device, dtype: torch.dtype, heads: Heads, softcap: bool, sinks: bool) -> Fused | None:
-    """What computes attention with these changes right on this device; None if nothing does."""
+    """The function that computes attention with these changes correctly on this device; None if there is none."""
     for function in _candidates(dtype, sinks):
         try:
             require_right(function, device, dtype, heads, softcap, sinks)
@@ -89,11 +90,8 @@ def require_right(
             found = function(q, k, v, offsets, max(lengths), None, window, changes)
             alone = [attend(row[0], row[1], row[2], 0.0, None, changes, window=window) for row in rows]
             expected = torch.cat(alone, 2)[0].transpose(0, 1)
-            weights = torch.randn(expected.shape, generator=draw).to(expected)
             asked = (q, k, v) if changes.sinks is None else (q, k, v, changes.sinks)
-            mine, theirs = ((each, *torch.autograd.grad((each * weights).sum(), asked)) for each in (found, expected))
-        if not all(torch.allclose(*pair, atol=rounding, rtol=rounding) for pair in zip(mine, theirs, strict=True)):
-            raise ValueError("its results are not those of plain attention")
+            require_same(found, expected, asked, draw, rounding)
 
 
 def _candidates(dtype: torch.dtype, sinks: bool) -> Iterator[Fused]:
@@ -152,7 +150,7 @@ def _flex_attention(
         **get_flex_attention_lse_kwargs(True),
     )
     if sinks is not None:
-        # A sink adds to the sum below a softmax, whose logarithm comes beside the result.
+        # A sink adds to the denominator of a softmax, whose logarithm comes beside the result.
         share = torch.sigmoid(getattr(beside, "lse", beside) - sinks.float()[None, :, None])
         result = (result * share[..., None]).to(v.dtype)
     found: torch.Tensor = result[0].transpose(0, 1)
@@ -177,5 +175,6 @@ def _mask_of(offsets: torch.Tensor, tokens: int, window: int | None) -> Any:
 
 @cache
 def compiled() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """FlexAttention and what makes its masks, for rows of any length: uncompiled they hold every score."""
+    """FlexAttention and the function that makes its masks, compiled for rows of any length: uncompiled ones would hold
+    every score in memory."""
     return torch.compile(flex_attention, dynamic=True), torch.compile(create_block_mask, dynamic=True)

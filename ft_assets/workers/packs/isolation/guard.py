@@ -47,8 +47,8 @@ def guard(model: torch.nn.Module) -> None:
 class _Door:
     """The hook of one module: checks a call's arguments, and completes those of packed rows.
 
-    ``inside`` is shared by the doors of a model with layers that are told of boundaries, and holds those of the call
-    under way: some models do not hand them on to the one inside. None for models without such layers.
+    ``inside`` is shared by the doors of a model with layers that are told of boundaries, and holds the boundaries of
+    the current call: some models do not pass them to the model inside. None for models without such layers.
     """
 
     def __init__(self, module: PreTrainedModel, inside: dict[str, Any] | None) -> None:
@@ -89,8 +89,8 @@ class _Door:
 
 
 def _is_made(mask: object) -> bool:
-    """Whether Transformers made these masks, one for each kind of layer, for the text part of a composite, whose own
-    inputs were checked before."""
+    """Whether these are the masks, one for each kind of layer, that Transformers makes for the text part of a
+    composite; the composite's own inputs were checked before."""
     return isinstance(mask, dict)
 
 
@@ -110,7 +110,7 @@ def starts_again(positions: torch.Tensor, mask: torch.Tensor | None = None) -> b
 
 
 def _numbers(boundaries: torch.Tensor) -> torch.Tensor:
-    """Of each token the number of its document, int32 [1, tokens]."""
+    """The number of each token's document, int32 [1, tokens]."""
     lengths = boundaries.diff().long()
     return torch.arange(len(lengths), dtype=torch.int32).repeat_interleave(lengths)[None]
 

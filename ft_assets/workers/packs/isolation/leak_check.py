@@ -53,7 +53,7 @@ def compare(
 
     Args:
         model: loaded with our attention, perhaps wrapped; on the device that it trains on.
-        pack: names the documents; None where nobody reads their names.
+        pack: gives the documents' names; None if nobody reads them.
         windows: their numbers in the pack, or what was read from it and perhaps changed since.
         documents: compare at most this many, the row's last and others spread over it; None for all that learn.
         half_precision: the model computes in bf16 although its weights are in float32.
@@ -93,7 +93,7 @@ def compare(
 
 
 def require_causal(model: Any, row: MicroBatch, *, half_precision: bool = False, compiled: bool = False) -> None:
-    """Raise LooksAhead if a document of ``row`` loses something else where its later half is missing::
+    """Raise LooksAhead if the losses of a document of ``row`` change once its later half is missing::
 
         whole   p0 p1 p2 a0 a1 a2 a3
         cut     p0 p1 p2 a0             the losses of a0 and a1 are compared
@@ -121,7 +121,7 @@ def require_causal(model: Any, row: MicroBatch, *, half_precision: bool = False,
 
 
 def _cuts(row: MicroBatch, limit: int | None) -> Iterator[tuple[MicroBatch, MicroBatch]]:
-    """Documents of ``row``, whole and cut. Rotary positions may differ above ``limit`` tokens: none is cut across."""
+    """Documents of ``row``, whole and cut. Rotary positions may change at ``limit`` tokens, so no cut crosses it."""
     for number in range(row.documents):
         whole = row.every(number, row.documents)
         if not whole.learned:
@@ -147,12 +147,11 @@ def tolerance_of(
 ) -> float:
     """The largest relative difference of one token's loss that counts as rounding; see ``DocumentLosses.scaled``.
 
-    Both ways are the same operations, and on a CPU in float32 nearly always equal to the bit; but several threads
-    divide a product by its size, and a token of a document may be summed in another part of it. Matrix products have
-    other sizes in compiled layers, with experts, which divide up tokens, where documents run apart, and in slices of
-    rows, which learn other numbers of tokens. Kernels choose their own order of sums on a GPU, and in half precision
-    numbers have 8 or 11 bits. A document of 400 tokens may then differ by a thousandth; a leak changes its loss by
-    several hundredths.
+    Both ways are the same operations, and on a CPU in float32 nearly always equal to the bit. But threads divide a
+    matrix product by its size, so a token may be summed in another order. Products have other sizes in compiled layers,
+    with experts (which divide up tokens), where documents run apart, and in slices of rows (which learn other numbers
+    of tokens). On a GPU kernels choose the order of sums, and half precision has 8 or 11 bits. A document of 400 tokens
+    may then differ by a thousandth; a leak changes its loss by several hundredths.
     """
     parameters = list(model.parameters())
     devices, dtypes = {each.device.type for each in parameters}, {each.dtype for each in parameters}

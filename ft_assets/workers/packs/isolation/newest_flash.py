@@ -1,13 +1,13 @@
 """FlashAttention 4 or 3 in place of PyTorch's own 2, where one is installed and computes right on this GPU.
 
-PyTorch calls them prototypes, and each knows some GPUs only. So one counts if the output and the gradients of a small
-example are those of plain attention.
+PyTorch calls them prototypes, and each supports some GPUs only. So one is used only if the output and the gradients of
+a small example are those of plain attention.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -55,7 +55,19 @@ def require_right(device: torch.device, attend: Callable[..., torch.Tensor] = at
     alone = partial(scaled_dot_product_attention, is_causal=True, enable_gqa=True)
     rows = zip(*(each.transpose(0, 1)[None].split(_LENGTHS, 2) for each in (q, k, v)), strict=True)
     expected = torch.cat([alone(*row) for row in rows], 2)[0].transpose(0, 1)
+    require_same(found, expected, (q, k, v), draw, _ROUNDING)
+
+
+def require_same(
+    found: torch.Tensor,
+    expected: torch.Tensor,
+    inputs: Sequence[torch.Tensor],
+    draw: torch.Generator,
+    rounding: float,
+) -> None:
+    """Raise ValueError unless two results of attention, and their gradients by ``inputs``, are equal up to
+    ``rounding``."""
     weights = torch.randn(expected.shape, generator=draw).to(expected)
-    mine, theirs = ((each, *torch.autograd.grad((each * weights).sum(), (q, k, v))) for each in (found, expected))
-    if not all(torch.allclose(*pair, atol=_ROUNDING, rtol=_ROUNDING) for pair in zip(mine, theirs, strict=True)):
+    mine, theirs = ((each, *torch.autograd.grad((each * weights).sum(), inputs)) for each in (found, expected))
+    if not all(torch.allclose(*pair, atol=rounding, rtol=rounding) for pair in zip(mine, theirs, strict=True)):
         raise ValueError("its results are not those of plain attention")

@@ -4,7 +4,7 @@ Logits are tokens x vocabulary: 2 GiB in float32 for 4,096 tokens and a vocabula
 gradients and for the softmax. Here some tokens at a time go through the output layer and the loss, and their logits are
 computed again in the backward pass.
 
-What an architecture does behind its backbone (output layer, scale, softcap, adapters) is left to its own forward: it
+What an architecture does after its backbone (output layer, scale, softcap, adapters) is left to its own forward: it
 is called for each part of the tokens while its backbone only hands out that part's hidden states.
 """
 
@@ -43,8 +43,8 @@ def transformer_of(model: torch.nn.Module) -> PreTrainedModel:
 
 @contextmanager
 def _told(packed: bool) -> Iterator[None]:
-    """While inside, Transformers need not look at positions to see whether rows are packed: on a GPU the host would
-    wait for the answer in each forward pass."""
+    """While inside, Transformers is told whether rows are packed. On a GPU the host would otherwise wait in each
+    forward pass until it has read that from the positions."""
     look = masking_utils.find_packed_sequence_indices
     masking_utils.find_packed_sequence_indices = lambda position_ids: position_ids if packed else None
     before = ROWS_ARE_PACKED.set(packed)
@@ -94,7 +94,7 @@ def _losing(inner: PreTrainedModel, places: torch.Tensor, targets: torch.Tensor)
 
 @contextmanager
 def _cut_off(inner: PreTrainedModel) -> Iterator[list[Any]]:
-    """While inside, what comes behind the backbone of ``inner`` sees no tokens, and the backbone's answer goes into the
+    """While inside, what follows the backbone of ``inner`` sees no tokens, and the backbone's output goes into the
     list; it stays empty if ``inner`` has no backbone."""
     answers: list[Any] = []
 

@@ -48,7 +48,7 @@ def examine_isolation(config: Path, pack: Pack) -> dict[str, Any]:
     if not total.documents:
         return {"passed": False, "detail": "no document with learned tokens was found to compare", "figures": {}}
     exactly = "to the bit" if total.bit_equal else f"within {total.largest_relative:.1e}, which is rounding"
-    detail = f"{len(total.documents)} documents in {len(rows)} rows lose the same packed and alone, {exactly}"
+    detail = f"{len(total.documents)} documents in {len(rows)} rows have the same loss packed and alone, {exactly}"
     return {"passed": True, "detail": detail, "figures": total.figures()}
 
 

@@ -1,9 +1,9 @@
 """Layers that mix neighbouring tokens, told where documents begin: linear attention, state-space layers, short
 convolutions.
 
-Transformers hands ``cu_seq_lens_q`` and ``seq_idx`` on to the kernels of such layers (flash-linear-attention,
-mamba-ssm, causal-conv1d). Without those kernels it raises; whether the installed ones keep documents apart, and in
-their gradients too, is tried on the device that trains.
+Transformers passes ``cu_seq_lens_q`` and ``seq_idx`` to the kernels of such layers (flash-linear-attention, mamba-ssm,
+causal-conv1d), and raises without those kernels. Whether the installed ones keep documents apart, in their gradients
+too, is tried on the device that trains.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
@@ -27,7 +27,7 @@ TOLD = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "seq_idx")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Arithmetic:
-    """Where a model computes, and in which numbers: ``half`` is the dtype of autocast; None without it."""
+    """A model's device and dtypes; ``half`` is the dtype of autocast, None without it."""
 
     device: str = "cpu"
     weights: torch.dtype = torch.float32
@@ -35,7 +35,7 @@ class Arithmetic:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of queries, keys and values."""
+        """The dtype of queries, keys and values."""
         return self.half or self.weights
 
     @property
@@ -79,7 +79,7 @@ def _hooks(model: torch.nn.Module) -> list[_Told]:
 
 @contextmanager
 def _untold(model: torch.nn.Module) -> Iterator[None]:
-    """While inside, the layers know nothing of documents."""
+    """While inside, the layers are not told where documents begin."""
     hooks = _hooks(model)
     for hook in hooks:
         hook.told = False
@@ -93,8 +93,8 @@ def _untold(model: torch.nn.Module) -> Iterator[None]:
 def require_kept_apart(model: Any, documents: Window, arithmetic: Arithmetic) -> None:
     """Raise BadBase unless the layers of ``model``, a tiny one, keep ``documents`` of one row apart.
 
-    Compared are losses, in evaluation, and gradients, in training, with those of each document alone in a row. Both
-    must differ where the layers are not told: a trial that cannot see a leak proves nothing.
+    Losses in evaluation and gradients in training are compared with those of each document alone in a row. Both must
+    differ if the layers are not told: a trial that cannot see a leak proves nothing.
     """
     model.to(arithmetic.device, arithmetic.weights)
     layers, half = mixing_layers(model.config, type(model)), arithmetic.half
@@ -114,8 +114,8 @@ def require_kept_apart(model: Any, documents: Window, arithmetic: Arithmetic) ->
 
 
 def _gradients(model: Any, documents: Window, *, alone: bool = False) -> torch.Tensor:
-    """Those of the summed losses, float32 [parameters]; ``alone`` of documents in a row each, of which no layer is
-    told."""
+    """Gradients of the summed losses, float32 [parameters]; with ``alone`` each document has its own row, and the
+    layers are told nothing."""
     row = as_row(documents)
     rows = [row.every(number, row.documents) for number in range(row.documents)] if alone else [row]
     model.requires_grad_(True).train()
@@ -138,7 +138,7 @@ def _losses(model: Any, row: MicroBatch, alone: bool) -> torch.Tensor:
 
 
 def _apart(found: torch.Tensor, expected: torch.Tensor) -> float:
-    """Infinite for what is not finite."""
+    """The relative distance of two gradients; infinite if it is not a number."""
     if found.shape != expected.shape:
         return float("inf")
     distance = float((found - expected).norm() / expected.norm())

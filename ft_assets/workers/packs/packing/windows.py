@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from ft_assets.workers.offsets import offsets_of
 from ft_assets.workers.packs.format import Layout
 
 _STARTS = (0, 1 << 62, 1 << 63)
@@ -29,7 +30,7 @@ def pack(lengths: NDArray[np.int64], *, max_length: int, seed: int) -> Layout:
     runs, counts, edges, repeats = _fillings(histogram)
     # Raw draws, not a Generator's methods: only raw draws are guaranteed to stay the same in other NumPy versions.
     draws = np.random.PCG64(seed)
-    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(histogram)])
+    starts = offsets_of(histogram)
     # Sorting is by radix, hence fast, for small types only.
     order = np.argsort(lengths.astype(np.min_scalar_type(max_length)), kind="stable")
     _shuffle(order, starts, draws)

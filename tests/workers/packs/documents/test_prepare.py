@@ -240,6 +240,6 @@ def test_a_template_without_end_is_ended(base: Path, name: str) -> None:
 def test_a_template_that_never_ends_on_one_row_names_it(base: Path) -> None:
     endless = "{% for m in messages %}{% if m.content == 'x' %}E{% endif %}T{% endfor %}"
     preparer = make_preparer(base, chat_template=endless.replace("E", ENDLESS["loops"]).replace("T", TURN))
-    with pytest.raises(BadBase, match="rounds without end") as caught:
+    with pytest.raises(BadBase, match="loops without end") as caught:
         preparer.prepare(chats_of(chat("a", "b"), chat("x", "b")))
     assert caught.value.where.startswith("row 11 of the upload")

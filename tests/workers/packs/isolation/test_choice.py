@@ -86,7 +86,7 @@ def test_an_attention_that_is_not_ours_runs_apart_by_its_own(tmp_path: Path, mon
     attention.register()
     choices._try.cache_clear()
     assert (choice.mode, choice.attention) == ("apart", "eager")
-    assert "not one that ours computes" in choice.why
+    assert "our attention has other results than the architecture's own" in choice.why
 
 
 def test_documents_that_could_be_packed_run_apart_where_the_recipe_says_so(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_documents_that_could_be_packed_run_apart_where_the_recipe_says_so(tmp_p
     ("kind", "reason"),
     [
         ("t5", "not a causal language model"),
-        ("no_such_kind", "not one that this version"),
+        ("no_such_kind", "does not include the architecture"),
         ("gemma3_text", "looks ahead"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Documents packed and alone lose the same, to the bit; where isolation is switched off, the comparison says so."""
+"""Documents have the same loss packed and alone, to the bit; if isolation is switched off, the comparison says so."""
 
 import json
 import subprocess

@@ -47,7 +47,7 @@ REASONS = {
     "p": "without its own generation prompt",
     "d": "differently depending on what follows",
     "h": "asks for answers without",
-    "o": "behind what follows it",
+    "o": "after the next message",
 }
 _OF_A_PACK = ("folder", "spools", "train_rows", "config", "vocabulary", "max_length", "truncates", "holdout_ids")
 _LOWER = ("<s>", "</s>", "<bos>", "<eos>", "<sep>", "</assistant>")

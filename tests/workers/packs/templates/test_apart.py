@@ -1,4 +1,4 @@
-"""No control token comes about where messages meet; rows in which none does stay as they are."""
+"""No control token arises where messages meet; rows without such a place stay as they are."""
 
 from dataclasses import replace
 from typing import Any
@@ -55,7 +55,7 @@ MEETING = [
 def test_a_control_token_that_comes_about_where_messages_meet_is_refused(
     source: str, contents: tuple[str, ...], tokenizer: ChatTokenizer
 ) -> None:
-    with pytest.raises(BadData, match="comes about where a message meets") as caught:
+    with pytest.raises(BadData, match="together spell a control token") as caught:
         _trace(source, tokenizer, chat(*contents))
     assert caught.value.where == "row 1, the template"
     assert "fox" not in str(caught.value)
@@ -73,7 +73,7 @@ def test_names_and_arguments_of_calls_are_held_apart_too(name: str, key: str, to
     source = CALL.replace("{{ c.function.arguments.k }}", "{{ c.function.arguments.k }}>") + "{% endfor %}"
     messages: list[dict[str, Any]] = list(chat("a", "b"))
     messages[1]["tool_calls"] = [{"type": "function", "function": {"name": name, "arguments": {"k": key}}}]
-    with pytest.raises(BadData, match="comes about"):
+    with pytest.raises(BadData, match="together spell"):
         _trace(source, tokenizer, messages)
     messages[1]["tool_calls"][0]["function"] = {"name": "user", "arguments": {"k": "|end|>"}}
     assert len(_trace(source, tokenizer, messages, TOOLS).controls) == 3
