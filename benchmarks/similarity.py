@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from benchmarks import contamination
@@ -143,7 +142,6 @@ def _planted() -> dict[str, float]:
     bands = band_hashes(array)
     table = pa.table(
         {
-            "at": np.arange(len(texts)),
             "content": pa.array([hashlib.sha256(text.encode()).digest() for text in texts], pa.binary(32)),
             **{f"band_{band:02d}": bands[:, band].copy() for band in range(bands.shape[1])},
         }

@@ -118,7 +118,7 @@ def test_enough_liked_answers_are_a_version_beside_the_rows_it_began_with(
 def test_without_a_liked_answer_there_is_nothing_to_pull(project: Project, first: str, traffic: Traffic) -> None:
     watch(project)
     traffic.say("owl", 0.0)
-    with pytest.raises(UserError, match="no answer that is kept was liked"):
+    with pytest.raises(UserError, match="none of the kept answers was liked"):
         api.pull_dataset("acme.tickets", store=project.store)
 
 

@@ -30,7 +30,7 @@ _COMMON_SHARE = 0.001
 # The same for other rows, which matters if the holdout is small: a leak is not in every two-hundredth row.
 _TEMPLATE = 20
 _TEMPLATE_SHARE = 0.005
-# Rows of the holdout that a row left out may be shown beside: those that have most of all such rows' text.
+# Only this many rows of the holdout, those with most of the lost rows' text, may be shown beside a row left out.
 _COMPARED = 2000
 # Pairs whose texts are in memory at a time.
 _PAIRS = 4096
@@ -92,7 +92,7 @@ def _distances(task: tuple[pa.Array, pa.Array, np.ndarray]) -> np.ndarray:
 
 
 def _typed(decisions: Decisions, at: np.ndarray, of: np.ndarray) -> np.ndarray:
-    """Which rows (bool) are mistyped copies of those ``of`` the holdout, and not short rows that say something else."""
+    """Which rows (bool) are mistyped copies of the rows ``of`` the holdout; short ones may say something else."""
     from ft_assets.workers.datasets.similarity.mistyped_words import are_short, known_words, typed
 
     copies, known = np.ones(len(at), np.bool_), None
@@ -127,7 +127,7 @@ def _index_holdout(decisions: Decisions, sides: np.ndarray, grams: Path, pieces:
         common = common_grams(texts, max(_COMMON, int(_COMMON_SHARE * len(texts))))
         of_others, turns_of_phrase = shared.result()
     found = map_chunks(_grams_in_chunk, rows.by_chunk(holdout))
-    GramIndex.build_of_grams((("holdout", each) for each in found), grams, np.union1d(common, of_others), own=True)
+    GramIndex.build((("holdout", each) for each in found), grams, np.union1d(common, of_others), own=True)
     PieceIndex.build(map_chunks(_pieces_in_chunk, rows.by_chunk(holdout)), turns_of_phrase, pieces)
 
 
@@ -139,7 +139,7 @@ def _grams_in_chunk(task: tuple[str, np.ndarray]) -> np.ndarray:
 
 
 def _pieces_in_chunk(task: tuple[str, np.ndarray]) -> "Pieces":
-    """Those of the given rows of a chunk (runs in any process)."""
+    """The pieces of the given rows of a chunk (runs in any process)."""
     from ft_assets.workers.datasets.similarity.mistyped import Pieces
 
     return Pieces.of(_texts_in_chunk(*task))
@@ -168,8 +168,8 @@ def _overlapping(
 
 
 def _given_away(decisions: Decisions, positions: np.ndarray, holdout: np.ndarray, scratch: Path) -> np.ndarray:
-    """For each of the rows that the report lists, the row of the holdout that shares most 13-grams with it (-1: none).
-    The counts are of all grams, common ones included, as they only choose what is shown."""
+    """For each row that the report lists, the row of the holdout that shares most 13-grams with it (-1: none). Common
+    grams count here, as this only chooses what is shown."""
     others = np.full(len(positions), -1)
     listed = positions[:LISTED_NOTES]
     if not len(listed):
@@ -179,7 +179,7 @@ def _given_away(decisions: Decisions, positions: np.ndarray, holdout: np.ndarray
     rows = decisions.rows
     each_has = [np.unique(grams_of(rows.texts_at(np.array([position])))) for position in listed.tolist()]
     grams, owners = np.concatenate(each_has), np.repeat(np.arange(len(listed)), [len(each) for each in each_has])
-    index = GramIndex.build_of_grams([("listed", grams)], scratch / "listed.grams", own=True)
+    index = GramIndex.build([("listed", grams)], scratch / "listed.grams", own=True)
     texts = (flat_texts(open_chunk(path)).take(pa.array(places)) for path, places in rows.by_chunk(holdout))
     hits = np.concatenate([index.overlap(each).hits.astype(np.int64) for each in texts])
     best = np.zeros(len(listed), np.int64)

@@ -66,17 +66,17 @@ def _reply(order: dict[str, Any]) -> dict[str, Any]:
             found = reader(source, sink, order)
         return {"is": found} if isinstance(found, str) else found or {}
     except BadData as error:
-        return _said(error)
+        return _refused(error)
     except MemoryError:
-        return _said(too_much_memory(name, limits.memory_bytes))
+        return _refused(too_much_memory(name, limits.memory_bytes))
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.EFBIG:
-            return _said(too_large(name, limits.out_bytes))
+            return _refused(too_large(name, limits.out_bytes))
         # The parser of a hostile file may raise anything, and its message could quote rows: only the type is reported.
-        return _said(crashed(name, type(error).__name__, limits.memory_bytes))
+        return _refused(crashed(name, type(error).__name__, limits.memory_bytes))
 
 
-def _said(error: BadData) -> dict[str, str]:
+def _refused(error: BadData) -> dict[str, str]:
     return {"what": error.what, "where": error.where, "remedy": error.remedy}
 
 

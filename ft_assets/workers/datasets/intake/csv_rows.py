@@ -1,4 +1,4 @@
-"""CSV and TSV (RFC 4180) with a header: each record as an object of texts. Semicolons may stand for a CSV's commas."""
+"""CSV and TSV (RFC 4180) with a header: each record as an object of texts. A CSV may have semicolons for commas."""
 
 import csv
 import io
@@ -62,7 +62,7 @@ def _text(source: Source) -> io.TextIOWrapper:
 
 
 def _mark(source: Source) -> str:
-    """What stands between the columns. Excel writes semicolons wherever the comma is the decimal mark."""
+    """The separator of the columns. Excel writes semicolons wherever the comma is the decimal mark."""
     if source.kind.format == "tsv":
         return "\t"
     with _text(source) as text:
@@ -85,9 +85,9 @@ def _records(records: Any, source: Source) -> Iterator[list[str]]:
         elif "unexpected end" in word:
             what = "a quote is not closed until the end of the file"
         elif "expected after" in word:
-            what = "text stands after a closing quote"
+            what = "text follows a closing quote"
         else:
-            what = "a carriage return stands outside of quotes in the middle of a line"
+            what = "a carriage return is outside quotes, in the middle of a line"
         raise BadData(
             what,
             where=f"{source.name}, record {number} (line {records.line_num})" if number else f"{source.name}, header",
@@ -96,7 +96,7 @@ def _records(records: Any, source: Source) -> Iterator[list[str]]:
 
 
 def check_header(header: list[str], source: Source, place: str) -> None:
-    """Raise BadData unless each of the columns, which stand at ``place``, has a name of its own."""
+    """Raise BadData unless each column of the header at ``place`` has its own name."""
     where = f"{source.name}, {place}"
     if len(header) > source.limits.columns:
         raise BadData(

@@ -1,5 +1,6 @@
 """Why a file is refused, in the wording shared by the parent and the reader process."""
 
+from ft_assets.workers.datasets.intake.limits import ReadLimits
 from ft_resources.errors import BadData
 
 SAVE_AS_UTF8 = "Save the file as UTF-8 (in Excel: CSV UTF-8); it may be in an older encoding, in part or as a whole."
@@ -35,6 +36,14 @@ def bomb(name: str, ratio: int) -> BadData:
         where=name,
         remedy="Add the data uncompressed.",
     )
+
+
+def require_unpacked_size(count: int, name: str, size: int, limits: ReadLimits) -> None:
+    """Raise BadData if a file of ``size`` bytes may not unpack to ``count`` bytes."""
+    if count > limits.out_bytes:
+        raise too_large(name, limits.out_bytes)
+    if count > limits.free_bytes + limits.ratio * size:
+        raise bomb(name, limits.ratio)
 
 
 def damaged(name: str, format_name: str, how: str) -> BadData:

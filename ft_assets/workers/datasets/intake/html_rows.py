@@ -1,6 +1,6 @@
 """The text of an HTML page: headings, paragraphs, lists, tables and code in their order.
 
-What stands around a page's text (scripts, forms, navigation, header and footer of the site) is left out.
+Everything around a page's text (scripts, forms, navigation, header and footer of the site) is left out.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ _BLOCKS = _HEADINGS.union(
     ("table", "thead", "tbody", "tfoot", "tr", "caption", "figure", "figcaption", "address", "details", "summary"),
     ("hr", "fieldset", "center"),
 )
-# Without `huge_tree` the parser would drop what is nested more than 256 deep, and say nothing.
+# Without `huge_tree` the parser would silently drop what is nested more than 256 deep.
 _DEEPEST = 500
 
 

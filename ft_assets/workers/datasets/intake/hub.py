@@ -100,7 +100,8 @@ def open_on_hub(repo: str, revision: str, split: str, *, token: Literal[False] |
 
 
 def _check_own_files(files: Mapping[str, Iterable[str]], commit: str, where: str) -> None:
-    """A repository's README may name any path or URL, which `datasets` would read with this process's rights."""
+    """Raise BadData for files outside the repository: its README may name any path or URL, which `datasets` would read
+    with this process's rights."""
     own = re.compile(rf"hf://datasets/[^@:]+@{re.escape(commit)}/(?!.*(::|\.\./))")
     if any(own.match(str(file)) is None for of_split in files.values() for file in of_split):
         raise BadData(
@@ -111,7 +112,7 @@ def _check_own_files(files: Mapping[str, Iterable[str]], commit: str, where: str
 
 
 def _hub_failed(error: Exception, where: str) -> UserError:
-    """What an error of ``datasets`` means; it raises ValueError and FileNotFoundError for what does not exist."""
+    """An error of ``datasets`` in our words; it raises ValueError and FileNotFoundError for what does not exist."""
     lines = str(error).splitlines()
     if isinstance(error, UserError):
         return error

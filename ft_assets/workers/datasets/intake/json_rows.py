@@ -6,7 +6,6 @@ not grow with the length of an element.
 
 import re
 from collections.abc import Iterator
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -134,7 +133,7 @@ def _write_elements(source: Source, sink: Sink, start: int, *, alone: bool) -> N
 
 
 class _LineCheck:
-    """Finds missing elements, as in ``[1,,2]``: their blank lines would pass for blank lines of the upload."""
+    """Finds missing elements, as in ``[1,,2]``; their blank lines would otherwise be skipped like an upload's."""
 
     def __init__(self, source: Source) -> None:
         self._source, self._tail, self._lines = source, b"\n", 0
@@ -161,14 +160,14 @@ class _LineCheck:
         return BadData(
             "there is nothing between two commas, or after the last one",
             where=f"{self._source.name}, row {number}",
-            remedy="Remove the comma that is too many; the array is no valid JSON.",
+            remedy="Remove the extra comma: with it, the array is not valid JSON.",
         )
 
 
 def _from(source: Source, start: int) -> Iterator[bytes]:
     with source.open() as file:
         _skip(file, start)
-        yield from chain(iter(lambda: file.read(1 << 20), b""))
+        yield from iter(lambda: file.read(1 << 20), b"")
 
 
 def _skip(file: Any, count: int) -> None:

@@ -133,12 +133,13 @@ def check_head(head: bytes, kind: Kind, name: str) -> None:
     if found != wanted:
         if not found:
             _check_text(head, name)
-            what = f"this is not a {word} file, though its name ends in {_last_ending(name)!r}"
             raise BadData(
-                what, where=name, remedy="Check that it was saved and transferred whole, and name it by what it is."
+                f"this is not a {word} file, though its name ends in {_cut(name)[1]!r}",
+                where=name,
+                remedy="Check that it was saved and transferred whole, and name it by what it is.",
             )
-        is_what = f"this is a {found} file, not {word}"
-        raise BadData(is_what, where=name, remedy=_remedy_for(found))
+        article = "an" if found[0] in "aeoxAEO" else "a"
+        raise BadData(f"this is {article} {found} file, not {word}", where=name, remedy=_remedy_for(found))
     if not wanted:
         _check_text(head, name, page=kind.format == "html")
 
@@ -188,7 +189,3 @@ def _cut(name: str) -> tuple[str, str]:
     """``name`` without its last ending, and that ending in lower case ("" if there is none)."""
     stem, dot, ending = name.rpartition(".")
     return (stem, f".{ending.lower()}") if dot and stem else (name, "")
-
-
-def _last_ending(name: str) -> str:
-    return _cut(name)[1]

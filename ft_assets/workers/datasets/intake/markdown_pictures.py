@@ -9,7 +9,7 @@ LONGEST_LINE = 64 << 20
 _ALT = r"(?:[^\[\]\\]++|\\.|\[[^\[\]]*\])*+"
 _TARGET = r"\((?:[^()\\]++|\\.|\([^()]*\))*+\)"
 _PICTURE = rf"!\[{_ALT}\](?:{_TARGET}|\[[^\[\]]*\])?"
-# What stands between backticks is no picture. A link around nothing but a picture goes with it.
+# Text between backticks is not a picture. A link around only a picture is removed with it.
 _FOUND = re.compile(
     r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)"
     rf"|\[\s*(?P<linked>{_PICTURE})\s*\](?:{_TARGET}|\[[^\[\]]*\])"
@@ -27,8 +27,8 @@ _LABELS = re.compile(rf"!\[({_ALT})\](?:\[([^\[\]]*)\])?$")
 class Pictures:
     """The lines of a Markdown text without its pictures; ``count`` grows while they are read.
 
-    ``lines`` gives the text's lines anew at each call: where a picture's address stands by itself, as in
-    ``![a kettle][1]`` and ``[1]: kettle.png``, only the second of both says that the first is a picture.
+    ``lines`` reads the text's lines anew at each call: in ``![a kettle][1]`` and ``[1]: kettle.png``, where the address
+    is apart, only the second line shows that the first is a picture.
     """
 
     lines: Callable[[], Iterable[str]]
@@ -53,7 +53,7 @@ class Pictures:
             yield line
 
     def _left(self, found: re.Match[str]) -> str:
-        """What is left of what was found: nothing of a picture."""
+        """The text that replaces a match: nothing for a picture."""
         picture = found["linked"] or found["picture"]
         if picture is None and found["tag"] is None:
             return found[0]
@@ -64,7 +64,7 @@ class Pictures:
 
 
 def _one(blanks: re.Match[str]) -> str:
-    """Of the blanks around a picture, one."""
+    """One of the blanks around a picture."""
     return " " if len(blanks[0]) > 1 else ""
 
 

@@ -1,10 +1,10 @@
-"""Office's files are ZIP archives of XML: what a hostile one could do is refused before a library reads it."""
+"""Office files are ZIP archives of XML: hostile ones are refused before a library reads them."""
 
 import re
 import zipfile
 from pathlib import Path
 
-from ft_assets.workers.datasets.intake.file_refusals import bomb, damaged
+from ft_assets.workers.datasets.intake.file_refusals import damaged, require_unpacked_size
 from ft_assets.workers.datasets.intake.streams import Source
 from ft_resources.errors import BadData
 
@@ -24,11 +24,10 @@ def checked(source: Source, needs: str, word: str) -> Path:
             if len(members) > _MEMBERS:
                 raise damaged(source.name, word, f"it has {len(members):,} parts")
             unpacked = sum(member.file_size for member in members)
-            if unpacked > source.limits.free_bytes + source.limits.ratio * path.stat().st_size:
-                raise bomb(source.name, source.limits.ratio)
+            require_unpacked_size(unpacked, source.name, path.stat().st_size, source.limits)
             if needs not in archive.namelist():
                 raise BadData(
-                    f"this is a ZIP file, not a {word} file",
+                    f"this is a ZIP file, not {word}",
                     where=source.name,
                     remedy="Unpack it and add the files in it, or name it by what it is.",
                 )

@@ -1,4 +1,4 @@
-"""The columns of a page, and the order in which a person reads what stands in them."""
+"""The columns of a page, and the order in which a person reads them."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,7 +7,7 @@ from statistics import median
 from typing import NamedTuple, Self
 from unicodedata import bidirectional
 
-# Fewer lines side by side are no columns.
+# Fewer lines side by side are not columns.
 _LEAST_LINES = 6
 # A table's cells are shorter than lines of text (in heights of a line, each about two letters), and differ in length.
 _SHORTEST_LINE, _FULL = 10, 0.7
@@ -16,7 +16,7 @@ _LOOKED_AT = 1000
 
 
 Character = tuple[int, float, float, float, float]
-"""An index, and a place as a Box has it, in bare numbers, as a page has thousands."""
+"""An index and the four numbers of a Box; plain numbers, as a page has thousands."""
 
 
 class Box(NamedTuple):
@@ -83,7 +83,7 @@ def from_right(text: str) -> bool:
 
 
 class Columns:
-    """The gaps between a page's columns of running text, and the heights at which something stands across them."""
+    """The gaps between a page's columns of running text, and the heights at which something spans them."""
 
     def __init__(self, boxes: Sequence[Box], gaps: Sequence[tuple[float, float]], *, from_right: bool) -> None:
         self._edges, self._from_right = [edge for _, edge in gaps], from_right
@@ -97,8 +97,8 @@ class Columns:
         self._first_is_across = across[0]
 
     def region(self, box: Box) -> tuple[int, int]:
-        """The place of a box in the reading order: what stands across the columns, then each column down to the next
-        thing across, and so on."""
+        """The place of a box in the reading order: what spans the columns, then each column down to the next thing that
+        spans them, and so on."""
         band = bisect_right(self._ends, box.middle)
         if (band % 2 == 0) == self._first_is_across:
             return band, 0
@@ -114,17 +114,18 @@ def columns_of(boxes: Sequence[Box], *, from_right: bool = False) -> Columns | N
 
 
 def _gaps(boxes: Sequence[Box]) -> list[tuple[float, float]]:
-    """Where nearly all lines of a column end, and where the next begins; none where a side is no column of text."""
+    """(where nearly all lines of a column end, where the next column begins); empty if a side is not a column of
+    text."""
     lefts, rights = sorted(box.left for box in boxes), sorted(box.right for box in boxes)
     found: list[tuple[int, float, float]] = []
     for edge in sorted(set(lefts)):
-        before, behind = bisect_left(rights, edge), len(lefts) - bisect_left(lefts, edge)
-        across = len(boxes) - before - behind
-        if min(before, behind) >= _LEAST_LINES and across < len(boxes) // 2:
+        before, after = bisect_left(rights, edge), len(lefts) - bisect_left(lefts, edge)
+        across = len(boxes) - before - after
+        if min(before, after) >= _LEAST_LINES and across < len(boxes) // 2:
             found.append((across, edge - _nearly_all(rights[:before]), edge))
     if not found:
         return []
-    # Of what hardly anything crosses, the widest: labels of a list stand in a column, too.
+    # The widest gap that hardly anything crosses: labels of a list form a column, too.
     fewest = min(found)[0] + len(boxes) // 50
     width, best = max((width, edge) for across, width, edge in found if across <= fewest)
     sides = [box for box in boxes if box.right < best], [box for box in boxes if box.left >= best]
@@ -135,7 +136,7 @@ def _gaps(boxes: Sequence[Box]) -> list[tuple[float, float]]:
 
 
 def _nearly_all(ordered: Sequence[float]) -> float:
-    """What nine tenths are not above."""
+    """The value that nine tenths do not exceed."""
     return ordered[-1 - len(ordered) // 10]
 
 

@@ -115,7 +115,7 @@ def _text(document: pypdfium2.PdfDocument, number: int, source: Source) -> str:
 
 def _by_columns(page: pypdfium2.PdfPage, text_page: pypdfium2.PdfTextPage, text: str) -> str:
     """The text column by column where the program wrote it across columns; "" where ``text`` is in order as it is."""
-    # Places of whole strings are at hand, and tell nearly all pages that are in one column from the others.
+    # Places of whole strings are cheap, and identify nearly all pages that are in one column.
     strings = (_place(number, text_page.get_rect(number)) for number in range(text_page.count_rects()))
     if page.get_rotation() or columns_of([box for _, box in runs(strings)]) is None:
         return ""
@@ -124,7 +124,7 @@ def _by_columns(page: pypdfium2.PdfPage, text_page: pypdfium2.PdfTextPage, text:
     if columns is None:
         return ""
     regions = [columns.region(box) for _, box in found]
-    # What is left and entered again was written across columns. Page headers and footers are written first or last.
+    # A region that is left and entered again was written across columns. Page headers and footers come first or last.
     written = [(region, len(list(each))) for region, each in groupby(regions)]
     for end in (0, 0, -1, -1):
         if written and written[end][1] <= _IN_MARGIN:

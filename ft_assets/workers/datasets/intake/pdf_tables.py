@@ -20,7 +20,7 @@ class Tables:
         import pdfplumber
 
         self._document: Any = None
-        # What another library opens may be too damaged for this one, whose errors are of many kinds.
+        # A file that the other library opens may be too damaged for this one, which raises many kinds of errors.
         with suppress(Exception):
             self._document = pdfplumber.open(path)
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import IO, Any, Self
 
-from ft_assets.workers.datasets.intake.file_refusals import bomb, too_large
+from ft_assets.workers.datasets.intake.file_refusals import require_unpacked_size
 from ft_assets.workers.datasets.intake.limits import ReadLimits
 
 
@@ -11,18 +11,14 @@ class Sink:
     """Counts the bytes written to ``path``. The file is created with the first of them."""
 
     def __init__(self, path: Path, name: str, source_size: int, limits: ReadLimits) -> None:
-        self._path, self._name, self._limits = path, name, limits
-        self._bomb_at = limits.free_bytes + limits.ratio * source_size
+        self._path, self._name, self._source_size, self._limits = path, name, source_size, limits
         self._file: IO[bytes] | None = None
         self._count = 0
 
     def write(self, lines: Any) -> None:
         """Append ``lines`` (bytes, or an object with the buffer protocol). Raises BadData past a limit."""
         self._count += len(lines)
-        if self._count > self._limits.out_bytes:
-            raise too_large(self._name, self._limits.out_bytes)
-        if self._count > self._bomb_at:
-            raise bomb(self._name, self._limits.ratio)
+        require_unpacked_size(self._count, self._name, self._source_size, self._limits)
         if self._file is None:
             self._file = self._path.open("wb", buffering=1 << 20)
         self._file.write(lines)

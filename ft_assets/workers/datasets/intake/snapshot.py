@@ -42,9 +42,9 @@ class Snapshot:
 def take_snapshots(files: Mapping[Role, Sequence[Path]], folder: Path) -> list[Snapshot]:
     """Copy ``files`` to ``folder/<role>/<name>``; sorted by name in each role, which is the order of their rows.
 
-    A name that the store does not allow, such as one with blanks, is stored as another; ``given`` keeps it. Of files
-    with the same name in several folders ``given`` is as much of the paths as tells them apart, such as
-    ``guide/index.html``. Of files of a role with the same bytes the first is taken.
+    A name that the store does not allow, such as one with blanks, is changed in the store; ``given`` keeps it. For
+    files with the same name in several folders, ``given`` has as much of the path as tells them apart, such as
+    ``guide/index.html``. Of files with the same bytes in a role, the first is taken.
 
     Raises:
         BadData: a name or file that cannot be accepted, or the same bytes in two roles or as two formats.
@@ -85,7 +85,7 @@ def _given_names(files: Sequence[Path]) -> dict[str, Path]:
 
 
 def _told_apart(name: str, files: Sequence[Path]) -> list[tuple[str, Path]]:
-    """``files``, which are all called ``name``, by as many of the last parts of their paths as make them different."""
+    """``files``, all called ``name``, by as many of the last parts of their paths as are needed to tell them apart."""
     paths = [unicodedata.normalize("NFC", file.absolute().as_posix()).strip("/").split("/") for file in files]
     for parts in range(2, max(map(len, paths)) + 1):
         ends = ["/".join(path[-parts:]) for path in paths]
@@ -126,7 +126,7 @@ def _snapshot(file: Path, given: str, folder: Path, role: Role) -> Snapshot:
         before = os.fstat(descriptor)
         while chunk := os.read(descriptor, _CHUNK):
             if not size:
-                # Before gigabytes are copied of what is refused by its first bytes.
+                # Before gigabytes are copied, as the first bytes may be refused.
                 check_head(chunk[:HEAD_BYTES], kind_of(given), given)
             hasher.update(chunk)
             copy.write(chunk)

@@ -128,7 +128,7 @@ def check_lines(path: Path, name: str) -> None:
         )
     if first == b"{" and head[1:].lstrip(b" \t\r")[:1] == b"\n":
         raise BadData(
-            "the first object goes over more than one line",
+            "the first object spans more than one line",
             where=name,
             remedy="Write each object on one line; or, if it is one JSON document, name the file .json.",
         )

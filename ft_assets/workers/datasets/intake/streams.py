@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from ft_assets.workers.datasets.intake.file_refusals import bomb, damaged, too_large
+from ft_assets.workers.datasets.intake.file_refusals import damaged, require_unpacked_size
 from ft_assets.workers.datasets.intake.kinds import BOM, HEAD_BYTES, Kind, check_head
 from ft_assets.workers.datasets.intake.limits import ReadLimits
 from ft_resources.errors import BadData
@@ -81,11 +81,7 @@ class _Unpacking(io.RawIOBase):
         if not self._ready:
             block = self._more()
             self._count += len(block)
-            limits = self._source.limits
-            if self._count > limits.out_bytes:
-                raise too_large(self._source.name, limits.out_bytes)
-            if self._count > limits.free_bytes + limits.ratio * self._source.size:
-                raise bomb(self._source.name, limits.ratio)
+            require_unpacked_size(self._count, self._source.name, self._source.size, self._source.limits)
             self._ready = memoryview(block)
         count = min(len(buffer), len(self._ready))
         buffer[:count] = self._ready[:count]

@@ -1,4 +1,4 @@
-"""The rows of an Excel file: each as an object of texts, as a CSV's. Formulas count by the values stored with them."""
+"""The rows of an Excel file, each as an object of texts as in a CSV. Formulas are read as their stored values."""
 
 import datetime as dt
 from collections.abc import Iterator

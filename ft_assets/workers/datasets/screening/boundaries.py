@@ -1,5 +1,6 @@
 """Where words begin and end in text that may itself be JSON."""
 
+import json
 import re
 
 # In JSON a word may follow an escape: in ``\njohn`` the n is part of a line feed, and removing it would leave a broken
@@ -8,6 +9,17 @@ START = rb"(?:(?<![A-Za-z0-9_])|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4}))"
 END = rb"(?![A-Za-z0-9_])"
 
 _ESCAPE = re.compile(rb"[nrtbf]|u[0-9A-Fa-f]{4}")
+
+
+def is_json(raw: bytes) -> bool:
+    """Whether a text is a JSON object or array."""
+    if raw.lstrip()[:1] not in (b"{", b"["):
+        return False
+    try:
+        json.loads(raw)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def starts_word(raw: bytes, at: int) -> bool:

@@ -22,8 +22,8 @@ class Candidates:
 
 
 def find_candidates(texts: pa.StringArray, *, ids: bool = False, names: bool = False) -> Candidates:
-    """The places in ``texts`` (no nulls) that a recogniser should check; ``ids``: those of national numbers, too;
-    ``names``: each text as a whole, too."""
+    """The places in ``texts`` (no nulls) that a recogniser should check; with ``ids`` also those of national numbers,
+    with ``names`` also each text as a whole."""
     # Importing numba takes time, and callers that only read types and constants here do not need it.
     from ft_assets.workers.datasets.screening.hidden import find_hidden, find_masked
     from ft_assets.workers.datasets.screening.scan import scan

@@ -8,8 +8,8 @@ from ft_assets.workers.datasets.screening.boundaries import ends_word, skip_esca
 from ft_assets.workers.datasets.screening.found import Span
 
 # Latin, Greek and Cyrillic beyond ASCII, in UTF-8. Chinese and Japanese text may adjoin an address without a space, so
-# letters of such scripts belong to an address only where its local part has no others, and before an end of a domain
-# that is registered in them (IANA's internationalised top-level domains).
+# letters of other scripts belong to an address only if its local part has no Latin, Greek or Cyrillic ones, or if its
+# domain ends in one of their top-level domains (IANA's internationalised ones).
 _LETTER = rb"(?:[A-Za-z0-9]|[\xc3-\xd3][\x80-\xbf])"
 _LOCAL = re.compile(rb"(?:%s|[_+%%'-])(?:%s|[_+%%'-]|\.(?!\.))*$" % (_LETTER, _LETTER))
 _DOMAIN = re.compile(
@@ -74,8 +74,8 @@ _MASKED_DOT = re.compile(rb"[\[({<_ ](?:dot|\.)[\])}>_ ]", re.IGNORECASE)
 
 
 def find_masked_emails(raw: bytes) -> Iterator[Span]:
-    """Addresses that are written so that machines do not find them: "john [at] example [dot] com", "john at example
-    dot com", ``john&#64;example.com``. Where the word "at" stands without brackets, a dot must be masked as well."""
+    """Addresses written to hide them from machines: "john [at] example [dot] com", "john at example dot com",
+    ``john&#64;example.com``. If the word "at" has no brackets, a dot must be masked as well."""
     for match in _MASKED.finditer(raw):
         if match["weak"] is None or _MASKED_DOT.search(match["domain"]):
             yield Span(*match.span(), "email")

@@ -9,7 +9,7 @@ import numpy as np
 from ft_assets.workers.datasets.screening import tables
 
 _MIN_DIGITS = 7
-# Shorter numbers with a dash between are years and scores.
+# Shorter numbers separated by dashes are years and scores.
 _MIN_SEPARATED = 10
 _REACH = 40
 
@@ -77,7 +77,7 @@ def _mark(text, marks):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _digits_around(bits, data, first, i, last):  # type: ignore[no-untyped-def]
-    """Digits of the number that the separator at ``i`` stands in, with up to three separators between two of them.
+    """Digits of the number around the separator at ``i``, with up to three separators between two digits.
 
     At most 40 bytes on each side are looked at, so time is linear.
     """

@@ -1,6 +1,5 @@
 """Names of people and places, by a spaCy model that presidio's engine runs on this machine; it fetches none."""
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ft_assets.settings.dataset.recogniser import ENTITY_TYPES
+from ft_assets.workers.datasets.screening.boundaries import is_json
 from ft_assets.workers.datasets.screening.found import Span
 from ft_assets.workers.suites.name_models import LABELS
 from ft_resources.errors import BadBase, UserError
 
-# In JSON: escapes, and the signs outside its strings. A model reads them as ends of lines.
+# In JSON: escapes, and the signs outside its strings. The model gets line ends in their place.
 _STRUCTURE = re.compile(r'\\u[0-9a-fA-F]{4}|\\.|["{}\[\]]')
-# A name or an address stands in one line, with a letter or digit at both ends.
+# A name or an address is in one line, with a letter or digit at both ends.
 _PIECE = re.compile(r"[^\W_](?:[^\r\n]*[^\W_])?")
 _LETTER = re.compile(r"[^\W\d_]")
 
@@ -40,7 +40,7 @@ def find_names(raw: bytes, model: NameModel, types: tuple[str, ...]) -> Iterator
     """
     text = raw.decode()
     engine, recogniser = _engine(model.folder, model.language)
-    read = _in_json(text) if _is_json(text) else text
+    read = _in_json(text) if is_json(raw) else text
     wanted = [entity for entity, kind in ENTITY_TYPES.items() if kind in types]
     for result in recogniser.analyze(read, wanted, engine.process_text(read, model.language)):
         for piece in _PIECE.finditer(read, result.start, result.end):
@@ -49,18 +49,8 @@ def find_names(raw: bytes, model: NameModel, types: tuple[str, ...]) -> Iterator
                 yield Span(start, end, ENTITY_TYPES[result.entity_type])
 
 
-def _is_json(text: str) -> bool:
-    if text.lstrip()[:1] not in ("{", "["):
-        return False
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
 def _in_json(text: str) -> str:
-    """The strings of the JSON ``text`` at their places, and ends of lines for what is between them."""
+    """The JSON ``text`` with line ends in place of everything outside its strings."""
     return _STRUCTURE.sub(lambda found: "\n" * len(found[0]), text)
 
 

@@ -9,9 +9,9 @@ from ft_assets.settings.dataset.recogniser import NationalId
 from ft_assets.workers.datasets.screening.found import Span
 from ft_resources.errors import UserError
 
-# Scores of presidio's patterns above which a form is rare enough to need no word beside it.
+# A presidio pattern with at least this score has a form so rare that it needs no word beside it.
 _OWN_FORM = 0.5
-# Letters, or the groups of US_SSN and KR_RRN; those of others are also those of phone numbers.
+# Letters, or the groups of US_SSN and KR_RRN; the groups of others also occur in phone numbers.
 _RARE = re.compile(r"[A-Za-z]|^[0-9]{3}-[0-9]{2}-[0-9]{4}$|^[0-9]{6}-[0-9]{7}$")
 # Some patterns, such as that of Indian tax numbers, accept words.
 _MIN_DIGITS = 3
@@ -21,9 +21,9 @@ _BEFORE, _AFTER = 60, 24
 def find_ids(raw: bytes, entities: tuple[NationalId, ...]) -> Iterator[Span]:
     """The numbers of ``entities`` in the text ``raw``, as ``id``.
 
-    A number counts if presidio's recogniser accepts it (its form, and its check digits where it has any) and a word of
-    the recogniser's context stands near it, such as "tax file number". Without such a word only a rare form counts,
-    with letters or as in 536-22-8726: a tenth of all numbers have right check digits.
+    A number counts if presidio's recogniser accepts it (its form, and its check digits if it has any) and a word of the
+    recogniser's context, such as "tax file number", is near it. Without such a word only a rare form counts, with
+    letters or as in 536-22-8726: a tenth of all numbers have correct check digits.
 
     Raises:
         UserError: if presidio-analyzer is not installed.

@@ -6,7 +6,7 @@ from functools import cached_property, lru_cache
 from ft_assets.workers.datasets.quality.language import detect_language
 
 AUTO = "auto"
-# Where a language is spoken by most, with the countries of most speakers first (CLDR's territories and languages).
+# The countries where most speakers of a language live, most speakers first (CLDR's territories and languages).
 _BY_LANGUAGE = {
     language: tuple(regions.split())
     for language, regions in re.findall(
@@ -68,7 +68,7 @@ class Regions:
 
 
 def _of_language(text: str) -> tuple[str, ...]:
-    """The countries of a text's script, if one language alone is written in it, or of its language."""
+    """The countries of a text's script, if only one language is written in it, else of its language."""
     for pattern, language in _BY_SCRIPT:
         if pattern.search(text):
             return _BY_LANGUAGE[language]

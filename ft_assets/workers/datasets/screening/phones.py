@@ -22,7 +22,7 @@ _NO_PHONE_BEFORE = re.compile(
     rb"\b(?:isbn|issn|doi|arxiv|pmid|order (?:no|number|id)|invoice|account|serial|ssn)\b[^0-9]{0,12}$",
     re.IGNORECASE,
 )
-# The prefix exists, and people leave it out, of mobile numbers at least.
+# The prefix exists, but people leave it out, at least in mobile numbers.
 _WRITTEN_WITHOUT_TRUNK = frozenset(("CN", "IN", "BR", "AR", "PK", "BD", "MX"))
 _MAX_GROUPS = 7
 _SHORTEST = 8
@@ -98,11 +98,11 @@ def _international(text: bytes) -> str:
 
 
 def _is_dialled_somewhere(text: bytes, digits: str, sizes: tuple[int, ...], regions: Regions) -> bool:
-    """Whether ``text`` is a valid number in a likely region and written as numbers are there, or has a form that
-    hardly any other number has: a zero or an area code in brackets at its beginning, grouped as in some country."""
+    """Whether ``text`` is a valid number of a likely region, written as numbers are there, or has a form that is rare
+    among other numbers: grouped as in some country, with a zero or an area code in brackets at its beginning."""
     trunk, bracket = digits[0] == "0", b"(" in text[:4] and b")" in text
     if len(sizes) == 1:
-        # One piece: with a zero in front, as most other numbers have none, or a mobile number of China.
+        # One piece: with a leading zero, which most other numbers do not have, or a mobile number of China.
         plausible = trunk or (len(digits) == 11 and digits[0] == "1" and "CN" in regions.likely)
         return plausible and 9 <= len(digits) <= 11 and any(is_valid(digits, region) for region in regions.likely[:-1])
     separators = set(text) & set(b".-/(")
@@ -196,7 +196,7 @@ def country_code(region: str) -> int:
 
 @lru_cache
 def needs_trunk(region: str) -> bool:
-    """Whether numbers in ``region`` are written with a prefix such as 0, so that other numbers differ from them."""
+    """Whether numbers in ``region`` are written with a prefix such as 0, which sets them apart from other numbers."""
     import phonenumbers
 
     metadata = phonenumbers.PhoneMetadata.metadata_for_region(region)
@@ -206,7 +206,7 @@ def needs_trunk(region: str) -> bool:
 
 @lru_cache(maxsize=65536)
 def written_sizes(digits: str, region: str) -> frozenset[tuple[int, ...]]:
-    """The groups of digits that ``region`` writes its number ``digits`` in; none for a number that is not valid."""
+    """Sizes of the groups in which ``region`` writes its number ``digits``; none for a number that is not valid."""
     import phonenumbers
 
     if not is_valid(digits, region):

@@ -1,8 +1,8 @@
 """Replaces findings with placeholders; JSON stays JSON."""
 
-import json
 import re
 
+from ft_assets.workers.datasets.screening.boundaries import is_json
 from ft_assets.workers.datasets.screening.found import PLACEHOLDERS, Span
 
 _NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
@@ -15,7 +15,7 @@ def replace(raw: bytes, spans: list[Span]) -> bytes:
     If ``raw`` is JSON and a span is a bare number in it, the number becomes a string: ``{"card": "<CARD>"}``.
     """
     plain = _put(raw, [(span.start, span.end, PLACEHOLDERS[span.type].encode()) for span in spans])
-    if raw.lstrip()[:1] not in (b"{", b"[") or not _is_json(raw) or _is_json(plain):
+    if not is_json(raw) or is_json(plain):
         return plain
     strings = [match.span() for match in _STRING.finditer(raw)]
     edits, at = [], 0
@@ -38,11 +38,3 @@ def _put(raw: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
         pieces += [raw[at:start], new]
         at = end
     return b"".join([*pieces, raw[at:]])
-
-
-def _is_json(raw: bytes) -> bool:
-    try:
-        json.loads(raw)
-    except (ValueError, RecursionError):
-        return False
-    return True

@@ -11,7 +11,7 @@ import numpy as np
 from ft_assets.workers.datasets.screening import tables
 
 _MIN_DIGITS = 7
-# A secret with its prefix, and one that is known by nothing but its form.
+# A secret with its prefix, and one that is recognised by its form only.
 _MIN_SECRET = 8
 _MIN_LONG = 24
 _ION = 0x696F6E

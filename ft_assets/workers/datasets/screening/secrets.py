@@ -1,4 +1,4 @@
-"""Passwords and keys that are known by what stands beside them: a name, a header, a URL, the frame of a PEM file."""
+"""Passwords and keys that are recognised by their context: a name, a header, a URL, the frame of a PEM file."""
 
 import base64
 import re
@@ -23,7 +23,7 @@ _NOT_SECRET = re.compile(
     re.IGNORECASE,
 )
 
-# Names of variables and files; random letters with a slash are not as even.
+# Names of variables and files; random letters with a slash have a higher entropy.
 _JOINED_NAMES = re.compile(rb"^[A-Za-z_]+(?:[.:/-][A-Za-z_]+)+")
 _MAX_NAME_ENTROPY = 4.5
 

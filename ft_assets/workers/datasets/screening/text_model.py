@@ -14,7 +14,7 @@ _MIN_WINDOW = 16
 # Consecutive windows overlap by a quarter, so that one of them contains a sentence at a border as a whole.
 _OVERLAP = 4
 _TEXTS_AT_ONCE = 1000
-# Their position embeddings begin after the padding token's index.
+# The position embeddings of these begin after the padding token's index.
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "longformer", "mpnet", "data2vec-text")
 
 

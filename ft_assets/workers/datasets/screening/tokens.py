@@ -1,4 +1,4 @@
-"""Keys and tokens that are known by their own form (see ``rules``)."""
+"""Keys and tokens that are recognised by their own form (see ``rules``)."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Whether two texts have the same answers, but for mistakes of typing."""
+"""Whether two texts have the same answers, apart from typing mistakes."""
 
 import numpy as np
 from numba import njit
@@ -6,17 +6,17 @@ from numba import njit
 from ft_assets.workers.datasets.similarity.shingles import code_point, fill, shingle_keys, slot_of, tables
 
 SHORT, LONG = 16, 64
-"""Answers of fewer letters than SHORT are the same only if they are equal: one letter tells "cell A" from "cell B".
-Those of fewer than LONG may have a mistake in MISTAKES letters. Of longer ones ANSWER_SHARE of the shingles of each
-must be in the other, as in texts that are 0.9 alike with their mistakes anywhere."""
+"""Answers of fewer than SHORT letters are the same only if they are equal: one letter tells "cell A" from "cell B".
+Those of fewer than LONG letters may have one mistake in MISTAKES letters. Longer ones must have ANSWER_SHARE of their
+shingles in common, as texts that are 0.9 similar have with mistakes anywhere."""
 MISTAKES = 12
 ANSWER_SHARE = 0.75
 
 
 @njit(nogil=True)
 def same_answers(ends, data, one, two):  # type: ignore[no-untyped-def]
-    """Whether two texts have the same answers, or one of them has none. A text has two, of which one or both may be
-    empty: text i's begin at ``ends[i]`` and, of n texts, at ``ends[n + i]``."""
+    """Whether two texts have the same answers, or one text has none. Each text has two answers, which may be empty:
+    those of text i of n begin at ``ends[i]`` and ``ends[n + i]``."""
     texts, any_one, any_two, same = (len(ends) - 1) // 2, False, False, True
     for at in (0, texts):
         start, end, other, other_end = ends[at + one], ends[at + one + 1], ends[at + two], ends[at + two + 1]
@@ -34,7 +34,7 @@ def _same_answer(data, start, end, other, other_end):  # type: ignore[no-untyped
             at += 1
         if at == end - start:
             return True
-    # Letters are at most as many as bytes, and a shingle begins with each but the last four.
+    # There are at most as many shingles as letters, and as letters as bytes.
     most = max(end - start, other_end - other)
     if most < SHORT:
         return False
@@ -67,8 +67,8 @@ def _share(data, start, end, other, other_end, keys):  # type: ignore[no-untyped
 
 @njit(nogil=True)
 def _mistyped(data, start, end, other, other_end):  # type: ignore[no-untyped-def]
-    """Whether two answers differ by mistakes in one of MISTAKES letters at most, none in a digit or at an end, where a
-    choice is named."""
+    """Whether two answers differ by at most one mistake in MISTAKES letters; none in a digit, nor at the first or last
+    letter, where a choice is named."""
     here, there = _code_points(data, start, end), _code_points(data, other, other_end)
     size, width = len(here), len(there)
     most = max(size, width) // MISTAKES
@@ -89,7 +89,7 @@ def _mistyped(data, start, end, other, other_end):  # type: ignore[no-untyped-de
 
 @njit(nogil=True)
 def _is_digit(code):  # type: ignore[no-untyped-def]
-    """Whether it is a digit in a text of ``bare_texts``, which has no 0 and 1 apart from o and l."""
+    """Whether ``code`` may be a digit in a text of ``bare_texts``, which writes 0 and 1 as o and l."""
     return 48 <= code < 58 or code == 108 or code == 111
 
 

@@ -1,4 +1,4 @@
-"""Texts of ASCII without markup, folded eight letters at a time: most texts are such."""
+"""ASCII texts without markup, as most are, folded eight letters at a time."""
 
 import numpy as np
 from numba import njit, uint64
@@ -25,7 +25,7 @@ def _within(byte, first, last):  # type: ignore[no-untyped-def]
 # Inlined, so that ``bare`` is known where it is called.
 @njit(inline="always")
 def fold_ascii(data, start, end, bare, letters, out, at, words, breaks, count):  # type: ignore[no-untyped-def]
-    """Fold a text without markup; returns where it and its words end, or -1 if it may have some or is not ASCII.
+    """Fold a text; returns where it and its words end, or -1 if it may have markup or is not ASCII.
 
     ``bare``: as ``folded.bare_texts``. ``letters`` has room for the text and SLACK: it gets letters, SPACE, BREAK and
     LINE.

@@ -1,7 +1,7 @@
 """numba's compiler, with a cache on disk that notices changes of everything that a function calls.
 
-numba's own cache notices changes of the function's file only. After a change of another file it would run old machine
-code, without a word.
+numba's own cache notices changes of the function's file only. After a change of another file it would silently run old
+machine code.
 """
 
 import inspect

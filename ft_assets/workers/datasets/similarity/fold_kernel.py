@@ -6,7 +6,7 @@ from numba import njit, types, uint64
 from ft_assets.workers.datasets.similarity.ascii_kernel import SLACK, fold_ascii, mixed
 from ft_assets.workers.datasets.similarity.compiled import compiled
 from ft_assets.workers.datasets.similarity.folding import END, LINE, MARKS, SEVERAL, SPACE, VANISH
-from ft_assets.workers.datasets.similarity.hashing import BYTES
+from ft_assets.workers.datasets.similarity.hashing import BYTES, longest
 from ft_assets.workers.datasets.similarity.markup_kernel import entity, link, tag
 
 _TABLE = types.Array(types.uint32, 1, "C", readonly=True)
@@ -54,7 +54,7 @@ def _put(out, at, code):  # type: ignore[no-untyped-def]
 def _any(data, start, end, table, bare, out, at):  # type: ignore[no-untyped-def]
     """Fold any text; returns where it ends in ``out``."""
     begin, place = at, start
-    # Between two letters: the widest separator, and whether marks such as * stood there.
+    # Since the last letter: the widest separator, and whether there were marks such as *.
     gap, marks, stars, digit = SPACE - 1, False, 0, False
     while place < end:
         byte = data[place]
@@ -158,12 +158,9 @@ _FOUND = (types.int64[::1], types.uint8[::1], types.int64[::1], types.uint64[::1
 def fold(offsets, data, table, bare):  # type: ignore[no-untyped-def]
     """The arrays of ``folded.Folded`` for the texts at ``offsets``; ``bare``: as ``folded.bare_texts``."""
     count = len(offsets) - 1
-    most = 0
-    for row in range(count):
-        most = max(most, offsets[row + 1] - offsets[row])
-    letters = np.empty(most + SLACK, np.uint8)
+    letters = np.empty(longest(offsets) + SLACK, np.uint8)
     total = offsets[count] - offsets[0]
-    # Some letters of two bytes are three as others: lower case, or without an accent.
+    # Some letters of two bytes become three: in lower case, or without an accent.
     out = np.empty(total + total // 2 + SLACK, np.uint8)
     # A word is at least one byte with a separator, or three bytes of a Han character.
     words = np.empty((total + count) // 2 + 1, np.uint64)

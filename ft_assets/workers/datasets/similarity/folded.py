@@ -1,8 +1,8 @@
 """Folded texts and their words: in the letters of ``folding``, with one blank between two words.
 
-Markup goes: HTML's tags and comments, marks of Markdown inside and around words, addresses of links, entities. A word
-is a run of letters and digits. Han characters and kana, which are written without spaces, are a word each, but no blank
-is put between them. Runs of Thai, Lao, Khmer and Burmese, also without spaces, stay one word each.
+Markup is removed: HTML's tags and comments, Markdown's marks inside and around words, addresses of links, entities. A
+word is a run of letters and digits. Han characters and kana, which are written without spaces, are one word each, but
+no blank is put between them. Runs of Thai, Lao, Khmer and Burmese, also without spaces, stay one word each.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Folded:
         data: uint8, UTF-8, and SLACK bytes more.
         starts: int64 [n + 1], where each text's words begin in ``words``.
         words: uint64, a hash of each word.
-        breaks: uint8, what a word stands behind: 0 for another word, 1 for a sentence's end, 2 for a line's or nothing.
+        breaks: uint8, what precedes each word: 0 another word, 1 a sentence's end, 2 a line's end or the text's start.
     """
 
     offsets: np.ndarray
@@ -42,14 +42,8 @@ def fold_texts(texts: pa.Array | pa.ChunkedArray) -> Folded:
 def bare_texts(texts: pa.Array | pa.ChunkedArray) -> pa.LargeStringArray:
     """``texts`` folded, to be compared by letters: without blanks and punctuation, with signs that mean something.
 
-    Blanks stay between digits, so that "3, 12" is not "31, 2"; signs, so that "3 + 4" is not "3 = 4". "-" goes as
-    punctuation does, "*" stays between digits.
+    Blanks between digits stay, so that "3, 12" is not "31, 2", and so do signs, so that "3 + 4" is not "3 = 4". "-" is
+    removed like punctuation; "*" stays between digits.
     """
     offsets, data, _, _, _ = fold(*text_buffers(texts), sign_table(), True)
     return pa.LargeStringArray.from_buffers(len(texts), pa.py_buffer(offsets), pa.py_buffer(data))
-
-
-def folded_text(text: str) -> str:
-    """One text folded."""
-    found = fold_texts(pa.array([text], pa.large_string()))
-    return found.data[: found.offsets[1]].tobytes().decode()

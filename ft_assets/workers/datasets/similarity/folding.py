@@ -21,11 +21,12 @@ import numpy as np
 CONFUSABLES = Path(__file__).with_name("confusables.txt")
 
 SPACE, BREAK, LINE, VANISH = 0, 1, 2, 3
-"""What is in the table for a character that is part of no word: it separates, ends a sentence or a line, or is none."""
+"""The table's entries for characters that are not part of a word: they separate words, end a sentence or a line, or
+vanish."""
 SEVERAL = 1 << 30
 """Marks a character read as two or three ASCII letters, the first in the lowest seven bits."""
 END = 0x20000
-"""The table's size: planes 0 and 1. What follows are Han characters, then marks that vanish from MARKS on."""
+"""The table's size: planes 0 and 1. Characters above it are Han; from MARKS on they vanish."""
 MARKS = 0xE0000
 
 ASCII_SIGNS = "#$%&+/<=>@\\^"
@@ -60,7 +61,7 @@ _LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz0123456789", np.uint8)
 def sign_table() -> np.ndarray:
     """``letter_table``, in which signs that mean something are themselves: of mathematics, currencies, pictures.
 
-    Letters keep their accents: rows that differ in nothing else, as words of Vietnamese may, are no copies.
+    Letters keep their accents: rows that differ only in those, as Vietnamese words may, are not copies.
     """
     table, alike = letter_table().copy(), _confusables()
     for code in np.flatnonzero(table != np.arange(END)).tolist():
@@ -108,7 +109,7 @@ def _read_as(character: str, alike: Mapping[str, str]) -> int:
     if unicodedata.category(character) in ("Cn", "Cc"):
         return ord(character)
     found = _plain(character)
-    # A letter looks like what its other case looks like, lest a text in capitals be another one.
+    # A letter is read like its other case, so that a text in capitals stays the same text.
     found = alike.get(found) or alike.get(found.upper()) or found
     if len(found) == 1:
         return ord(found)
@@ -118,7 +119,7 @@ def _read_as(character: str, alike: Mapping[str, str]) -> int:
 
 
 def _plain(character: str) -> str:
-    """In lower case, without compatibility and accents, with ASCII letters that look alike as one."""
+    """``character`` in lower case, without compatibility form and accents; ASCII letters that look alike become one."""
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
     kept = "".join(letter for letter in folded if not 0x300 <= ord(letter) <= 0x36F)
     return unicodedata.normalize("NFC", kept).replace("æ", "ae").replace("œ", "oe").translate(_SAME)

@@ -282,6 +282,7 @@ def _min_affine(typing: Any, hashes: Any, count: Any, a: Any, b: Any, first: Any
 
 @njit(nogil=True)
 def longest(offsets):  # type: ignore[no-untyped-def]
+    """The most that lies between two neighbouring offsets."""
     most = 0
     for row in range(len(offsets) - 1):
         most = max(most, offsets[row + 1] - offsets[row])

@@ -1,4 +1,4 @@
-"""Which test items the words of a text hold, wherever they stand and in whatever order their choices are."""
+"""Which test items a text contains, anywhere in it and with their choices in any order."""
 
 import numpy as np
 from numba import njit, types, uint64
@@ -10,22 +10,22 @@ from ft_assets.workers.datasets.similarity.loads import prefetch
 PIECE = 5
 """Words of the pieces that questions are found by."""
 WHOLE = 12
-"""Questions of at most so many words are also looked up whole, between two breaks."""
+"""Questions of at most this many words are also looked up whole, between two breaks."""
 NEEDED = 0.9
 """The share of a question's telling words that must be found."""
 TELLING = 8
 """A question with fewer telling words is found alone only whole, between two breaks."""
 ENOUGH, ALL_WORDS = 5, 7
-"""Words of choices that must stand beside a question that tells nothing by itself; or all choices must, if they and the
-question have so many words together."""
+"""A question that gives nothing away by itself does so beside choices of at least ENOUGH words, or beside all its
+choices if they and the question have ALL_WORDS together."""
 OWN_LINE = 4
-"""A short question of at least so many words is found on a line of its own, wherever that is: "Who are you?" is not."""
+"""A short question of at least this many words is found on a line of its own, anywhere; "Who are you?" is not."""
 _WINDOW, _STEP = 1024, 512
 _MOST_HITS = 8192
 _AHEAD = 24
-# Instead of a piece's place: all of a part, behind a break, between two breaks, on a line of its own, or as what a text
-# opens with.
-_BEHIND, _BETWEEN, _ALONE, _OPENING = 0xFFFFC, 0xFFFFD, 0xFFFFE, 0xFFFFF
+# Instead of a piece's place: a whole part after a break, between two breaks, on a line of its own, or at the text's
+# start.
+_AFTER, _BETWEEN, _ALONE, _OPENING = 0xFFFFC, 0xFFFFD, 0xFFFFE, 0xFFFFF
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _OF_LAST = np.uint64(pow(0x9E3779B97F4A7C15, PIECE - 1, 1 << 64))
 _MIX = np.uint64(0xFF51AFD7ED558CCD)
@@ -98,7 +98,7 @@ def _look_up(key, keys, values):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _stands_in(words, start, end, sought, first, last):  # type: ignore[no-untyped-def]
-    """Whether ``sought[first:last]`` stand in ``words[start:end]``, one after the other."""
+    """Whether the sequence ``sought[first:last]`` is in ``words[start:end]``."""
     size = last - first
     for at in range(start, end - size + 1):
         if words[at] != sought[first]:
@@ -122,7 +122,7 @@ def _opens(words, start, first, labels):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _choices(item, words, start, end, choice_starts, choice_ends, choice_words):  # type: ignore[no-untyped-def]
-    """(choices of an item that stand in a text, all that it has, the words of those that do)."""
+    """(number of an item's choices that are in a text, number of all its choices, words of those in the text)."""
     found, said = 0, 0
     for choice in range(choice_starts[item], choice_starts[item + 1]):
         first, last = choice_ends[choice], choice_ends[choice + 1]
@@ -154,14 +154,14 @@ def find_items(  # type: ignore[no-untyped-def]
     part_alone, part_starts, part_items, choice_starts, choice_ends, choice_words, labels,
     items, shares, chosen, whole,
 ):  # fmt: skip
-    """For each text the item that it holds most of.
+    """For each text, the item of which it contains most.
 
-    The tables: a hash of the first ``len(piece_starts) - 1`` values is a piece, with its parts and places; further
-    ones are whole parts. A part is a question's ``part_sizes`` words; ``part_telling`` of them stand in pieces that
+    The tables: hashes with the first ``len(piece_starts) - 1`` values are pieces, with their parts and places; the
+    others are whole parts. A part is a question of ``part_sizes`` words, of which ``part_telling`` are in pieces that
     few parts have.
     ``items`` gets the item (-1: none), ``shares`` the share of its telling words that were found, ``chosen`` how many
-    of its choices were, ``whole`` 1 if the text gives the item away, 2 if only by so short a question (``part_alone``
-    2) that it must open the text, behind one of ``labels`` or none, and end with its line, or be a line of its own.
+    of its choices were, ``whole`` 1 if the text gives the item away, 2 if only by a short question (``part_alone`` 2):
+    such a question must open the text (perhaps after one of ``labels``) and end with its line, or be its own line.
     """
     pieces = len(piece_starts) - 1
     hits = np.empty(_MOST_HITS, np.int64)
@@ -208,7 +208,7 @@ def find_items(  # type: ignore[no-untyped-def]
                         opens = line and _opens(words, starts[row], first, labels)
                         own = line and breaks[first] == LINE and last - first + 1 >= OWN_LINE
                         hits[count] = (np.int64(part) << 20) | (
-                            _OPENING if opens else _ALONE if own else _BETWEEN if ends else _BEHIND
+                            _OPENING if opens else _ALONE if own else _BETWEEN if ends else _AFTER
                         )
                         count += 1
             if count:
@@ -219,16 +219,16 @@ def find_items(  # type: ignore[no-untyped-def]
                 covered, reached, place = 0, 0, 0
                 while at < count and hits[at] >> 20 == part:
                     place = hits[at] & _OPENING
-                    if place < _BEHIND:
+                    if place < _AFTER:
                         covered += max(place + PIECE - max(reached, place), 0)
                         reached = max(reached, place + PIECE)
                     at += 1
                 # Hits are sorted: the last one says most.
-                whole_at = place if place >= _BEHIND else 0
+                whole_at = place if place >= _AFTER else 0
                 share = 1.0 if whole_at else covered / part_telling[part]
                 full = share >= NEEDED
                 telling = whole_at >= _BETWEEN or (full and part_telling[part] >= TELLING)
-                # Of several items the one of which most words are here; one that is given away before any other.
+                # The item with most words here wins; one that is given away comes before all others.
                 weight = max(covered, 1)
                 if weight + 15 + ((1 << 20) if full else 0) <= most:
                     continue

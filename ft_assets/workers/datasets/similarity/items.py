@@ -18,13 +18,14 @@ from ft_assets.workers.datasets.similarity.item_kernel import (
     whole_hashes,
 )
 from ft_assets.workers.datasets.similarity.ngrams import GramIndex, composed, folded_blocks, grams_of
+from ft_assets.workers.offsets import offsets_of
 from ft_assets.workers.suites.asked import Asked
 
-# A piece of more questions than these is a turn of phrase.
+# A piece that more questions than this share is a turn of phrase.
 _MOST_PARTS = 16
-# A question of fewer words, or one that more items ask of other choices, gives none of them away by itself.
+# A question of fewer words, or one that more items ask about other choices, gives no item away by itself.
 _FEWEST_WORDS, _MOST_ASKING = 2, 2
-# "Who are you?" may stand in any story. Up to so many words must be all that a row begins with, or a line of its own.
+# "Who are you?" may occur in any story: questions of at most this many words must open a row or be a line of their own.
 _SHORT_WORDS = 5
 # Words that people write before a question.
 _LABELS = ("Question", "Q", "Prompt", "Problem", "Task", "Exercise", "Instruction", "User", "Human")
@@ -36,10 +37,10 @@ _TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What each text has of test items; see ``ngrams.Overlap`` for the first three.
+    """What each text contains of test items; see ``ngrams.Overlap`` for the first three.
 
-    ``item`` (int32) is the item that it has most of, -1 for none; ``share`` (float32) how much of its question;
-    ``choices`` (uint8) how many of its choices; ``whole`` (uint8) 1 if the text gives it away, 2 if only by a
+    ``item`` (int32) is the item of which it contains most, -1 for none; ``share`` (float32) how much of its question;
+    ``choices`` (uint8) how many of its choices; ``whole`` (uint8) 1 if the text gives the item away, 2 if only by a
     question of a few words.
     """
 
@@ -53,20 +54,20 @@ class Found:
 
     @property
     def columns(self) -> dict[str, np.ndarray]:
-        """By name."""
+        """All fields by name."""
         return {name: getattr(self, name) for name in type(self).__slots__}
 
     def only(self, which: np.ndarray) -> "Found":
-        """Of the texts ``which`` (bool) alone."""
+        """The results of the texts ``which`` (bool) alone."""
         return Found(*(values[which] for values in self.columns.values()))
 
     @staticmethod
     def joined(parts: "Sequence[Found]") -> "Found":
-        """Of the texts of all ``parts``, of which there is at least one."""
+        """The results of ``parts``, at least one, in one."""
         return Found(*map(np.concatenate, zip(*(part.columns.values() for part in parts), strict=True)))
 
     def better(self, rows: np.ndarray, others: Self) -> Self:
-        """``self`` with what ``others`` have for ``rows``, where those give an item away and these do not."""
+        """``self``, changed for those of ``rows`` where ``others`` give an item away and ``self`` does not."""
         which = (others.whole > 0) & (self.whole[rows] == 0)
         for name in ("item", "share", "choices", "whole"):
             getattr(self, name)[rows[which]] = getattr(others, name)[which]
@@ -89,7 +90,7 @@ class ItemIndex:
         """Write an index of ``(name of the suite, its items)`` to ``path`` and open it."""
         texts = ((name, composed([text for item in items for text in item.texts])) for name, items in suites)
         grams = ((name, grams_of(each)) for name, each in texts)
-        return cls(GramIndex.build_of_grams(grams, path, more=_arrays(suites)))
+        return cls(GramIndex.build(grams, path, more=_arrays(suites)))
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -110,7 +111,7 @@ class ItemIndex:
         return Found.joined(blocks)
 
     def find_in(self, examples: pa.RecordBatch, texts: pa.StringArray) -> Found:
-        """``find`` for ``examples`` (flat ``texts``), and for what the user alone says where users speak again."""
+        """``find`` for ``examples`` (flat ``texts``); also for the user's turns alone, where they are interrupted."""
         found = self.find(texts)
         rows, said = user_texts(examples)
         return found.better(rows, self.find(said)) if len(rows) else found
@@ -126,7 +127,7 @@ class ItemIndex:
         return shown[starts[item] : starts[item + 1]].tobytes().decode()
 
     def choices(self, item: int) -> int:
-        """How many choices an item has."""
+        """The number of an item's choices."""
         starts = self._grams.arrays["choice_starts"]
         return int(starts[item + 1] - starts[item])
 
@@ -134,7 +135,7 @@ class ItemIndex:
 def _arrays(suites: Sequence[tuple[str, Sequence[Asked]]]) -> dict[str, np.ndarray]:
     items = [item for _, each in suites for item in each]
     choices = fold_texts(composed([choice for item in items for choice in item.choices]))
-    choice_starts = _starts([len(item.choices) for item in items])
+    choice_starts = _edges([len(item.choices) for item in items])
     shown = [item.shown.encode() for item in items]
     return {
         **_questions(items, _signatures(whole_hashes(choices.starts, choices.words), choice_starts)),
@@ -142,8 +143,8 @@ def _arrays(suites: Sequence[tuple[str, Sequence[Asked]]]) -> dict[str, np.ndarr
         "choice_ends": choices.starts,
         "choice_words": choices.words,
         "labels": fold_texts(pa.array(_LABELS)).words,
-        "suite_starts": _starts([len(each) for _, each in suites]),
-        "shown_starts": _starts([len(each) for each in shown]),
+        "suite_starts": _edges([len(each) for _, each in suites]),
+        "shown_starts": _edges([len(each) for each in shown]),
         "shown": np.frombuffer(b"".join(shown), np.uint8),
     }
 
@@ -191,17 +192,16 @@ def _questions(items: Sequence[Asked], signatures: np.ndarray) -> dict[str, np.n
         "part_sizes": sizes.astype(np.int32),
         "part_telling": (told[ends] - told[ends - sizes]).astype(np.int32),
         "part_alone": alone.astype(np.uint8),
-        "part_starts": _starts(np.bincount(pairs[:, 0], minlength=len(parts))).astype(np.int32),
+        "part_starts": offsets_of(np.bincount(pairs[:, 0], minlength=len(parts))).astype(np.int32),
         "part_items": pairs[:, 1].astype(np.int32),
     }
 
 
-def _starts(sizes: Sequence[int] | np.ndarray) -> np.ndarray:
-    """int64: where each of as many pieces of these sizes begins, and the end."""
-    return np.append(0, np.cumsum(np.asarray(sizes, np.int64))).astype(np.int64)
+def _edges(sizes: Sequence[int]) -> np.ndarray:
+    return offsets_of(np.array(sizes, np.int64))
 
 
 def _signatures(hashes: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """uint64: the same for items with the same choices, in whatever order."""
+    """uint64 by item, equal for items with the same choices in any order."""
     sums = np.append(np.uint64(0), np.cumsum(hashes, dtype=np.uint64))
     return sums[starts[1:]] - sums[starts[:-1]]

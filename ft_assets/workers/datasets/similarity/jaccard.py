@@ -1,8 +1,8 @@
 """Exact Jaccard similarity of character 5-gram sets, and the pass that keeps the first of every near-duplicate.
 
-A pair that is similar must also share what is its own, the characters that no common window covers. Otherwise the same
-wording about two subjects would be a duplicate. And its answers must be the same, compared apart from what was asked:
-otherwise two questions about one long passage would be.
+A similar pair must also share its own wording, the characters that no common window covers. Otherwise the same phrases
+about two subjects would be duplicates. And its answers, compared apart from the question, must be the same. Otherwise
+two questions about one long passage would be duplicates.
 """
 
 import numpy as np
@@ -10,14 +10,14 @@ from numba import njit, types
 
 from ft_assets.workers.datasets.similarity.answers import same_answers
 from ft_assets.workers.datasets.similarity.compiled import compiled
-from ft_assets.workers.datasets.similarity.hashing import BYTES
+from ft_assets.workers.datasets.similarity.hashing import BYTES, longest
 from ft_assets.workers.datasets.similarity.shingles import fill, shingle_keys, slot_of, tables
 from ft_assets.workers.datasets.similarity.wording import both, find_own, mark_own
 
 KEPT_IN_BUCKET = 32
 """The most rows of a bucket that later rows are compared with, so that time stays linear in the bucket's size."""
 OWN_SHARE = 0.8
-"""Of the shingles that begin in what the one or the other text has of its own, this share must be in both."""
+"""Share of the shingles beginning in one of the texts' own wording that must be in both."""
 
 _INTS, _LONGS = types.int32[::1], types.int64[::1]
 
@@ -86,20 +86,15 @@ def walk(  # type: ignore[no-untyped-def]
     Texts are those of the ``earlier`` rows (ascending), followed by those of the batch, whose rows are numbered from
     ``first``; their answers are in ``said``, see ``same_answers``. The buckets of batch row i are
     ``buckets[starts[i]:starts[i + 1]]``. Not ``linked``: a row that is near a kept one gets the first such row as its
-    parent and is not listed; all others are kept and listed, and joined in ``kin`` with the rows that they are near but
-    for their answers. ``linked``: every row is listed and joined with all rows it is near to, whatever their answers;
-    the root of a cluster is its first row. ``texts`` counts the texts with each window; those in more than ``most`` are
+    parent and is not listed; all others are kept and listed, and joined in ``kin`` with the rows from which only their
+    answers differ. ``linked``: every row is listed and joined with all rows it is near to, whatever their answers; the
+    root of a cluster is its first row. ``texts`` counts the texts with each window; windows in more than ``most`` are
     common wording. Returns the number of entries.
     """
-    longest = 0
-    for row in range(len(offsets) - 1):
-        longest = max(longest, offsets[row + 1] - offsets[row])
-    keys = np.empty(longest + 1, np.uint64)
-    table, stamps, marks = tables(longest + 1)
-    owners, own = np.zeros(len(table), np.int64), np.zeros(longest + 1, np.bool_)
-    widest = 0
-    for index in range(len(starts) - 1):
-        widest = max(widest, starts[index + 1] - starts[index])
+    room, widest = longest(offsets) + 1, longest(starts)
+    keys = np.empty(room, np.uint64)
+    table, stamps, marks = tables(room)
+    owners, own = np.zeros(len(table), np.int64), np.zeros(room, np.bool_)
     near, others = np.empty(widest * KEPT_IN_BUCKET, np.int32), np.empty(widest * KEPT_IN_BUCKET, np.int32)
     mark = 0
     for index in range(len(starts) - 1):

@@ -48,17 +48,17 @@ def _shared(keys, at, gone, seen):  # type: ignore[no-untyped-def]
 
 
 class Features:
-    """The feature files, memory-mapped. ``rows``, ``limit`` (largest position + 1), ``bands``."""
+    """The feature files, memory-mapped; a row's position is its number over all files, from 0.
+
+    ``rows`` is their number; ``bands`` are the names of the columns of bands.
+    """
 
     def __init__(self, paths: Sequence[Path]) -> None:
         # Opened once, keeping only what is used: every band is read twice.
         self._batches = [batch for path in paths for batch in _batches(path)]
         names = self._batches[0].schema.names if self._batches else []
         self.bands = [name for name in names if name.startswith("band_")]
-        self.rows, self.limit = 0, 0
-        for at, _ in self.columns("at", np.int64):
-            self.rows += len(at)
-            self.limit = max(self.limit, int(at.max(initial=-1)) + 1)
+        self.rows = sum(batch.num_rows for batch in self._batches)
 
     def columns(self, name: str, kind: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(positions, values) batch by batch: int64 [n] and ``kind`` [n], or [n, 4] of ``content``; no copies."""
@@ -66,16 +66,14 @@ class Features:
         for batch in self._batches:
             at = np.arange(start, start + batch.num_rows)
             start += batch.num_rows
-            if "at" in batch.schema.names:
-                at = _values(batch.column("at"), np.int64)
-            yield at, at if name == "at" else _values(batch.column(name), kind)
+            yield at, _values(batch.column(name), kind)
 
 
 def _batches(path: Path) -> Iterator[pa.RecordBatch]:
     """The used columns of the batches at ``path``; the file is closed afterwards, the memory maps stay."""
     with pa.memory_map(str(path)) as file:
         reader = pa.ipc.open_file(file)
-        used = [name for name in reader.schema.names if name in ("at", "content") or name.startswith("band_")]
+        used = [name for name in reader.schema.names if name == "content" or name.startswith("band_")]
         for index in range(reader.num_record_batches):
             yield reader.get_batch(index).select(used)
 
@@ -115,7 +113,7 @@ class Joins:
 
     def exact(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(positions, positions of the first row with the same content), ascending, batch by batch."""
-        nothing = np.zeros(self._features.limit, np.uint8)
+        nothing = np.zeros(self._features.rows, np.uint8)
         schema = pa.schema([("place", pa.int64()), ("key", pa.binary(32))])
 
         def given() -> Iterator[pa.RecordBatch]:

@@ -17,7 +17,7 @@ _ALIGNED = 64
 
 
 class NewArrays:
-    """Arrays of zeros in a file that takes the place of ``path`` when it is ``sealed``."""
+    """Arrays of zeros in a file that replaces ``path`` once ``seal`` is called."""
 
     def __init__(self, path: Path, shapes: Mapping[str, tuple[type[np.generic], int]]) -> None:
         self._path, self._part = path, path.with_name(path.name + ".part")
@@ -44,15 +44,15 @@ class NewArrays:
 def open_arrays(path: Path, *, own: bool) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The arrays in the file at ``path``, mapped read-only, and its notes.
 
-    Raises BadData unless every byte is as it was written. ``own`` says that only the caller has the file: its bytes are
-    not looked at, and one that was sealed unchecked is taken, too.
+    Raises BadData unless every byte is as it was written. ``own`` says that only the caller uses the file: then its
+    bytes are not checked, and it may have been sealed unchecked.
     """
     try:
         with path.open("rb") as file:
             head = file.read(_HEADER)
             length = int.from_bytes(head[8:12], "little")
             if head[:8] != _MAGIC or not 0 < length <= _HEADER - 12:
-                raise ValueError("it is no index of grams, or one of another version")
+                raise ValueError("it is not an index of grams of this version")
             header = json.loads(head[12 : 12 + length])
             digest, size = header.pop("digest"), path.stat().st_size
             if size != header["size"]:

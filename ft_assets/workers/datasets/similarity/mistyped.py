@@ -1,8 +1,8 @@
-"""Copies with so many typing mistakes that neither words nor 5-grams tell them: one letter in ten is another one.
+"""Copies with so many typing mistakes (in one letter of ten) that neither words nor 5-grams reveal them.
 
-Of such a copy two fifths of the pieces of eight letters are still those of its original, more than of any other text,
-and the edit distance of the two is a tenth of their length. Pieces find the one text that may be the original, and the
-distance decides. Letters are those of ``bare_texts``.
+Such a copy still shares two fifths of its pieces of eight letters with its original, more than with any other text, and
+their edit distance is a tenth of their length. Pieces find the one text that may be the original, and the distance
+decides. Letters are those of ``bare_texts``.
 """
 
 from collections.abc import Iterable
@@ -18,11 +18,11 @@ from ft_assets.workers.datasets.similarity.hashing import text_buffers
 from ft_assets.workers.datasets.similarity.mapped import NewArrays, open_arrays
 from ft_assets.workers.datasets.similarity.mistyped_kernel import DISTANCE, decode, find_distances, find_pieces, vote
 
-# A piece that more of the indexed texts have is a turn of phrase.
+# A piece that more than this many indexed texts have is a turn of phrase.
 _MOST_TEXTS = 4
-# A larger index takes one piece in two of all texts, or in four and so on.
+# A larger index takes only every second piece of all texts, or every fourth and so on.
 _MOST_PIECES = 1 << 23
-# Another subject in the same wording changes most of what is a text's own; mistakes change a tenth of all of it.
+# Another subject in the same wording changes most of a text's own pieces; mistakes change a tenth of all letters.
 _OF_OWN = 0.35
 _TABLES = ("hashes", "rows", "sizes", "totals", "owns")
 
@@ -43,8 +43,8 @@ class Letters:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Of some texts the hashes of pieces (uint64), where each text's begin (``ends``, int64 ``[n + 1]``), and where its
-    letters do (``starts``)."""
+    """Hashes of some texts' pieces (uint64); each text's pieces begin at ``ends`` (int64 ``[n + 1]``), its letters at
+    ``starts``."""
 
     hashes: np.ndarray
     ends: np.ndarray
@@ -52,7 +52,7 @@ class Pieces:
 
     @classmethod
     def of(cls, texts: pa.Array, every: int = 1) -> Self:
-        """One piece in ``every`` (a power of two), or less of long texts."""
+        """One piece in ``every`` (a power of two), and fewer of long texts."""
         letters = Letters.of(texts)
         ends, found = np.zeros(len(letters.starts), np.int64), np.empty(len(letters.codes) + 1, np.uint64)
         count = find_pieces(letters.starts, letters.codes, every, ends, found)
@@ -60,7 +60,7 @@ class Pieces:
 
 
 def distances(texts: pa.Array, others: pa.Array, limits: np.ndarray) -> np.ndarray:
-    """Edits that make each of ``texts`` the other one, as a share of the longer; 1 for more than its limit."""
+    """Edit distances of ``texts`` and ``others``, as shares of the longer text; 1 for a pair above its limit."""
     here, there = Letters.of(texts), Letters.of(others)
     found: np.ndarray = find_distances(here.starts, here.codes, there.starts, there.codes, limits)
     return found
@@ -117,7 +117,7 @@ class PieceIndex:
         given = (pieces.starts, pieces.ends, pieces.hashes, self._buckets, self._shift, *self._tables, found)
         vote(*given)
         *_, totals, owns = self._tables
-        # The last one is of -1.
+        # The last one is for -1.
         shares = np.append(owns / np.maximum(totals, 1), 0.0)
         return found, np.minimum(DISTANCE, _OF_OWN * shares[found])
 

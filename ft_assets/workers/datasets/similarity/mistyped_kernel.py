@@ -8,15 +8,15 @@ from ft_assets.workers.datasets.similarity.hashing import BYTES, mix64
 PIECE = 8
 """Letters of a piece, a byte each."""
 PIECES = 128
-"""Of a text with more pieces one in two is looked at, or one in four and so on, until they are about as many. Which
-ones, their hashes decide, so it is the same ones in a copy."""
+"""About the most pieces of a text that are used: of a longer text every second piece, or every fourth and so on. Their
+hashes decide which, so a copy uses the same ones."""
 LEAST = 24
-"""Texts of fewer letters are not looked at: they have too few pieces, and two mistakes make another question."""
+"""Texts of fewer letters are skipped: they have too few pieces, and two mistakes make another question."""
 DISTANCE = 0.2
 """The most edits, as a share of the longer text. One letter in ten mistyped makes 0.10, with a deviation of 0.02."""
-# Of the pieces that are an indexed text's own, this share must be in a copy, where two fifths are expected.
+# A copy must have this share of the pieces that are an indexed text's own; two fifths are expected.
 _SHARE, _FEWEST = 0.15, 3
-# Of longer texts the beginnings are compared, as the time grows with the square.
+# Only this many letters are compared, as the time grows with the square.
 _COMPARED = 4096
 _NEAR = 8192
 _LONGS, _LETTERS = types.int64[::1], types.Array(types.uint32, 1, "C", readonly=True)
@@ -34,7 +34,7 @@ def decode(offsets, data, starts, codes):  # type: ignore[no-untyped-def]
             if byte & 0xC0 == 0x80:
                 codes[count - 1] = (codes[count - 1] << np.uint32(6)) | (byte & np.uint32(0x3F))
             else:
-                # What the first byte of 1, 2, 3 or 4 says.
+                # The bits of the first of 1, 2, 3 or 4 bytes.
                 codes[count] = byte if byte < 0x80 else byte & np.uint32(0x1F if byte < 0xE0 else 0x0F)
                 count += 1
     starts[len(offsets) - 1] = count
@@ -43,8 +43,8 @@ def decode(offsets, data, starts, codes):  # type: ignore[no-untyped-def]
 
 @njit(types.int64(_LONGS, _LETTERS, types.int64, _LONGS, types.uint64[::1]), cache=True, nogil=True)
 def find_pieces(starts, letters, every, ends, found):  # type: ignore[no-untyped-def]
-    """Write the hashes of one in ``every`` of each text's pieces, or of less, to ``found``, and where they begin to
-    ``ends``; returns their number. A piece is the lowest bytes of its code points, which tell a script's letters apart.
+    """Write the hashes of one in ``every`` of each text's pieces, or of fewer, to ``found``, and where they begin to
+    ``ends``; returns their number. A piece consists of its code points' lowest bytes, which differ within a script.
     """
     count = 0
     for row in range(len(starts) - 1):
@@ -95,7 +95,7 @@ def vote(  # type: ignore[no-untyped-def]
             while at < count and near[at] == row:
                 votes += 1
                 at += 1
-            # Of a text that is a little longer half as many pieces may be looked at.
+            # Of a text that is a little longer, half as many pieces may be used.
             needed = _SHARE * owns[row] * min(1.0, looked_at / totals[row])
             if votes > most and votes >= needed and abs(sizes[row] - size) <= DISTANCE * max(sizes[row], size):
                 most, likeliest[text] = votes, row

@@ -1,7 +1,7 @@
-"""Short texts that are nearly equal: one with typing mistakes, or another question in the same words?
+"""Whether one of two nearly equal short texts has typing mistakes, or asks another question in the same words.
 
 A few edits make "is milan the capital" of "is paris the capital". But mistakes make words that no other row has, while
-other questions are asked in words that some row has.
+other questions use words that some row has.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from ft_assets.workers.datasets.similarity.folded import fold_texts
 from ft_assets.workers.datasets.similarity.mistyped import Letters
 
 SHORT = 64
-"""In texts with so many letters a distance tells enough: no other question is as near."""
+"""In texts of at least this many letters the distance is enough: no other question is as near."""
 _KNOWN = 2
 _SHARE = 0.6
 _FEWEST_LETTERS = 2
@@ -36,8 +36,8 @@ def are_short(texts: pa.Array) -> np.ndarray:
 
 
 def typed(texts: pa.Array, others: pa.Array, known: set[str]) -> np.ndarray:
-    """Which pairs (bool) differ by typing mistakes in the one or the other: in no digit, and of the letters in the
-    words that only one of the two has, most (_SHARE) are in words that are not ``known``."""
+    """Which pairs (bool) differ by typing mistakes in one of them: not in a digit, and most letters (_SHARE) of the
+    words that only one of the two has are in words that are not ``known``."""
     pairs = zip(texts.to_pylist(), others.to_pylist(), strict=True)
     digits = [_digits(one) == _digits(other) for one, other in pairs]
     words = [[Counter(text.split()) for text in _folded(each).to_pylist()] for each in (texts, others)]

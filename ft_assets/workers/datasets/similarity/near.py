@@ -24,15 +24,14 @@ DUPLICATES = pa.schema(
 """A row at ``at`` that repeats an earlier one at ``kept``; ``exact`` if their contents are equal."""
 
 Answers = Callable[[np.ndarray], pa.Array]
-"""Of rows at ascending positions, the two answers of each: first all the first ones, then all the second ones."""
+"""Returns the two answers of each row at ascending positions: all the first ones, then all the second ones."""
 
 _FEWEST_ROWS, _MOST_ROWS, _COUNTED_ROWS = 64, 65_536, 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What many texts share: in how many ``texts`` (uint16, see SLOTS) each window is. One in more than ``most`` is
-    common wording."""
+    """In how many ``texts`` (uint16, see SLOTS) each window is. A window in more than ``most`` is common wording."""
 
     texts: np.ndarray
     most: int
@@ -43,8 +42,8 @@ class Wording:
 
     @classmethod
     def of(cls, sample: np.ndarray, texts_at: Texts, fewest: int, share: float) -> Self:
-        """Of the texts at the positions ``sample``, at most 65,535: common is what more than ``fewest`` of them have,
-        and more than this share."""
+        """The wording of the texts at the positions ``sample`` (at most 65,535): common is what more than ``fewest`` of
+        them have, and more than this share."""
         counted = np.zeros(SLOTS, np.uint16)
         for start in range(0, len(sample), _COUNTED_ROWS):
             count_texts(*text_buffers(texts_at(sample[start : start + _COUNTED_ROWS])), counted)
@@ -53,8 +52,8 @@ class Wording:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """``duplicates`` (DUPLICATES); and pairs of rows (int64) that stay: the one ``at`` is near that at ``kin`` but for
-    its answer, or near another row that is."""
+    """``duplicates`` (DUPLICATES); and pairs of rows (int64) that stay: the row ``at`` differs from the row at ``kin``
+    in its answer only, or is near another row that does."""
 
     duplicates: pa.Table
     at: np.ndarray
@@ -76,17 +75,16 @@ def find_duplicates(
     """The rows that repeat an earlier one, in the order of ``at``.
 
     Rows are processed in the order of their positions. A row with the content of an earlier row is its exact duplicate.
-    Any other row is compared with the *kept* rows that share a bucket with it (an equal band hash), first positions
-    first, and is a near-duplicate of the first whose set of character 5-grams is at least ``threshold`` similar, with
-    which it shares what is their own (what is no common ``wording``), and which has the same answers. So each duplicate
-    is a verified duplicate of a row that stays; the result depends neither on how rows are cut into files nor on memory
-    or threads. A bucket lists at most 32 kept rows, and later rows are compared only with those 32. So 100,000 rows of
-    one template take linear time (a near pair is missed only if *all* its common buckets are full of rows that are near
-    neither). Empty texts are never near-duplicates.
+    Any other row is compared with the *kept* rows that share a bucket with it (an equal band hash), lowest positions
+    first. It is a near-duplicate of the first one whose set of character 5-grams is at least ``threshold`` similar,
+    with which it shares their own wording (outside of common ``wording``), and which has the same answers. So each
+    duplicate is a verified duplicate of a row that stays; the result depends neither on how rows are cut into files nor
+    on memory or threads. A bucket lists at most 32 kept rows, and later rows are compared only with those 32. So
+    100,000 rows of one template take linear time (a near pair is missed only if *all* its common buckets are full of
+    rows that are near neither). Empty texts are never near-duplicates.
 
     Args:
-        features: Arrow IPC files with ``at`` (int64, from 0, distinct; without it rows count up over the files),
-            ``content`` (binary 32), ``band_00``… (uint64).
+        features: Arrow IPC files with ``content`` (binary 32) and ``band_00``… (uint64); positions count their rows.
         texts_at: the texts at some positions.
         threshold: of similarity, the same as for ``band_hashes``; None finds only exact duplicates.
         scratch: a folder for joins that do not fit into memory; its temporary files are removed.
@@ -106,7 +104,7 @@ def find_duplicates(
         original = np.concatenate([kept for _, kept in copies]) if copies else np.zeros(0, np.int64)
         if threshold is None or not found.rows:
             return Found(_table(copy, original, np.ones(len(copy)), np.ones(len(copy), np.bool_)), copy[:0], copy[:0])
-        gone = np.zeros(found.limit, np.uint8)
+        gone = np.zeros(found.rows, np.uint8)
         gone[copy] = 1
         buckets = joins.buckets(gone)
         rows = _Rows(texts_at, answers_at or _none)

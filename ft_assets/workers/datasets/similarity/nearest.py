@@ -54,11 +54,11 @@ def nearest_rows(files: Mapping[str, Path], text: str, *, threshold: float, most
         raise UserError("the text has no letters and no digits", where="text", remedy="Give the text of a row.")
     (mine,) = lean_minhashes(folded)
     bands, rows = banding_for(threshold)
-    # The index holds the one text and every row asks it: which pairs share a band does not depend on who is indexed.
+    # The index holds the one text, and every row queries it: which pairs share a band does not depend on the side.
     index = MinHashLSH(num_perm=PERMUTATIONS, params=(bands, rows))
     index.insert("text", mine)
-    # Of rows at the threshold one in 30,000 has fewer equal values (four standard deviations). Most rows have far
-    # fewer, and need no object of datasketch's.
+    # At the threshold, one row in 30,000 has fewer equal values (four standard deviations). Most rows have far fewer,
+    # and need no datasketch object.
     fewest = max(rows, int(PERMUTATIONS * threshold - 4 * math.sqrt(PERMUTATIONS * threshold * (1 - threshold))))
 
     def found() -> Iterator[NearRow]:
@@ -86,7 +86,7 @@ def nearest_rows(files: Mapping[str, Path], text: str, *, threshold: float, most
 
 
 def banding_for(threshold: float) -> tuple[int, int]:
-    """(bands, rows of each), with the longest bands of which two texts at ``threshold`` share one with 0.999.
+    """(bands, rows of each): the longest bands of which two texts at ``threshold`` share one with probability 0.999.
 
     datasketch's own choice balances misses against candidates, and finds 0.31 of the pairs at 0.9.
     """
@@ -102,7 +102,7 @@ def _lean(values: np.ndarray) -> LeanMinHash:
 
 
 def _shingles(text: str) -> set[str]:
-    """As the signatures': a text of 1 to 4 characters is one shingle, "" has none."""
+    """The shingles of the signatures: a text of 1 to 4 characters is one shingle, "" has none."""
     return {text[at : at + SHINGLE] for at in range(max(len(text) - SHINGLE + 1, min(len(text), 1)))}
 
 

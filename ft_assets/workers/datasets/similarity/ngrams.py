@@ -16,8 +16,7 @@ from ft_assets.workers.datasets.similarity.grams import all_grams, count_overlap
 from ft_assets.workers.datasets.similarity.mapped import NewArrays, open_arrays
 
 _MOST_SOURCES = 32_767
-_BATCH_ROWS = 16_384
-# Their words stay in the processor's cache, and their memory is used again for the next ones.
+# Texts folded at a time: their words stay in the processor's cache, and their memory is used again for the next ones.
 _CACHED_ROWS = 1024
 # No suite has this name.
 _COMMON = ""
@@ -51,27 +50,6 @@ class GramIndex:
     @classmethod
     def build(
         cls,
-        named_texts: Iterable[tuple[str, pa.Array | pa.ChunkedArray]],
-        path: Path,
-        common: np.ndarray | None = None,
-        *,
-        own: bool = False,
-    ) -> Self:
-        """Write an index of ``(name of the source, its texts)`` to ``path`` and open it.
-
-        ``common`` are grams without information (see ``common_grams``): texts are counted as if they did not contain
-        them. ``own`` says that the texts are in NFC and that only the caller uses the file, so its bytes need no check.
-
-        A name may occur several times. A gram that several sources have belongs to the first. The file's bytes depend
-        only on the names and texts in their order, not on how they are cut into arrays. Besides one array of texts,
-        memory holds only memory maps.
-        """
-        grams = ((name, grams_of(piece)) for name, texts in named_texts for piece in _pieces(texts, nfc=own))
-        return cls.build_of_grams(grams, path, common, own=own)
-
-    @classmethod
-    def build_of_grams(
-        cls,
         named_grams: Iterable[tuple[str, np.ndarray]],
         path: Path,
         common: np.ndarray | None = None,
@@ -79,7 +57,16 @@ class GramIndex:
         own: bool = False,
         more: Mapping[str, np.ndarray] | None = None,
     ) -> Self:
-        """``build`` from the grams of the texts, as returned by ``grams_of``; ``more`` arrays lie in the same file."""
+        """Write an index of ``(name of the source, grams of its texts)`` (see ``grams_of``) to ``path`` and open it.
+
+        ``common`` are grams without information (see ``common_grams``): texts are counted as if they did not contain
+        them. ``own`` says that only the caller uses the file, so its bytes need no check. ``more`` arrays are stored in
+        the same file.
+
+        A name may occur several times. A gram that several sources have belongs to the first. The file's bytes depend
+        only on the names and grams in their order, not on how they are cut into arrays. Besides one array of grams,
+        memory holds only memory maps.
+        """
         names: dict[str, int] = {}
         runs: list[tuple[int, int]] = []
         spool = path.with_name(path.name + ".grams")
@@ -101,7 +88,7 @@ class GramIndex:
 
     @classmethod
     def open(cls, path: Path, *, own: bool = False) -> Self:
-        """Map the index at ``path``. Raises BadData unless every byte is as ``build`` wrote it (``own``: see there)."""
+        """Map the index at ``path``. Unless it is ``own``, raises BadData if a byte is not as ``build`` wrote it."""
         arrays, notes = open_arrays(path, own=own)
         return cls(path, arrays, notes["grams"])
 
@@ -111,7 +98,7 @@ class GramIndex:
         return Overlap(*(np.concatenate([getattr(part, name) for part in parts]) for name in Overlap.__slots__))
 
     def overlap_of(self, folded: Folded) -> Overlap:
-        """``overlap`` of texts that are folded already."""
+        """``overlap`` of folded texts."""
         count = len(folded.starts) - 1
         found = Overlap(np.empty(count, np.uint32), np.empty(count, np.uint32), np.empty(count, np.int16))
         common = self.sources.index(_COMMON) if _COMMON in self.sources else -1
@@ -128,13 +115,13 @@ def folded_blocks(texts: pa.Array | pa.ChunkedArray) -> Iterator[Folded]:
         yield fold_texts(texts.slice(start, _CACHED_ROWS))
 
 
-def grams_of(texts: pa.Array) -> np.ndarray:
+def grams_of(texts: pa.Array | pa.ChunkedArray) -> np.ndarray:
     """All grams (uint64) of ``texts``, which must be in NFC, one text after the other."""
     return np.concatenate([all_grams(folded.starts, folded.words) for folded in folded_blocks(texts)])
 
 
 def composed(texts: Iterable[str | None]) -> pa.Array:
-    """``texts`` in NFC, as forms return those of rows; one that no row can have stays as it is."""
+    """``texts`` in NFC, as forms return rows' texts; a text that no row can have stays as it is."""
     # Not pyarrow's utf8_normalize: in 25.0 its "NFC" decomposes.
     found = [
         text if has_stacked_marks(text) else unicodedata.normalize("NFC", text)
@@ -145,20 +132,10 @@ def composed(texts: Iterable[str | None]) -> pa.Array:
 
 def common_grams(texts: pa.Array | pa.ChunkedArray, more_than: int) -> np.ndarray:
     """The grams (uint64, ascending) that occur in ``texts`` (in NFC) more than ``more_than`` times: fixed wording."""
-    found = [grams_of(piece) for piece in _pieces(texts, nfc=True)]
-    grams = np.concatenate([np.zeros(0, np.uint64), *found])
-    grams.sort()
+    grams = np.sort(grams_of(texts))
     # The same gram occurs again that many places later.
     first = grams[: max(len(grams) - more_than, 0)]
     return np.unique(first[grams[more_than:] == first])
-
-
-def _pieces(texts: pa.Array | pa.ChunkedArray, *, nfc: bool) -> Iterator[pa.Array]:
-    for start in range(0, len(texts), _BATCH_ROWS):
-        if nfc:
-            yield texts.slice(start, _BATCH_ROWS)
-            continue
-        yield composed(texts.slice(start, _BATCH_ROWS).to_pylist())
 
 
 def _write(

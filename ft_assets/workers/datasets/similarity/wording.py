@@ -1,10 +1,10 @@
-"""Which characters of a text are its own, and which common wording: windows that many texts have."""
+"""Which characters of a text are its own, and which are common wording: in windows that many texts have."""
 
 import numpy as np
 from numba import njit, types, uint64
 
 from ft_assets.workers.datasets.similarity.compiled import compiled
-from ft_assets.workers.datasets.similarity.hashing import BYTES, SHINGLE, mix64
+from ft_assets.workers.datasets.similarity.hashing import BYTES, SHINGLE, longest, mix64
 from ft_assets.workers.datasets.similarity.shingles import shingle_keys, slot_of
 
 WINDOW = 12
@@ -12,8 +12,8 @@ WINDOW = 12
 SLOTS = 1 << 23
 """Counters of the texts that a window is in. Windows with the same counter count as the more frequent of them."""
 OWN_RUN = 3
-"""So many characters in a row without a common window are a text's own. A letter mistyped in common wording is one
-character, and nobody's own."""
+"""Fewest characters in a row, outside of common windows, that count as a text's own. A letter mistyped in common
+wording does not count: it is one character."""
 
 
 @njit(nogil=True)
@@ -25,8 +25,8 @@ def _window(keys, at, slots):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def find_own(keys, count, texts, most, own):  # type: ignore[no-untyped-def]
-    """Set ``own[:count]`` for shingles that begin in a run of characters without a common window, which more than
-    ``most`` of the counted texts have."""
+    """Set ``own[:count]`` for shingles that begin in a run of characters outside of common windows (those that more
+    than ``most`` of the counted texts have)."""
     covered, run = 0, 0
     for index in range(count):
         if index + WINDOW - SHINGLE < count and texts[_window(keys, index, len(texts))] > most:
@@ -65,7 +65,7 @@ def mark_own(keys, count, own, table, stamps, stamp, marks, mark):  # type: igno
 
 @njit(nogil=True)
 def both(keys, count, table, stamps, stamp, marks, mark, owners, row):  # type: ignore[no-untyped-def]
-    """How many distinct ones of ``keys[:count]`` are the own ones of the text in the table."""
+    """How many distinct keys of ``keys[:count]`` are the own ones of the text in the table."""
     shared = 0
     for index in range(count):
         slot = slot_of(keys[index], table, stamps, stamp)
@@ -78,10 +78,7 @@ def both(keys, count, table, stamps, stamp, marks, mark, owners, row):  # type: 
 @compiled(types.void(types.int64[::1], BYTES, types.uint16[::1]))
 def count_texts(offsets, data, texts):  # type: ignore[no-untyped-def]
     """Add to ``texts`` (SLOTS counters) in how many of these texts each window is; at most 65,535 in all."""
-    longest = 0
-    for row in range(len(offsets) - 1):
-        longest = max(longest, offsets[row + 1] - offsets[row])
-    keys = np.empty(longest + 1, np.uint64)
+    keys = np.empty(longest(offsets) + 1, np.uint64)
     last = np.full(len(texts), -1, np.int32)
     for row in range(len(offsets) - 1):
         count = shingle_keys(data, offsets[row], offsets[row + 1], keys)

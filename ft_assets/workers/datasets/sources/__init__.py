@@ -1,4 +1,4 @@
-"""Sources of rows: one file each, and a line in ``opened``. Each says what is there, and fetches it as files to add."""
+"""Sources of rows, one module each, opened by ``opened``. Each says what is there, and fetches it as files to add."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ from ft_resources.strict import nearest
 def opened(source: Source, connections: Mapping[str, Connection], store_url: str) -> Place:
     """The place that ``source`` names, over a tenant's ``connections``. Nothing is read yet.
 
-    Raises UserError for a connection that the tenant does not have, is of another kind, or leads into the store.
+    Raises UserError for a connection that the tenant does not have, that is of another kind, or leads into the store.
     """
     if source.files is not None:
         found = _connection(source.files.connection, connections)

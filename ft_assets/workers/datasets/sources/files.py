@@ -21,7 +21,7 @@ class _Object:
     path: str
     size: int
     mark: str
-    """What differs if its bytes do: the ETag, or the time of the last change."""
+    """Changes with the file's bytes: the ETag, or the time of the last change."""
 
 
 class Files:
@@ -29,7 +29,7 @@ class Files:
 
     def __init__(self, connection: FilesConnection, path: str, store_url: str) -> None:
         root, store = _place(connection.url), _place(store_url)
-        # The platform's rights read every tenant's folder in there.
+        # The platform may read every tenant's folder in there.
         if root.startswith(store) or store.startswith(root):
             raise UserError(
                 "this connection leads into the platform's own store",
@@ -49,7 +49,7 @@ class Files:
         for each in objects:
             inside = each.path.removeprefix(self._path).lstrip("/") or Path(each.path).name
             target = folder / inside
-            with _told(each.path):
+            with _explained(each.path):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 found = backend.get(each.path)
                 if _object(found.meta) != each:
@@ -67,7 +67,7 @@ class Files:
 
         known = self._connection
         if known.url.startswith("file://"):
-            with _told(known.url):
+            with _explained(known.url):
                 return LocalStore(known.url.removeprefix("file://"))
         options: dict[str, Any] = {}
         if known.url.startswith("s3://"):
@@ -80,16 +80,16 @@ class Files:
             options = {name: value for name, value in given.items() if value}
             if known.endpoint.startswith("http://"):
                 options["client_options"] = {"allow_http": True}
-        with _told(known.url):
+        with _explained(known.url):
             return from_url(known.url, **options)
 
     def _list(self, backend: Any) -> list[_Object]:
-        """What can be read as rows, by path; hidden files, other formats and links out of the folder are passed over.
+        """The files that can be read as rows, by path; hidden files, other formats and links out of the folder are not.
 
         Raises BadData where there is nothing, or too much.
         """
         found: list[_Object] = []
-        with _told(self._path or self._connection.url):
+        with _explained(self._path or self._connection.url):
             for batch in backend.list(self._path or None):
                 found += [_object(meta) for meta in batch if self._is_ours(meta["path"])]
                 # A listing of a whole lake takes hours.
@@ -110,7 +110,7 @@ class Files:
 
     def _is_ours(self, path: str) -> bool:
         below = path.removeprefix(self._path) if self._path else f"/{path}"
-        # A bucket's listing is by folders; a name that only begins like the path is another one.
+        # A name that only begins like the path is another folder's or file's.
         if below and not below.startswith("/"):
             return False
         if any(part.startswith(".") for part in path.split("/")):
@@ -127,7 +127,7 @@ class Files:
 
 
 def _place(url: str) -> str:
-    """``url`` with a slash at its end; a folder by where it is, as links and dots can give it many names."""
+    """``url`` with a slash at its end; a folder's path is resolved, as links and dots can give it many names."""
     if url.startswith("file://") or "://" not in url:
         url = f"file://{Path(url.removeprefix('file://')).resolve()}"
     return f"{url.rstrip('/')}/"
@@ -143,7 +143,7 @@ def _seen(objects: list[_Object]) -> str:
 
 
 @contextmanager
-def _told(where: str) -> Iterator[None]:
+def _explained(where: str) -> Iterator[None]:
     from obstore import exceptions
 
     try:

@@ -1,6 +1,6 @@
 """A revision of a public Hub dataset: new rows are a new commit.
 
-It is read without the platform's token, with which a tenant could read whatever is private to the platform or others.
+It is read without the platform's token, by which a tenant could read private data of the platform or of others.
 """
 
 from functools import partial

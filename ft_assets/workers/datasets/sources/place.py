@@ -10,7 +10,7 @@ from ft_resources.errors import StoreUnavailable, UserError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fetched:
-    """Files with the rows, and what was there when they were read, as ``Place.look`` says it."""
+    """Files with the rows, and what ``Place.look`` said when they were read."""
 
     seen: str
     files: tuple[Path, ...]
@@ -20,12 +20,12 @@ class Place(Protocol):
     """A source that is open."""
 
     def look(self) -> str:
-        """What is there now: a text that differs if the rows may. It reads no row. Raises UserError."""
+        """What is there now: a text that changes if the rows may have changed. Reads no row. Raises UserError."""
         ...
 
     def fetch(self, folder: Path, *, most_rows: int | None) -> Fetched:
         """The rows as files in ``folder``; a database gives at most one row more than ``most_rows``. Raises UserError,
-        and SourceUnavailable for what may pass."""
+        and SourceUnavailable for a failure that may pass."""
         ...
 
 
@@ -34,7 +34,7 @@ class SourceUnavailable(StoreUnavailable):
 
 
 def secret(name: str) -> str:
-    """The value of the environment variable ``name``. Raises UserError without the value where it is not set."""
+    """The value of the environment variable ``name``. Raises UserError if it is not set."""
     value = os.environ.get(name, "")
     if not value:
         raise UserError(

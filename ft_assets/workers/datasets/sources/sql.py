@@ -1,4 +1,4 @@
-"""A query: new rows have a higher watermark, or are another number."""
+"""A query: there are new rows if the highest watermark or the number of rows has changed."""
 
 import json
 import time
@@ -27,12 +27,13 @@ class Query:
 
     def __init__(self, connection: SqlConnection, query: str, watermark: str | None) -> None:
         self._connection, self._watermark = connection, watermark
-        # SQLAlchemy takes `:word` for a bound value, of which a tenant's query has none.
+        # SQLAlchemy takes `:word` for a bound value; a tenant's query has none.
         # The line end closes a comment in which a query may end.
         self._asked = f"({query.replace(':', chr(92) + ':')}\n) AS asked"
 
     def look(self) -> str:
-        """The highest watermark and the number of rows; without a watermark "", as only an asset tells of news."""
+        """The highest watermark and the number of rows; "" without a watermark, when only an asset announces new
+        rows."""
         if self._watermark is None:
             return ""
         with self._opened() as connection:
@@ -41,7 +42,7 @@ class Query:
     def fetch(self, folder: Path, *, most_rows: int | None) -> Fetched:
         """All rows up to the highest watermark, by watermark, as JSON lines; dates in ISO 8601, decimals as numbers.
 
-        Rows that the database does not show yet, though their watermark is lower, are noticed by their number later.
+        Rows with a lower watermark that the database does not show yet are noticed later, by the number of rows.
         """
         from sqlalchemy import text
 
@@ -75,7 +76,7 @@ class Query:
         row = connection.execute(text(f"SELECT max({mark}), count(*), count({mark}) FROM {self._asked}")).one()
         if row[1] != row[2]:
             raise BadData(
-                f"{row[1] - row[2]:,} of {row[1]:,} rows have no {mark}, and would never come along",
+                f"{row[1] - row[2]:,} of {row[1]:,} rows have no {mark}, and would never be read",
                 where="source.sql.watermark",
                 remedy=f"Leave them out (WHERE {mark} IS NOT NULL), or give them one (COALESCE).",
             )
@@ -83,8 +84,8 @@ class Query:
 
     def _seen(self, highest: object, count: int) -> str:
         # It goes into records, pages and the configuration of runs.
-        told = str(highest) if len(str(highest)) <= _LONGEST_MARK else digest(str(highest))
-        return f"{self._watermark} up to {told}, {count:,} rows"
+        shown = str(highest) if len(str(highest)) <= _LONGEST_MARK else digest(str(highest))
+        return f"{self._watermark} up to {shown}, {count:,} rows"
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
@@ -115,7 +116,7 @@ class Query:
         try:
             with engine.connect() as connection:
                 if engine.dialect.name == "sqlite":
-                    # It has no limit of its own: it asks this every so many steps, and stops at True.
+                    # SQLite has no time limit: it calls this every 100,000 steps, and stops at True.
                     until = time.monotonic() + seconds
                     raw: Any = connection.connection.driver_connection
                     raw.set_progress_handler(lambda: time.monotonic() > until, 100_000)
@@ -123,7 +124,7 @@ class Query:
         except exc.SQLAlchemyError as error:
             raise _failed(error) from None
         except (ValueError, OverflowError) as error:
-            # Of a driver, such as a date in a year that Python's dates do not have.
+            # Raised by a driver, for example for a date in a year that Python's dates do not have.
             raise BadData(
                 f"the query gives a value that cannot be read ({first_line(error)})",
                 where="source.sql.query",
@@ -133,7 +134,7 @@ class Query:
             engine.dispose()
 
 
-# What makes a transaction only read, and end in time; other databases rely on the rights of the role.
+# Statements that make a transaction read-only and limit its time; other databases rely on the role's rights.
 _LIMITS: Mapping[str, tuple[str, ...]] = {
     "postgresql": (
         "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
@@ -165,23 +166,20 @@ def _plain(value: object) -> object:
 
 
 def _failed(error: Any) -> UserError:
-    """A query that cannot work is the tenant's to mend, a database that does not answer passes. The driver's own words
-    are told, never the statement's values or the URL."""
+    """UserError for a query that the tenant must correct, SourceUnavailable for a database that does not answer. Both
+    quote the driver, never the statement's values or the URL."""
     from sqlalchemy import exc
 
-    told = first_line(getattr(error, "orig", None) or error)
+    said = first_line(getattr(error, "orig", None) or error)
+    # SQLite also calls a missing table or a syntax error operational.
     if isinstance(error, (exc.ProgrammingError, exc.DataError, exc.NotSupportedError, exc.ResourceClosedError)) or (
-        isinstance(error, exc.OperationalError) and _LITE in str(type(error.orig))
+        isinstance(error, exc.OperationalError) and "sqlite3" in str(type(error.orig))
     ):
         return UserError(
-            f"the database refused the query ({told})", where="source.sql.query", remedy="Correct the query."
+            f"the database refused the query ({said})", where="source.sql.query", remedy="Correct the query."
         )
     return SourceUnavailable(
-        f"the database does not answer ({told})",
+        f"the database does not answer ({said})",
         where="source.sql",
         remedy="Check that it can be reached with the connection's URL. The source is read again later.",
     )
-
-
-# SQLite calls also a missing table or a syntax error operational.
-_LITE = "sqlite3"

@@ -18,21 +18,21 @@ class LikedAnswers:
     """Conversations of ``line`` whose answer got a thumb up.
 
     Args:
-        minimum: thumbs up since the last pull that are news.
-        last: what was there at the last pull, as ``look`` says it; empty before the first.
+        minimum: the fewest new thumbs up since the last pull that count as new rows.
+        last: what ``look`` said at the last pull; empty before the first.
     """
 
     def __init__(self, store: Store, line: str, *, minimum: int, last: str) -> None:
         self._store, self._line, self._minimum, self._last = store, line, minimum, last
 
     def look(self) -> str:
-        """When the newest of enough new thumbs came; what was there last while they are too few."""
+        """The time of the newest thumb, or ``last`` while new ones are too few."""
         since = self._last.removeprefix(_UNTIL) if self._last.startswith(_UNTIL) else _EVER
         new = [at for at, _ in self._thumbs() if at > since]
         return f"{_UNTIL}{max(new)}" if len(new) >= self._minimum else self._last
 
     def fetch(self, folder: Path, *, most_rows: int | None) -> Fetched:
-        """All that is kept, oldest first."""
+        """All liked conversations that are kept, oldest first."""
         thumbs = {request: at for at, request in self._thumbs()}
         file = folder / "liked-answers.jsonl"
         rows, newest = 0, ""
@@ -45,7 +45,7 @@ class LikedAnswers:
                 rows, newest = rows + 1, max(newest, thumbs[each.request])
         if not rows:
             raise UserError(
-                "no answer that is kept was liked",
+                "none of the kept answers was liked",
                 where=f"line {self._line}",
                 remedy="Let the line keep traffic (lines, in tenants.yaml), ask with store: true, and send thumbs to "
                 "/v1/ft/feedback.",
@@ -53,7 +53,7 @@ class LikedAnswers:
         return Fetched(seen=f"{_UNTIL}{newest}", files=(file,))
 
     def _thumbs(self) -> list[tuple[str, str]]:
-        """When, and for which request, of every thumb up for a conversation that is kept."""
+        """(time, request) of every thumb up for a kept conversation."""
         kept = {each.request for each in self._kept()}
         found = read_outcomes(self._store, self._line, _EVER, _now())
         return [

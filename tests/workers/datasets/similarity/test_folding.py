@@ -1,14 +1,20 @@
 """What a reader takes for the same text folds to the same words, and other scripts keep theirs."""
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.workers.datasets.similarity.folded import bare_texts, fold_texts, folded_text
+from ft_assets.workers.datasets.similarity.folded import bare_texts, fold_texts
 from ft_assets.workers.datasets.similarity.folding import BREAK, LINE
 from ft_assets.workers.datasets.similarity.ngrams import composed
 
 PLAIN = "Which organ secretes insulin, and why?"
+
+
+def folded_text(text: str) -> str:
+    found = fold_texts(pa.array([text], pa.large_string()))
+    return found.data[: found.offsets[1]].tobytes().decode()
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,6 @@ def write(texts: Sequence[str], folder: Path, files: int = 1, threshold: float =
         bands = band_hashes(pa.array(part, pa.string()), threshold)
         table = pa.table(
             {
-                "at": pa.array(np.arange(start, end), pa.int64()),
                 "content": pa.array([hashlib.sha256(text.encode()).digest() for text in part], pa.binary(32)),
                 **{f"band_{band:02d}": pa.array(bands[:, band].copy()) for band in range(bands.shape[1])},
             }
@@ -169,7 +168,6 @@ def test_the_reported_similarity_is_exactly_that_of_the_sets_of_shingles(pairs: 
     rows = np.arange(2 * len(pairs))
     table = pa.table(
         {
-            "at": pa.array(rows),
             "content": pa.array([row.to_bytes(32) for row in rows.tolist()], pa.binary(32)),
             "band_00": pa.array((rows // 2).astype(np.uint64)),
         }

@@ -1,6 +1,7 @@
 """The index of test items: leaks are found whatever their case and punctuation, and a damaged file is refused."""
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ft_assets.workers.datasets.similarity.grams import FEWEST, GRAM
-from ft_assets.workers.datasets.similarity.ngrams import GramIndex, grams_of
+from ft_assets.workers.datasets.similarity.ngrams import GramIndex, composed, grams_of
 from ft_resources.errors import BadData
 
 ITEM = (
@@ -21,9 +22,14 @@ ITEM = (
 SHORT = "What is the capital city of Burkina Faso?"
 
 
+def build(named_texts: Sequence[tuple[str, pa.Array]], path: Path, *, own: bool = False) -> GramIndex:
+    grams = ((name, grams_of(composed(texts.to_pylist()))) for name, texts in named_texts)
+    return GramIndex.build(grams, path, own=own)
+
+
 @pytest.fixture
 def index(tmp_path: Path) -> GramIndex:
-    return GramIndex.build([("maths", pa.array([ITEM, "Yes."])), ("places", pa.array([SHORT, ITEM]))], tmp_path / "i")
+    return build([("maths", pa.array([ITEM, "Yes."])), ("places", pa.array([SHORT, ITEM]))], tmp_path / "i")
 
 
 def shares(index: GramIndex, *texts: str) -> list[float]:
@@ -54,7 +60,7 @@ def test_a_short_text_matches_a_whole_short_item_and_no_part_of_one(index: GramI
 
 
 def test_items_are_composed_like_the_texts_that_forms_give(tmp_path: Path) -> None:
-    index = GramIndex.build([("x", pa.array(["cafe\u0301 au lait"]))], tmp_path / "i")
+    index = build([("x", pa.array(["cafe\u0301 au lait"]))], tmp_path / "i")
     assert shares(index, "caf\u00e9 au lait") == [1.0]
 
 
@@ -67,7 +73,7 @@ def test_texts_of_one_or_two_words_have_no_gram(index: GramIndex) -> None:
 
 def test_the_source_with_the_most_hits_is_named(tmp_path: Path) -> None:
     one, other = (" ".join(f"{name}{number}" for number in range(40)) for name in ("a", "b"))
-    index = GramIndex.build([("a", pa.array([one])), ("b", pa.array([other]))], tmp_path / "i")
+    index = build([("a", pa.array([one])), ("b", pa.array([other]))], tmp_path / "i")
     mixed = " ".join([*one.split()[:15], *other.split()[:20]])
     found = index.overlap(pa.array([mixed, one]))
     assert found.source.tolist() == [1, 0]
@@ -78,7 +84,7 @@ def test_other_scripts_fold_case_and_han_characters_are_words(tmp_path: Path) ->
     russian = "Сколько будет дважды два если прибавить ещё пять и потом отнять от всего этого ровно три"
     chinese = "中华人民共和国的首都是哪一个城市呢请回答"
     astral = " ".join("𐐨𐐩" for _ in range(14)) + " 😀"
-    index = GramIndex.build([("x", pa.array([russian, chinese, astral]))], tmp_path / "i")
+    index = build([("x", pa.array([russian, chinese, astral]))], tmp_path / "i")
     assert shares(index, russian.upper(), "，".join(chinese), astral) == [1.0, 1.0, 1.0]
     assert index.overlap(pa.array([chinese])).grams.tolist() == [len(chinese) - GRAM + 1]
     assert shares(index, russian.replace("два", "три")) != [1.0]
@@ -94,9 +100,9 @@ def test_slices_and_batches_change_nothing(texts: list[str], cut: int) -> None:
         path = Path(folder) / "i"
         array = pa.array(texts, pa.string())
         parts = [("s", array.slice(0, cut)), ("s", array.slice(cut))]
-        whole = GramIndex.build([("s", array)], path)
+        whole = build([("s", array)], path)
         written = path.read_bytes()
-        assert GramIndex.build(parts, path).path.read_bytes() == written
+        assert build(parts, path).path.read_bytes() == written
         expected = whole.overlap(array)
         assert np.array_equal(expected.hits, expected.grams)
         rest = whole.overlap(pa.array(["zz", *texts]).slice(1).slice(cut))
@@ -117,7 +123,7 @@ def test_grams_are_those_of_a_plain_implementation(tmp_path: Path) -> None:
         return [tuple(given[at : at + GRAM]) for at in range(len(given) - GRAM + 1)]
 
     known = {gram for item in items for gram in grams(item)}
-    index = GramIndex.build([("t", pa.array(items))], tmp_path / "i")
+    index = build([("t", pa.array(items))], tmp_path / "i")
     found = index.overlap(pa.array(texts))
     assert index.grams == len(known)
     assert found.grams.tolist() == [len(grams(text)) for text in texts]
@@ -128,7 +134,7 @@ def test_an_index_survives_save_and_open_and_an_empty_one_works(index: GramIndex
     again = GramIndex.open(index.path)
     assert (again.sources, again.grams) == (index.sources, index.grams)
     assert shares(again, ITEM) == [1.0]
-    empty = GramIndex.build([], tmp_path / "e")
+    empty = build([], tmp_path / "e")
     assert shares(empty, ITEM) == [0.0]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["e", "i"]
 
@@ -160,8 +166,8 @@ def test_words_are_the_same_whether_or_not_anything_beyond_ascii_stands_by(text:
 
 def test_an_index_of_one_s_own_is_as_any_other_but_is_not_taken_for_one(tmp_path: Path) -> None:
     texts = pa.array([" ".join(f"w{at + number}" for at in range(20)) for number in range(50)])
-    checked = GramIndex.build([("holdout", texts)], tmp_path / "checked")
-    own = GramIndex.build([("holdout", texts)], tmp_path / "own", own=True)
+    checked = build([("holdout", texts)], tmp_path / "checked")
+    own = build([("holdout", texts)], tmp_path / "own", own=True)
     assert own.overlap(texts).hits.tolist() == checked.overlap(texts).hits.tolist()
     with pytest.raises(BadData):
         GramIndex.open(tmp_path / "own")

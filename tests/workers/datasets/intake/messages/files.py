@@ -140,7 +140,7 @@ FILES: dict[str, str] = {
         "  What to do: Name the file .json instead, or write each object on a line of its own."
     ),
     "pretty-printed jsonl": (
-        "data.jsonl: the first object goes over more than one line\n"
+        "data.jsonl: the first object spans more than one line\n"
         "  What to do: Write each object on one line; or, if it is one JSON document, name the file .json."
     ),
     "old mac line ends": (

@@ -75,11 +75,11 @@ FORMATS: dict[str, str] = {
     ),
     "json element missing": (
         "data.json, row 2: there is nothing between two commas, or after the last one\n"
-        "  What to do: Remove the comma that is too many; the array is no valid JSON."
+        "  What to do: Remove the extra comma: with it, the array is not valid JSON."
     ),
     "json comma at the end": (
         "data.json, row 2: there is nothing between two commas, or after the last one\n"
-        "  What to do: Remove the comma that is too many; the array is no valid JSON."
+        "  What to do: Remove the extra comma: with it, the array is not valid JSON."
     ),
     "two json arrays": (
         "data.json: there is more text after the end of the JSON\n"
@@ -175,7 +175,7 @@ FORMATS: dict[str, str] = {
         "  What to do: Close the quote, and double quotes inside quoted fields."
     ),
     "csv with text after a quote": (
-        "data.csv, record 121 (line 122): text stands after a closing quote\n"
+        "data.csv, record 121 (line 122): text follows a closing quote\n"
         "  What to do: Close the quote, and double quotes inside quoted fields."
     ),
     "csv without a header": (
