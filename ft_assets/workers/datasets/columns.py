@@ -50,7 +50,7 @@ BAD_ROWS = pa.schema([("row", pa.int64()), ("reason", pa.string()), ("field", pa
 """Rows that cannot be used; ``problem`` never quotes the row's text."""
 
 LISTED_BAD = 200
-"""Of each reason, so many bad rows are kept: as many as a report lists. The others are counted."""
+"""At most this many bad rows of each reason are kept, as many as a report lists; the others are only counted."""
 
 
 def map_texts(examples: pa.RecordBatch, change: Callable[[pa.Array], pa.Array]) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ from ft_assets.workers.datasets.forms.reasons import Reason
 from ft_assets.workers.datasets.reporting.report import Finding, Place
 from ft_assets.workers.datasets.similarity.items import Found, ItemIndex
 
-# Questions of a few words that so many rows begin with are common speech: "Why is the sky blue?"
+# A short question that this many rows begin with is common speech: "Why is the sky blue?"
 _COMMON_ROWS = 3
 
 
@@ -22,7 +22,7 @@ def check_contamination(decisions: Decisions, policy: DatasetPolicy, suites: Seq
         return
     rows_in, items = decisions.count, open_items(str(index))
     positions, found = _flagged(decisions, policy.contamination.threshold)
-    # An item that was only met in passing is none of the suite that most of the row's 13-grams are of.
+    # An item that the row does not give away need not be of the suite that most of the row's 13-grams belong to.
     of_item = np.array([items.place(item)[0] if item >= 0 else -1 for item in found.item.tolist()], np.int64)
     source = np.where(found.whole > 0, of_item, found.source)
     findings = []
@@ -42,7 +42,7 @@ def _finding(
     known: np.ndarray,
     items: ItemIndex,
 ) -> Finding:
-    """The finding of one suite; ``known`` (-1: none) are the items that rows have most of."""
+    """The finding of one suite; ``known`` are the items of which the rows contain most (-1: none)."""
 
     def detail(at: int) -> str:
         item = int(known[at])
@@ -71,7 +71,7 @@ def _finding(
 
 
 def _flagged(decisions: Decisions, threshold: float) -> tuple[np.ndarray, Found]:
-    """The positions of the rows that count, and what was found in each."""
+    """The positions of contaminated rows, and what was found in each."""
     positions, parts = [np.zeros(0, np.int64)], []
     for start, _, batch in decisions.rows.batches():
         found = Found(*(batch.column(name).to_numpy() for name in Found.__slots__))

@@ -29,7 +29,7 @@ from ft_resources.errors import BadData
 from ft_resources.worker_context import WorkContext, WorkResult
 
 _MEMORY_MB = 2048
-# Models that look at every text manage a hundred of 500 characters a second on a core.
+# Models that read every text manage a hundred texts of 500 characters a second on a core.
 _SECONDS, _SECONDS_PER_GIB = 3600, 86_400
 
 
@@ -40,8 +40,8 @@ def curate(context: WorkContext) -> WorkResult:
     upload's order; equal input, equal bytes), ``held_out.arrow`` and ``report/report.json`` and ``.html``. Further
     inputs: ``held_out`` (what earlier versions held out), ``suite:<key>`` each, ``classifier``, ``encoder``,
     ``name_model``, ``mix:<key>`` each. Facts: ``form``, ``rows`` by split, ``dropped`` by reason, ``length_histogram``
-    (characters), ``rows_read``, ``warnings``, ``held`` (why a person must review it first), and ``labels`` where the
-    answers are some. Raises BadData (file, row, field); ends the worker with it where it takes too long.
+    (characters), ``rows_read``, ``warnings``, ``held`` (why a person must review it first), and ``labels`` if the
+    answers are labels. Raises BadData (file, row, field); if curation takes too long, ends the worker with it.
     """
     policy = policy_of(context.params["policy"])
     raw = context.input("raw")
@@ -110,8 +110,8 @@ def _too_slow(label: str, seconds: int) -> BadData:
     return BadData(
         f"curating the data takes longer than the {seconds:,} s allowed for its size",
         where=label,
-        remedy="Split it into several datasets, give it more cores, or leave out the policy's models; whoever runs the "
-        "platform can allow more by FT_CURATION_SECONDS.",
+        remedy="Split it into several datasets, give it more cores, or leave out the policy's models; the platform's "
+        "operator can allow more by FT_CURATION_SECONDS.",
     )
 
 

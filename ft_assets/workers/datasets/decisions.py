@@ -30,8 +30,8 @@ _TEXT_CHARACTERS = 4000
 class Decisions:
     """Which rows are still kept, and the report's steps in order.
 
-    Rows are shown without what ``personal`` searches for (``names``: with its name model), also where it stays in the
-    data: more people see the page.
+    Rows are shown without what ``personal`` (with the name model ``names``) searches for, even if it stays in the data:
+    more people see the page.
     """
 
     def __init__(self, rows: PreparedRows, personal: PersonalDataSettings, names: NameModel | None = None) -> None:
@@ -73,8 +73,8 @@ class Decisions:
         """The finding for the rows at ascending ``positions``; the action ``removed`` drops them from now on.
 
         ``others`` are the positions of the rows they resemble (-1 for none), ``similarities`` how much. ``details``
-        says more about the row at an index of ``positions``. The page shows the texts of the first ``shown`` rows, with
-        those of the rows they resemble, or what is ``beside`` them: a place and a text that is no row's.
+        says more about the row at an index of ``positions``. The page shows the texts of the first ``shown`` rows
+        beside those of the rows they resemble, or ``beside`` a place and a text that is not a row's.
         """
         if action == "removed":
             self.kept[positions] = False

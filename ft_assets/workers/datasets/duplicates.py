@@ -1,4 +1,4 @@
-"""The step that leaves out rows that repeat others; whatever their order, the same rows stay in the same groups."""
+"""The step that leaves out rows that repeat others; in which groups rows stay does not depend on the rows' order."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from ft_assets.workers.datasets.quality.draw import leading_words, lowest
 from ft_assets.workers.datasets.reporting.report import NEAR_SHOWN, Action
 from ft_assets.workers.datasets.split import Keys
 
-# Wording that so many rows of a sample share is no row's own.
+# Wording that this many rows of a sample share is not a row's own.
 _SAMPLE = 20_000
 _TEMPLATE = 20
 _TEMPLATE_SHARE = 0.005
@@ -23,8 +23,8 @@ _SHOWN = {Reason.DUPLICATE: SHOWN, Reason.NEAR_DUPLICATE: NEAR_SHOWN}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Copies:
-    """Pairs of rows: the one ``at`` repeats that at ``kept`` exactly, or is a ``near`` copy, of which some differ in
-    their answers, so that both stay; and which rows ``stay`` (bool, one for each row)."""
+    """Pairs of rows: the row ``at`` repeats the row ``kept``, exactly or as a ``near`` copy (both stay if only their
+    answers differ). ``stay``: which rows stay (bool, one for each row)."""
 
     at: np.ndarray
     kept: np.ndarray
@@ -65,7 +65,7 @@ def remove_duplicates(
     at, kept, similarity = (found.duplicates.column(name).to_numpy().copy() for name in ("at", "kept", "similarity"))
     exact = found.duplicates.column("exact").to_numpy()
     undone = _undone(decisions, settings.keep, at, kept, exact)
-    # Rows that stay though they are near others: by the policy, or as they differ in their answers.
+    # Rows that stay though they are near others: by the policy, or because their answers differ.
     like, kin = np.append(at[undone], found.at), np.append(kept[undone], found.kin)
     at, kept, similarity, exact = (column[~undone] for column in (at, kept, similarity, exact))
     at, kept, like, kin = _least_group_stays(decisions, at, kept, exact, (like, kin), keys)
@@ -88,11 +88,11 @@ def remove_duplicates(
 def _undone(
     decisions: Decisions, keep: tuple[str, ...], at: np.ndarray, kept: np.ndarray, exact: np.ndarray
 ) -> np.ndarray:
-    """Which near pairs (bool) are none, as the policy says; exact copies of such a row get it as their ``kept``."""
+    """Which near pairs (bool) are not duplicates by the policy; exact copies of such a row get it as their ``kept``."""
     if not keep:
         return np.zeros(len(at), np.bool_)
     rows = np.arange(len(decisions.rows))
-    # An id is the first 6 of a key's bytes.
+    # An id is the first 6 bytes of a key.
     ids = leading_words(decisions.rows.content_at(rows)) >> np.uint64(16)
     named = np.array([int(each, 16) for each in keep], np.uint64)
     unknown = [each for each, there in zip(keep, np.isin(named, ids), strict=True) if not there]
@@ -117,10 +117,10 @@ def _least_group_stays(
     staying: tuple[np.ndarray, np.ndarray],
     keys: Keys,
 ) -> tuple[np.ndarray, ...]:
-    """``at``, ``kept`` and both of ``staying``, where of equal rows in several groups that of the least group stays,
-    and not the first.
+    """``at``, ``kept`` and both of ``staying``, changed so that of equal rows in several groups the row of the least
+    group stays, not the first.
 
-    The side of what stays would otherwise depend on the order of the rows. A row set aside for measuring stays there.
+    The side of the row that stays would otherwise depend on the rows' order. A row set aside for measuring stays there.
     """
     units, roles = keys.units, keys.roles
     pairs = np.flatnonzero(exact & (units[at] < units[kept]) & (roles[at] == roles[kept]))
@@ -132,7 +132,7 @@ def _least_group_stays(
     firsts, places = np.unique(kept[order], return_index=True)
     stays = np.arange(len(units))
     stays[firsts] = at[order[places]]
-    # The first takes the place of the one that stays in its stead; near copies follow.
+    # The first row becomes a copy of the row that stays instead; near copies follow.
     goes = np.isin(at, stays[firsts]) & exact
     at = np.where(goes, kept, np.where(exact, at, stays[at]))
     return at, stays[kept], stays[staying[0]], stays[staying[1]]

@@ -1,7 +1,7 @@
-"""What the holdouts of a dataset's versions ever held, so that no later version trains on it, or on a near copy of it.
+"""All rows that a dataset's versions ever held out, so that no later version trains on them or on their near copies.
 
 Rows are remembered as hashes and never as texts: an erased version must not live on in a later one. Each version's
-artifact holds the memory that it was given together with its own holdout.
+artifact holds the memory of earlier versions together with its own holdout.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from ft_assets.workers.datasets.split import units_of
 
 FILE = "held_out.arrow"
 NEAR = 0.9
-"""Texts this similar are near copies, as by default in ``duplicates``; the bands are those of this threshold."""
+"""Texts this similar are near copies, as by default in ``duplicates``; ``bands`` are for this threshold."""
 SCHEMA = pa.schema(
     [
         pa.field("content", pa.uint64(), nullable=False),
@@ -34,9 +34,10 @@ SCHEMA = pa.schema(
 256 values of 4 bits, of as many permutations (Li and König 2010, "b-Bit Minwise Hashing")."""
 
 _BANDS, _VALUES, _BITS = 16, 256, 4
-# A similarity is estimated with a standard deviation of 0.02: three of them below, one copy in 700 is missed at NEAR.
+# The estimate of a similarity has a standard deviation of 0.02; with a margin of three, one copy in 700 is missed at
+# NEAR.
 _MARGIN = 0.06
-# A bucket of a text that is repeated with small changes: these are compared, as in ``near``.
+# A text that is repeated with small changes fills a bucket; only this many of its rows are compared, as in ``near``.
 _COMPARED = 16
 _PAIRS = 1 << 16
 _ROWS_IN_BATCH = 65_536
@@ -62,7 +63,7 @@ class HeldOut:
         return int(self.rows.num_rows)
 
     def has(self, name: Literal["content", "unit"], keys: np.ndarray) -> np.ndarray:
-        """Which of these keys (uint64 ``[n]``, as in SCHEMA) a remembered row has: bool ``[n]``."""
+        """Which of these keys (uint64 ``[n]``, as in SCHEMA) belong to a remembered row: bool ``[n]``."""
         known = self.rows.column(name).combine_chunks()
         found: np.ndarray = pc.is_in(pa.array(keys), value_set=known).to_numpy(zero_copy_only=False)
         return found
@@ -72,7 +73,7 @@ class HeldOut:
         return HeldOut(self.rows.filter(pc.invert(pc.is_in(self.rows.column("content"), value_set=pa.array(contents)))))
 
     def write(self, path: Path, more: Iterator[pa.RecordBatch]) -> None:
-        """Leave a file with these rows and those of ``more`` (SCHEMA), each content once."""
+        """Write a file with these rows and those of ``more`` (SCHEMA), each content once."""
         rows = pa.concat_tables([self.rows, pa.Table.from_batches(more, schema=SCHEMA)])
         contents = rows.column("content").to_numpy()
         first = np.sort(np.unique(contents, return_index=True)[1])
@@ -89,7 +90,7 @@ class NearIndex:
         keys = _keys(bands).ravel()
         order = np.argsort(keys, kind="stable")
         self._sorted, self._rows = keys[order], (order // _BANDS).astype(np.int32)
-        # Most keys are of no remembered row: a look into this table, at most an eighth full, tells.
+        # Most keys belong to no remembered row, which a lookup in this table, at most an eighth full, shows.
         slots = 1 << max(8 * len(keys) - 1, 1).bit_length()
         self._shift = np.uint64(64 - slots.bit_length() + 1)
         self._seen = np.zeros(slots, np.bool_)
@@ -98,7 +99,7 @@ class NearIndex:
     def near(self, bands: np.ndarray, texts_at: TextsAt, threshold: float = NEAR) -> np.ndarray:
         """Texts (bool ``[n]``) that are near copies of a remembered row, by an estimate of their similarity.
 
-        ``bands`` are theirs (uint32 ``[n, 16]``), ``texts_at`` gives the texts at ascending numbers.
+        ``bands`` are the texts' (uint32 ``[n, 16]``); ``texts_at`` gives the texts at ascending numbers.
         """
         keys, found = _keys(bands), np.zeros(len(bands), np.bool_)
         at, band = np.nonzero(self._seen[self._slots(keys)])
@@ -124,7 +125,7 @@ class NearIndex:
 
 
 def unit_keys(units: np.ndarray, grouped: np.ndarray, policy: DatasetPolicy) -> np.ndarray:
-    """``units`` (see ``units_of``) as they are remembered: a value of one field is not the same value of another."""
+    """``units`` (see ``units_of``) as they are remembered: equal values of different fields differ."""
     field = hashlib.sha256(f"field:{policy.split.group_by or ''}".encode()).digest()
     return np.where(grouped, units ^ np.uint64(int.from_bytes(field[:8])), units)
 
@@ -143,7 +144,7 @@ def near_bands(texts: pa.Array) -> np.ndarray:
 
 
 def bands_of(chunk: pa.RecordBatch, policy: DatasetPolicy) -> np.ndarray:
-    """``near_bands`` of a prepared chunk's rows; they are in it where the policy looks for near copies like these."""
+    """``near_bands`` of a prepared chunk's rows; taken from its columns if the policy uses the same bands."""
     from ft_assets.workers.datasets.similarity.minhash import banding
 
     if policy.duplicates.near == "off" or banding(policy.duplicates.threshold).bands != _BANDS:
@@ -175,7 +176,8 @@ def similarity(some: np.ndarray, others: np.ndarray) -> np.ndarray:
 def remember(
     before: HeldOut, chunks: Iterator[tuple[str, np.ndarray]], policy: DatasetPolicy, map_chunks: Mapper, path: Path
 ) -> None:
-    """Leave at ``path`` what ``before`` knows and the holdout's rows: (path of a prepared chunk, rows in it) each."""
+    """Write to ``path`` what ``before`` knows and the holdout's rows, given as (path of a prepared chunk, rows in
+    it)."""
     tasks = ((chunk, rows, policy) for chunk, rows in chunks)
     before.write(path, map_chunks(_hashes_in_chunk, tasks))
 

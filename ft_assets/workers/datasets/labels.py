@@ -1,4 +1,4 @@
-"""Answers that are labels: a few short ones, each of many rows, as of a classification."""
+"""Answers that are labels, as in a classification: a few short ones, each in many rows."""
 
 import re
 from collections import Counter, defaultdict
@@ -10,17 +10,17 @@ import pyarrow.compute as pc
 from ft_assets.workers.datasets.reporting.report import LISTED_LABELS, Labels
 
 _MOST_CHARACTERS = 60
-# Of all answers so many are short, and a label has so many rows on average.
+# Answers are labels if this share of them is short, and a label has this many rows on average.
 _SHORT, _ROWS = 0.95, 5
-# More different ones are no labels, and need not be counted any further.
+# More different answers are not labels, and are not counted further.
 _MOST = 2000
 _BETWEEN_WORDS = re.compile(r"(?<=\w)[\s_-]+(?=\w)")
-# A sign in front or symbols behind may be all that differs: -1, C++, C#.
+# Without signs, as they may be the only difference: -1, C++, C#.
 _AROUND = " \t\n.,;:!?'\"`()[]_"
 
 
 class LabelCounts:
-    """The answers of a dataset's own conversations, counted batch by batch."""
+    """The last answers of a dataset's own conversations, counted batch by batch."""
 
     def __init__(self) -> None:
         self._rows = 0
@@ -44,7 +44,7 @@ class LabelCounts:
         self._short.update({answer: count for answer, count in pairs if answer})
 
     def numbers(self) -> Labels | None:
-        """What the labels are like; None if the answers are no labels."""
+        """Numbers about the labels; None if the answers are not labels."""
         counts, different = self._short, len(self._short)
         if not 2 <= different <= _MOST or counts.total() < max(_SHORT * self._rows, _ROWS * different):
             return None
@@ -52,7 +52,7 @@ class LabelCounts:
         for label, count in _largest_first(counts):
             alike[_folded(label)][label] = count
         variants = [group for group in alike.values() if len(group) > 1]
-        # A second spelling is no label that rows are missing of.
+        # A rare second spelling is not a rare label.
         once = [label for group in alike.values() if sum(group.values()) == 1 for label in group]
         return Labels(
             rows=self._rows,

@@ -1,19 +1,19 @@
-"""What is found by looking into curated versions, apart from the kernels that find it, which load slowly."""
+"""What is found by looking into curated versions; apart from the kernels that find it, as those load slowly."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
 class VersionDiff:
-    """Numbers of rows; a row is the same where everything that is trained on is.
+    """Numbers of rows; a row is the same if everything that is trained on is the same.
 
     Args:
         rows: of the older and of the newer version, by split.
         same: rows in both versions, in whichever split.
         added: by split of the newer version, without changed ones.
         removed: by split of the older version, without changed ones.
-        changed: rows whose prompt stayed and whose rest did not.
-        moved: rows in both versions whose split differs, by that in the older version and then that in the newer.
+        changed: rows whose prompt stayed the same and whose rest did not.
+        moved: rows in both versions whose split differs, by the split in the older and then in the newer version.
         reweighed: rows in both versions whose weight in training differs.
     """
 

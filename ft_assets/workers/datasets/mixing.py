@@ -36,11 +36,11 @@ def clean_sources(
     """``sources`` without the rows that must not be trained on here, and a warning for each that lost rows.
 
     Left out are rows whose prompt or group this version sets aside; rows that its holdout or those of earlier versions
-    held (``memory``), and their near copies; rows that overlap with one of ``indices`` (and whether this curation made
-    it: test items, the own holdout) by more than the policy allows; and with
-    ``personal_data: escalate``, rows with personal data. With ``scrub``, those rows are scrubbed. If this version has
-    weights, rows of a source without them get 1. Raises BadData if a source's kind of data differs from ``kind``, or if
-    it has weights and this version has none.
+    held (``memory``), and their near copies; rows that overlap with one of ``indices`` (each with whether this curation
+    made it: the own holdout, else test items) by more than the policy allows; and with ``personal_data: escalate``,
+    rows with personal data. With ``scrub``, those rows are scrubbed. If this version has weights, rows of a source
+    without them get 1. Raises BadData if a source's kind of data differs from ``kind``, or if it has weights and this
+    version has none.
     """
     if not sources:
         return [], []
@@ -58,8 +58,8 @@ def clean_sources(
         cleaned.append(MixSource(dataset=source.dataset, train=path))
         if lost:
             warnings.append(
-                f"{lost:,} rows of {source.dataset} may not be mixed in: they repeat rows that this version sets "
-                "aside or test items, or hold personal data."
+                f"{lost:,} rows of {source.dataset} may not be mixed in: they repeat test items or rows that this "
+                "version sets aside, or hold personal data."
             )
     return cleaned, warnings
 

@@ -1,4 +1,4 @@
-"""The opt-in step that finds rows which say what a test item says, in other words or another language."""
+"""The opt-in step that finds rows which ask what a test item asks, in other words or another language."""
 
 from collections.abc import Sequence
 
@@ -22,9 +22,9 @@ _DECIMALS = 4
 def find_paraphrases(
     decisions: Decisions, policy: DatasetPolicy, encoder: Encoder, suites: Sequence[tuple[str, Sequence[Asked]]]
 ) -> None:
-    """Rows of which what users say, or the text, is nearer to an item's question than ``threshold``, by suite.
+    """Report rows whose user turns, or text, are nearer to an item's question than ``threshold``, by suite.
 
-    Compared are windows of the row with whole questions, all with all: one multiplication of matrices a batch.
+    All windows of a batch's rows are compared with all whole questions by one matrix product.
     """
     settings = policy.contamination.paraphrases
     assert settings is not None
@@ -82,7 +82,7 @@ def _finding(
 
 
 def _nearest(encoder: Encoder, texts: list[str], items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each text the nearest of ``items`` (int64), and the cosine of their angle, 0 for an empty text."""
+    """For each text the nearest of ``items`` (int64), and their cosine similarity; 0 for an empty text."""
     vectors, owners = encoder.encode(texts)
     best, item = np.zeros(len(texts)), np.zeros(len(texts), np.int64)
     if not len(vectors) or not len(items):
@@ -90,7 +90,7 @@ def _nearest(encoder: Encoder, texts: list[str], items: np.ndarray) -> tuple[np.
     cosines = vectors @ items.T
     top = cosines.argmax(axis=1)
     values = np.round(cosines[np.arange(len(top)), top].astype(np.float64), _DECIMALS)
-    # Windows of a text in order of likeness: the last one written is the most alike.
+    # Windows in ascending order of similarity: the last one written for a text is the most similar.
     order = np.argsort(values, kind="stable")
     item[owners[order]], best[owners[order]] = top[order], values[order]
     return item, np.clip(best, 0.0, 1.0)

@@ -98,8 +98,8 @@ def needs_processes(size: int) -> bool:
 
 
 def curate_upload(inputs: Inputs, output: Path, means: Means) -> tuple[DatasetReport, list[Exhibit]]:
-    """Write ``train``, ``validation`` and ``holdout.parquet`` and ``held_out.arrow`` to ``output``, and return what was
-    done.
+    """Write ``train``, ``validation`` and ``holdout.parquet`` and ``held_out.arrow`` to ``output``; returns the report
+    and the rows to show.
 
     Raises BadData if the upload must not be used; the contents of ``output`` are then invalid.
     """
@@ -180,7 +180,7 @@ def _decide(decisions: Decisions, inputs: Inputs, means: Means, mapper: Mapper) 
 
 
 def _leaks(inputs: Inputs, scratch: Path) -> list[tuple[Path, bool]]:
-    """The indices of what must not be trained on, and whether this curation made them."""
+    """The indices of what must not be trained on, each with whether this curation made it."""
     return [(scratch / "holdout.grams", True), *([(inputs.index, False)] if inputs.index else [])]
 
 

@@ -12,6 +12,7 @@ from ft_assets.workers.datasets.columns import EXAMPLES
 from ft_assets.workers.datasets.engine.chunks import open_chunk
 from ft_assets.workers.datasets.forms.content_keys import answer_texts, flat_texts
 from ft_assets.workers.datasets.reporting.report import Place, Role
+from ft_assets.workers.offsets import offsets_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,8 +31,7 @@ class PreparedRows:
 
     def __init__(self, chunks: Sequence[PreparedChunk]) -> None:
         self.chunks = list(chunks)
-        sizes = [chunk.examples for chunk in self.chunks]
-        self.starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
+        self.starts = offsets_of(np.array([chunk.examples for chunk in self.chunks], np.int64))
 
     def __len__(self) -> int:
         return int(self.starts[-1])

@@ -42,9 +42,9 @@ def decide_sides(
 ) -> np.ndarray:
     """The side (uint8 ``[n]``) of each row, also of dropped ones.
 
-    A unit most of whose rows were held out before is held out whole, whatever is drawn for it. Of other units only
-    those rows are left out, unless the draw holds the unit out anyway. Left out are also rows whose unit is set aside
-    on another side, in a file of the tenant's.
+    A unit of which most rows were held out before is held out as a whole, whatever is drawn for it. Of other units only
+    those rows are left out, unless the draw holds the unit out anyway. Rows whose unit is set aside on another side, in
+    a file of the tenant's, are also left out.
     """
     units = join_units(keys.units, *_together(keys, copies, policy))
     upload = keys.roles == TRAIN
@@ -74,9 +74,9 @@ def decide_sides(
 def _together(keys: Keys, copies: Copies, policy: DatasetPolicy) -> tuple[np.ndarray, np.ndarray]:
     """The near copies (at, kept) that join their units.
 
-    Of those that stay, all. Of those that are removed, those without a group: the one that stays is on the side of its
-    cluster, whichever of them came first. Groups are not joined by rows that are gone: a sentence that most
-    conversations have would make one unit of all of them.
+    All that stay do. Of removed copies, those without a group do: the row that stays is then on the side of its
+    cluster, whichever row came first. Removed rows do not join groups: a sentence that most conversations have would
+    make one unit of all of them.
     """
     joins = copies.near
     if policy.duplicates.near == "remove":
@@ -86,8 +86,8 @@ def _together(keys: Keys, copies: Copies, policy: DatasetPolicy) -> tuple[np.nda
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Rows (bool ``[n]``) that were held out before, or near copies or unit mates of such; ``like`` is a row of this
-    version that a row was told by, -1 for none."""
+    """Rows (bool ``[n]``) that were held out before, or are near copies or unit mates of such rows; ``like`` is the row
+    of this version by which a row was recognised, -1 for none."""
 
     rows: np.ndarray
     like: np.ndarray

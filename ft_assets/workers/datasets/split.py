@@ -1,4 +1,4 @@
-"""Which side a row is on: a function of its prompt (or group) and the seed, so other rows never move it, but where a
+"""Which side a row is on: a function of its prompt (or group) and the seed, so that other rows never move it, unless a
 side would be empty."""
 
 import hashlib
@@ -87,7 +87,7 @@ def sides_of(
 def fill_sides(
     units: np.ndarray, sides: np.ndarray, settings: SplitSettings, *, validation: bool = True, holdout: bool = True
 ) -> np.ndarray:
-    """``sides``, where a drawn side without a row takes the unit of training whose point is nearest to its part.
+    """``sides``, in which a drawn side without a row takes the training unit whose point is nearest to its part.
 
     Few units often miss a side: with a tenth each, 15 miss one 4 times of 10. A unit of more than a quarter of the rows
     is not taken, and neither is the last one of training; then the side stays empty.
@@ -104,7 +104,8 @@ def fill_sides(
 
 
 def mostly(units: np.ndarray, which: np.ndarray, of: np.ndarray) -> np.ndarray:
-    """Rows (bool ``[n]``) of the units more than half of whose rows in ``of`` are in ``which``, a part of them."""
+    """Rows (bool ``[n]``) of units of which more than half of the rows in ``of`` are in ``which``, a subset of
+    ``of``."""
     # With a hash table: numpy would sort.
     codes = pa.array(units).dictionary_encode().indices.to_numpy()
     among, found = (np.bincount(codes[rows], minlength=codes.max(initial=-1) + 1) for rows in (of, which))

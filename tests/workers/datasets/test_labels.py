@@ -81,7 +81,7 @@ def test_a_label_of_one_row_is_named() -> None:
 def test_uneven_labels_are_told_with_the_score_of_saying_always_the_most_frequent() -> None:
     uneven, always = warnings_of(*["libs"] * 90, *["net"] * 6, *["doc"] * 4)
     assert uneven.startswith("The labels are uneven: 'libs' has 90 rows, and 'doc' 4,")
-    assert always.startswith("'libs' is the answer of 90 of 100 rows: saying it always is right in 90%.")
+    assert always.startswith("'libs' is the answer of 90 of 100 rows: always saying it is right in 90%.")
     assert warnings_of(*["libs"] * 49, *["net"] * 30, *["doc"] * 21) == []
 
 

@@ -44,7 +44,7 @@ class Carried:
     def of(cls, needed: Needed) -> "Carried":
         import ray
 
-        # As buffers, which nodes read in the object store: bytes would be copied by each process.
+        # Buffers are read in the object store; each process would copy bytes.
         files = {name: pa.py_buffer(path.read_bytes()) for name, path in needed.files.items()}
         return cls(content=[ray.put(files)], digest=digest_of(needed.files), moved=needed.moved)
 
@@ -66,7 +66,7 @@ def kept_folder(digest: str, fetch: Callable[[], Mapping[str, pa.Buffer]]) -> Pa
     with open(f"{folder}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.is_dir() or digest_of(_files_in(folder)) != digest:
-            # The one of a process that died before it could rename it.
+            # Left by a process that died before it could rename it.
             part = Path(f"{folder}.part")
             shutil.rmtree(part, ignore_errors=True)
             part.mkdir(mode=0o700)

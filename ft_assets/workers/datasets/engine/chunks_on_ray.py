@@ -24,7 +24,7 @@ def run_chunks_on_ray(tasks: Iterable[ChunkTask]) -> Iterator[ChunkResult]:
     first = next(remaining, None)
     if first is None:
         return
-    # What is under way and, between, what the cache had.
+    # Tasks under way, and between them results from the cache.
     order: deque[ChunkResult | tuple[ChunkTask, str]] = deque()
 
     def unknown() -> Iterator[_Lines]:
@@ -40,7 +40,7 @@ def run_chunks_on_ray(tasks: Iterable[ChunkTask]) -> Iterator[ChunkResult]:
         while isinstance(done := order.popleft(), ChunkResult):
             yield done
         yield finished(*done, batch)
-    # Behind the last unknown one there are none but known ones.
+    # After the last task only results from the cache are left.
     yield from (done for done in order if isinstance(done, ChunkResult))
 
 

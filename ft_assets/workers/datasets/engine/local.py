@@ -96,7 +96,7 @@ def process_count(purpose: Purpose = CURATION) -> int:
 
 
 def engine_of(purpose: Purpose) -> Literal["local", "ray"]:
-    """Where the work runs, from the purpose's variable. Raises UserError for a name that there is not."""
+    """Where the work runs, from the purpose's variable. Raises UserError for an unknown engine."""
     name = os.environ.get(purpose.engine) or "local"
     if name == "local":
         return "local"

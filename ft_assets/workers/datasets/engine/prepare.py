@@ -97,7 +97,7 @@ def prepare(lines: bytes, *, ended: bool, settings: PrepareSettings) -> pa.Recor
 
 
 def leak_columns(examples: pa.RecordBatch, texts: pa.StringArray, index: str | None) -> dict[str, pa.Array]:
-    """The columns of ``items.Found`` for ``examples`` against the index file; nothing found without an index."""
+    """The columns of ``items.Found`` for ``examples`` against the index file; without an index, nothing is found."""
     if index is not None:
         return {name: pa.array(values) for name, values in open_items(index).find_in(examples, texts).columns.items()}
     kinds: dict[str, Any] = {"grams": np.uint32, "hits": np.uint32, "source": np.int16, "item": np.int32}

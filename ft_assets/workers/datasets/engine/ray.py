@@ -16,7 +16,7 @@ from ft_assets.workers.datasets.engine.local import Mapper, Purpose, single_thre
 from ft_assets.workers.datasets.engine.versions import deciding_versions, differing
 from ft_resources.errors import UserError, WorkFailed
 
-# After as many tasks the cores are counted again: an autoscaler adds nodes while tasks wait.
+# The cores are counted again after this many tasks: an autoscaler adds nodes while tasks wait.
 _COUNTED_EVERY = 64
 
 
@@ -24,8 +24,8 @@ def on_ray(purpose: Purpose, needed: Needed | None = None, *, at_once: int = 1) 
     """A mapper over the cores of the cluster that Ray is connected to, or that ``RAY_ADDRESS`` names.
 
     A task takes ``at_once`` items, and at most two tasks per core are in flight. What ``function`` raises is raised
-    here. A map raises UserError without a cluster, and WorkFailed if a task's workers die however often it is tried, or
-    if a node has other versions of what decides results.
+    here. A map raises UserError without a cluster, and WorkFailed if a task's workers die in every try, or if a node
+    has other versions of what decides results.
     """
 
     def run(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
@@ -52,7 +52,7 @@ def on_ray(purpose: Purpose, needed: Needed | None = None, *, at_once: int = 1) 
             raise WorkFailed(
                 f"a {purpose.work} task on Ray ended without a result each time: {type(error).__name__}",
                 where=purpose.where,
-                remedy="Most likely its node lacks memory: give nodes more for each core. Ray's logs tell.",
+                remedy="Most likely its node lacks memory: give nodes more for each core. See Ray's logs.",
             ) from error
         finally:
             for waiting in under_way:

@@ -1,4 +1,4 @@
-"""What decides a result beside items and files: on two machines with the same, equal items give equal bytes."""
+"""Versions that decide a result: on two machines with the same versions, equal items and files give equal bytes."""
 
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -23,7 +23,7 @@ def installed(names: Iterable[str]) -> dict[str, str]:
 
 
 def deciding_versions() -> dict[str, str]:
-    """Of this process."""
+    """The versions of this process, by name."""
     return {
         "Python": ".".join(python_version_tuple()[:2]),
         "Unicode": unidata_version,
@@ -34,6 +34,6 @@ def deciding_versions() -> dict[str, str]:
 
 
 def differing(here: Mapping[str, str], wanted: Mapping[str, str]) -> str:
-    """Such as ``trl 1.15, not 1.16.0``; empty if all that is wanted is here."""
+    """The differences, such as ``trl 1.15, not 1.16.0``; empty if all wanted versions are here."""
     others = {name: here.get(name, "none") for name in wanted if here.get(name, "none") != wanted[name]}
     return ", ".join(f"{name} {found}, not {wanted[name]}" for name, found in others.items())

@@ -1,4 +1,4 @@
-"""When two examples count as the same, and two prompts; and all texts of an example as one text."""
+"""Keys by which two examples, or two prompts, count as the same; and texts of an example as one text."""
 
 import hashlib
 import itertools
@@ -122,8 +122,8 @@ def flat_texts(examples: pa.RecordBatch) -> pa.StringArray:
 
 
 def answer_texts(examples: pa.RecordBatch) -> tuple[pa.StringArray, pa.StringArray]:
-    """What each example answers in the end: the chosen and the rejected turns, or the last turn and "". Plain text
-    answers nothing."""
+    """The final answers of each example: the chosen and the rejected turns, or the last turn and ""; both are "" for
+    plain text."""
     messages, empty = examples.column("messages"), np.zeros(examples.num_rows + 1, np.int32)
     ends = np.asarray(messages.offsets)
     ends = ends - ends[:1]

@@ -31,7 +31,7 @@ _SPEAKERS: Mapping[str, int] = MappingProxyType(
 _ROLE_NAMES = pa.array(_ROLES, pa.string())
 # The ASCII characters that ``clean`` leaves alone.
 _PLAIN_BYTES = bytes((9, 10, *range(0x20, 0x7F)))
-# So many rows alike are worth columns of their own.
+# More equal rows than this are worth columns of their own.
 _FEW_ROWS = 16
 
 _Value = TypeVar("_Value")
@@ -81,7 +81,7 @@ def read_plain(lines: Sequence[bytes], settings: FormSettings) -> Plain:
             plain.left.append(number)
             continue
         if settings.ignore:
-            # How deeply they are nested decides about a row even so.
+            # A field that is nested too deeply makes a row bad, even if it is ignored.
             if any(isinstance(row.get(name), (dict, list)) for name in settings.ignore):
                 plain.left.append(number)
                 continue
@@ -129,7 +129,7 @@ def _read(rows: list[Row], form: str, settings: FormSettings, plain: Plain, *, a
 
 
 def _shape(row: dict[str, Any]) -> tuple[Any, ...]:
-    """Equal for rows that are equally plain."""
+    """Equal for rows with values of the same types."""
     return tuple(
         frozenset((*item, *map(type, item.values())) if type(item) is dict else type(item) for item in value)
         if type(value) is list
@@ -155,7 +155,7 @@ class _Table:
             *(("source", "page") if self._paged else ()),
         }
         self.unused = [name for name in rows[0] if name not in known]
-        # Rows with a text that must not be empty or stand there, and rows with a text that ``clean`` changed.
+        # Rows with a text that is empty or out of place, and rows with a text that ``clean`` changed.
         self.left = np.zeros(len(rows), np.bool_)
         self.changed = np.zeros(len(rows), np.bool_)
 

@@ -1,4 +1,4 @@
-"""A guess, tried out: whether a policy reads rows that the present one cannot, or uses a field that it does not."""
+"""Trying out a guess: whether a policy reads rows that the present one cannot, or uses a field that it does not."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Guesses from the names and values of columns: which policy probably reads rows that the present one cannot."""
+"""Guesses from columns' names and values: which policy probably reads rows that the present one cannot."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,7 +44,7 @@ def names_an_answer(name: str) -> bool:
 
 
 def guess_columns(rows: Sequence[dict[str, Any]], settings: FormSettings) -> Guess | None:
-    """The policy that most probably reads ``rows``, whose fields fit no form; None if there is none that reads them."""
+    """The most probable policy that reads ``rows``, whose fields fit no form; None if there is none."""
     for form, fields, turns, labels in _candidates(_Columns(rows)):
         found = try_out(rows, form, fields, settings, turns=turns, labels=labels)
         if found is not None:
@@ -53,14 +53,14 @@ def guess_columns(rows: Sequence[dict[str, Any]], settings: FormSettings) -> Gue
 
 
 def named_columns(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """The fields of ``rows`` that may be shown, in the order of the upload: a name in every row is a column's, any
+    """The fields of ``rows`` that may be shown, in the order of the upload: a name in every row is a column's name, any
     other could be the row's text."""
     names = dict.fromkeys(name for row in rows for name in row)
     return [name for name in names if NAME.fullmatch(name) or _is_header(name, rows)]
 
 
 class _Columns:
-    """The fields of ``rows`` by what most of their values are, in the order of the upload."""
+    """The fields of ``rows`` by the kind of most of their values, in the order of the upload."""
 
     def __init__(self, rows: Sequence[dict[str, Any]]) -> None:
         shown = named_columns(rows)
@@ -74,7 +74,7 @@ class _Columns:
         return 2 * sum(fits(row.get(name)) for row in self._rows) > len(self._rows)
 
     def find(self, words: Sequence[str], *, among: Sequence[str], without: Sequence[str] = ()) -> str:
-        """The field of ``among`` that ``words`` name best; the earlier words count more; "" if there is none."""
+        """The field of ``among`` that ``words`` name best, earlier words first; "" if none does."""
         ranked = [
             (place, words.index(word), name)
             for name in among
@@ -190,7 +190,7 @@ def _texts(columns: _Columns) -> Iterable[_Fields]:
 
 
 def _unlabelled(columns: Sequence[str]) -> list[str]:
-    """Those of ``columns`` that are no labels by their names."""
+    """The ``columns`` whose names are not names of labels."""
     return [name for name in columns if not {_joined(name), *_words(name)} & {*_LABELS}]
 
 

@@ -1,4 +1,4 @@
-"""A row as its form finds it: without what the policy ignores, and with columns joined where one field has several."""
+"""A row as its form reads it: without what the policy ignores, and with columns joined that share a field."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,10 +9,10 @@ from ft_assets.workers.datasets.forms.texts import TYPES, is_blank
 
 
 def as_mapped(row: dict[str, Any], settings: FormSettings) -> dict[str, Any]:
-    """``row`` with one text for each field that ``settings`` join: its columns in their order, a blank line between
-    them, the blank ones left out.
+    """``row`` with one text for each field that ``settings`` join: its columns in their order, separated by blank
+    lines, without blank ones.
 
-    Raises RowProblem for a column that is no text, and for a row that has a field of that name beside the columns.
+    Raises RowProblem for a column that is not text, and for a row that has a field of that name beside the columns.
     """
     if settings.ignore:
         row = {name: item for name, item in row.items() if name not in settings.ignore}

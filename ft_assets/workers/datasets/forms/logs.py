@@ -10,13 +10,13 @@ from ft_assets.workers.datasets.forms.tools import read_tools
 from ft_assets.workers.datasets.forms.turns import check_order, read_turns
 
 _ANSWER = "response.choices[0]"
-# What a response's message has beyond these (annotations, refusal, audio) is no part of a turn.
+# Other fields of a response's message (annotations, refusal, audio) are not part of a turn.
 _OF_A_TURN = ("role", "content", "tool_calls", "function_call")
 _WHOLE = ("stop", "tool_calls", "function_call", None)
 
 
 def answers_a_request(value: Values) -> bool:
-    """Whether the row is a request of a chat with its response, and not two texts of these names."""
+    """Whether the row is a chat request with its response, not two texts of these names."""
     request, response = value("request"), value("response")
     return isinstance(request, dict) and "messages" in request and isinstance(response, dict)
 

@@ -1,4 +1,4 @@
-"""Fields that say something about their row and that the policy does not use: refused, or told loudly."""
+"""Unused fields that say something about their row: refused, or named in a warning."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from ft_resources.errors import BadData
 _LIKED = ("kto_tag", "thumbs", *LABELS)
 _PAIR = ("chosen", "rejected")
 SYSTEM = ("system", "system_prompt", "system_message", "instruction", "instructions", "persona")
-"""What uploads call the system turn that stands in a field of its own."""
+"""Names that uploads give to a field with the system turn."""
 SAYS: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(_LIKED, "says something about the answer that nothing learns"),
@@ -112,22 +112,22 @@ class Meanings:
         return isinstance(text, str) and text.strip() == answer.strip()
 
     def warnings(self) -> tuple[str, ...]:
-        """What is not used, each with the lines that use or ignore it.
+        """A warning for each unused field, with the lines of dataset.yaml that use or ignore it.
 
         Raises BadData if answers that people did not like would be learned as good ones.
         """
-        for name, found in self._found.items():
-            if found.first_bad is not None and not found.labels[None]:
-                count = found.labels[False]
+        for name, unused in self._found.items():
+            if unused.first_bad is not None and not unused.labels[None]:
+                count = unused.labels[False]
                 problem = (
                     f"{name} says that people did not like this answer, and it would be learned as a good one "
                     f"({count:,} such {'row' if count == 1 else 'rows'})"
                 )
-                raise self._refusal(problem, name, found.first_bad, self._use(name, found.sample))
-        told = [self._warning(name, found) for name, found in sorted(self._found.items())]
-        if len(told) > 1:
-            told.append(f"To ignore all of them, put this into dataset.yaml:\n{self._ignore(*sorted(self._found))}")
-        return tuple(told)
+                raise self._refusal(problem, name, unused.first_bad, self._use(name, unused.sample))
+        found = [self._warning(name, unused) for name, unused in sorted(self._found.items())]
+        if len(found) > 1:
+            found.append(f"To ignore all of them, put this into dataset.yaml:\n{self._ignore(*sorted(self._found))}")
+        return tuple(found)
 
     def _warning(self, name: str, found: _Unused) -> str:
         rows = f"{found.rows:,} {'row has' if found.rows == 1 else 'rows have'}"
@@ -171,8 +171,8 @@ def _uses(name: str, row: dict[str, Any]) -> Iterator[tuple[str, dict[str, str]]
     """Row forms that read the field ``name`` of ``row``, with their other fields mapped as other forms name them."""
     lower = name.lower()
     if lower in _LIKED:
-        for form, conversation in (("messages/label", "messages"), ("messages/label", "conversations")):
-            yield form, {"messages": conversation, "label": name}
+        for conversation in ("messages", "conversations"):
+            yield "messages/label", {"messages": conversation, "label": name}
         yield "unpaired_preference", {"label": name}
         yield "alpaca/label", {"label": name}
         for form in GUESSED if isinstance(row[name], str) else ():

@@ -1,4 +1,4 @@
-"""Texts that lie deeper than a row's own fields, in lists or objects that no form reads."""
+"""Texts nested in lists or objects that no form reads."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -27,7 +27,7 @@ def nested_advice(rows: Sequence[dict[str, Any]], guess: Guess | None) -> str:
         if guess is None or any(map(names_an_answer, [name, *names])):
             held = f" ({', '.join(names[:_MAX_NAMES])})" if names else ""
             return (
-                f"`{name}` holds texts{held} inside of a list or an object, and only a row's own fields are read. "
+                f"`{name}` holds texts{held} inside a list or an object, and only a row's own fields are read. "
                 'Write them out as rows such as {"prompt": …, "completion": …}, and add that file.'
             )
     return ""

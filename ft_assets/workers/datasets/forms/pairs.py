@@ -11,7 +11,7 @@ from ft_assets.workers.datasets.forms.tools import read_tools
 from ft_assets.workers.datasets.forms.turns import SHAREGPT_ROLES
 
 Values = Callable[[str], Any]
-"""Gives a row's value of a form's field, None if there is none."""
+"""Returns a row's value of a form's field; None if there is none."""
 
 
 def go_on_from_messages(value: Values) -> bool:
@@ -39,7 +39,7 @@ def read_continued(value: dict[str, Any], result: Converted, texts: TextReader) 
 
 
 def answer_an_instruction(value: Values) -> bool:
-    """Whether the answers are to Alpaca's instruction: there is no other prompt, and they are no conversations."""
+    """Whether the answers are to Alpaca's instruction: there is no other prompt, and they are not conversations."""
     answers = (value("chosen"), value("rejected"))
     alone = all(isinstance(one, str) and not one.startswith(DIALOGUE_START) for one in answers)
     return alone and value("prompt") is None

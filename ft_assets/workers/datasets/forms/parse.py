@@ -97,7 +97,7 @@ def _line_groups(lines: bytes) -> Iterator[tuple[int, list[bytes], bool]]:
 
 
 def _moved(batch: pa.RecordBatch, lines: int) -> pa.RecordBatch:
-    """``batch`` with row numbers as after so many more lines."""
+    """``batch`` with row numbers raised by ``lines``."""
     return batch.set_column(0, batch.schema.field(0), pc.add(batch.column("row"), lines)) if lines else batch
 
 
@@ -111,7 +111,7 @@ def _in_order(plain: list[pa.RecordBatch], rest: pa.RecordBatch) -> pa.RecordBat
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """No search for garbage meanwhile: it would double the time, and rows are many containers without cycles."""
+    """Garbage collection is off while inside: it would double the time, and rows are many containers without cycles."""
     enabled = gc.isenabled()
     gc.disable()
     try:

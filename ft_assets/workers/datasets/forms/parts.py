@@ -9,7 +9,7 @@ _KNOWN = "text, tool_use and tool_result"
 
 
 class Result(NamedTuple):
-    """What a tool gave back; ``content`` is a text."""
+    """A tool's result; ``content`` is a text."""
 
     call_id: str
     content: str
@@ -32,7 +32,8 @@ class Parts(NamedTuple):
 def read_parts(parts: list[Any], role: str, field: str) -> Parts:
     """The ``parts`` of a turn of ``role``.
 
-    Raises RowProblem for a part that is not text or a tool's, and where parts stand in an order that turns do not have.
+    Raises RowProblem for a part that is not a text, tool call or result, and for parts in an order that turns cannot
+    have.
     """
     pieces: list[str] = []
     calls: list[dict[str, Any]] = []
@@ -68,7 +69,7 @@ def has_tool_parts(turns: list[Any]) -> bool:
 
 def _only(role: str, wanted: str, kind: str, where: str) -> None:
     if role != wanted:
-        raise RowProblem(Reason.TOOL_CALLS, where, f"a part of type {kind!r} stands in the turns of {wanted!r} only")
+        raise RowProblem(Reason.TOOL_CALLS, where, f"a part of type {kind!r} belongs in turns of {wanted!r} only")
 
 
 def _text(part: dict[str, Any], where: str) -> str:

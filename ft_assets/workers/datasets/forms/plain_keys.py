@@ -20,20 +20,20 @@ _START, _PRIME, _MIX, _ALL = 0xCBF29CE484222325, 0x100000001B3, 0xFF51AFD7ED558C
 def digests(examples: pa.RecordBatch) -> Iterator[bytes]:
     """See ``content_keys.content_keys``."""
     for row in examples.select([*TURN_COLUMNS, "text", "tools"]).to_pylist():
-        told = hashlib.sha256()
+        digest = hashlib.sha256()
         for turns in (row[column] for column in TURN_COLUMNS):
-            told.update(struct.pack("<i", len(turns)))
+            digest.update(struct.pack("<i", len(turns)))
             for turn in turns:
                 for field in TURN:
-                    _tell(told, turn[field.name].encode(), trimmed=field.name == "content")
-        _tell(told, row["text"].encode(), trimmed=True)
-        _tell(told, row["tools"].encode(), trimmed=False)
-        yield told.digest()
+                    _add(digest, turn[field.name].encode(), trimmed=field.name == "content")
+        _add(digest, row["text"].encode(), trimmed=True)
+        _add(digest, row["tools"].encode(), trimmed=False)
+        yield digest.digest()
 
 
-def _tell(told: Any, text: bytes, *, trimmed: bool) -> None:
+def _add(digest: Any, text: bytes, *, trimmed: bool) -> None:
     text = text.strip(_BLANK) if trimmed else text
-    told.update(struct.pack("<i", len(text)) + text)
+    digest.update(struct.pack("<i", len(text)) + text)
 
 
 def prompt_hashes(examples: pa.RecordBatch) -> Iterator[int]:

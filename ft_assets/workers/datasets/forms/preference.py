@@ -51,11 +51,11 @@ def read_pair(
 
 def _check(system: list[Turn], before: Placed, answer: Placed, last: str) -> None:
     if not answer.turns:
-        problem = "one of chosen and rejected is the beginning of the other; they should part at the assistant's turn"
+        problem = "one of chosen and rejected is the beginning of the other; they should differ in the assistant's turn"
         raise RowProblem(Reason.ROLE_ORDER, last, problem)
     check_order([*system, *before.turns, *answer.turns], ["system"] * len(system) + before.names + answer.names)
     if answer.turns[0].role != "assistant":
-        problem = f"chosen and rejected part at a turn of {answer.turns[0].role!r}; only the assistant's are compared"
+        problem = f"chosen and rejected differ in a turn of {answer.turns[0].role!r}; only the assistant's are compared"
         raise RowProblem(Reason.ROLE_ORDER, f"{answer.names[0]}.role", problem)
 
 

@@ -27,22 +27,21 @@ TYPES = {
 }
 
 
-# "Stream-safe" in UAX #15: no writing needs more, and to sort them takes a time that grows with the square of the run.
+# "Stream-safe" in UAX #15: no writing needs more, and sorting them takes time quadratic in their number.
 MOST_MARKS = 30
-# They have no combining class of their own, and are made of marks alone.
+# These have no combining class themselves, but decompose into marks alone.
 _MADE_OF_MARKS = (0x0F73, 0x0F75, 0x0F81)
 _LAST_MARK = 0x1E94A
 
 
-# A run of more than MOST_MARKS holds at least so many of every tenth character.
+# Every tenth character is looked at; of a run of more than MOST_MARKS these are at least _HITS in sequence.
 _STRIDE = 10
 _HITS = (MOST_MARKS + 1) // _STRIDE
 
 
 @cache
 def _stacked() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Matches more than MOST_MARKS combining marks in sequence, and before it what every _STRIDE-th character of such a
-    text holds; made at the first text that may have them."""
+    """Patterns of _HITS and of more than MOST_MARKS combining marks in sequence; compiled when first needed."""
     marks = {code for code in range(0x300, _LAST_MARK + 1) if unicodedata.combining(chr(code))} | {*_MADE_OF_MARKS}
     starts = sorted(code for code in marks if code - 1 not in marks)
     ends = sorted(code for code in marks if code + 1 not in marks)
@@ -51,7 +50,7 @@ def _stacked() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def has_stacked_marks(text: str) -> bool:
-    """Whether more than MOST_MARKS combining marks follow one another in ``text``, which NFC would be slow for."""
+    """Whether ``text`` has more than MOST_MARKS combining marks in sequence, for which NFC would be slow."""
     if len(text) <= MOST_MARKS:
         return False
     hit, run = _stacked()

@@ -8,7 +8,7 @@ from ft_assets.workers.datasets.forms.reasons import Reason, RowProblem
 from ft_assets.workers.datasets.forms.texts import refuse_surrogates
 
 _ANTHROPIC = {"input_schema": "parameters"}
-# What Anthropic's API is told of a tool beyond its definition.
+# Fields of Anthropic's API that are not part of a tool's definition.
 _NOT_LEARNED = ("type", "cache_control")
 
 

@@ -30,7 +30,7 @@ SHAREGPT_ROLES: Mapping[str, str] = MappingProxyType(
 )
 """Maps ``from`` values in ShareGPT conversations to roles."""
 
-# Speakers of LLaMA-Factory's that also stand in ``role``: their content is that of a ShareGPT turn.
+# LLaMA-Factory's speakers that also occur as ``role``; the content is then that of a ShareGPT turn.
 _SPOKEN_ROLES = ("function_call", "observation", "function_response")
 _MAX_NAMES = 6
 _TURN_FIELDS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "function_call", "weight"})
@@ -56,8 +56,7 @@ class Placed(NamedTuple):
 def read_turns(value: Any, where: str, texts: TextReader) -> Placed:
     """The turns in the list ``value``, each by itself; ``check_order`` checks their order.
 
-    A turn has role and content, or ShareGPT's from and value. The tool results in a message of Anthropic's are a turn
-    each.
+    A turn has role and content, or ShareGPT's from and value. Each tool result in an Anthropic message becomes a turn.
     """
     if not isinstance(value, list) or not value:
         raise RowProblem(Reason.WRONG_TYPE, where, "this should be a list of turns, with at least one in it")
@@ -114,7 +113,7 @@ def _turns_of(turn: Any, where: str, texts: TextReader, *, first: bool) -> list[
 
 
 def _with_parts(calls: str, parts: Parts, where: str) -> str:
-    """The turn's tool calls, which stand in its parts or beside them, as canonical JSON."""
+    """The turn's tool calls, from its parts or beside them, as canonical JSON."""
     if not parts.calls:
         return calls
     if calls:
@@ -126,7 +125,7 @@ def _role(value: Any, field: str, first: bool) -> str:
     if value == "developer":
         if first:  # OpenAI's newer name for a system turn
             return "system"
-        raise RowProblem(Reason.ROLE_ORDER, field, "'developer' means 'system', and stands at the start only")
+        raise RowProblem(Reason.ROLE_ORDER, field, "'developer' means 'system', and may only come first")
     if value == "function":  # as results were called before tools existed
         return "tool"
     if value not in ROLES:

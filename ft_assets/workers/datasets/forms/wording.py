@@ -29,7 +29,7 @@ _PLAIN = {"true": True, "1": True, "false": False, "0": False}
 
 
 def guess_turns(conversations: Iterable[Sequence[dict[str, Any]]]) -> TurnSettings | None:
-    """What the turns of ``conversations`` call their fields and roles; None if it cannot be told."""
+    """The names of fields and roles in the turns of ``conversations``; None if they are not clear."""
     talks = [talk for talk in conversations if talk]
     turns = [turn for talk in talks for turn in talk]
     names = list(dict.fromkeys(name for turn in turns for name in turn))
@@ -47,18 +47,18 @@ def guess_turns(conversations: Iterable[Sequence[dict[str, Any]]]) -> TurnSettin
 
 
 def _by(names: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Those of ``names`` that are among ``known``, the earlier in ``known`` first."""
+    """The ``names`` that are in ``known``, in the order of ``known``."""
     return sorted((name for name in names if name.lower() in known), key=lambda name: known.index(name.lower()))
 
 
 def _are_roles(values: Sequence[str]) -> bool:
-    """Whether a few short words stand in all turns, as roles do and names of people do not."""
+    """Whether all turns have only a few short words there, as for roles and not for people's names."""
     different = {*values}
     return len(different) <= _MAX_ROLES and all(value.isprintable() and len(value) <= _MAX_ROLE for value in different)
 
 
 def _roles(talks: Sequence[Sequence[str]]) -> dict[str, Role] | None:
-    """The speakers whose role has another name; None if somebody's role cannot be told."""
+    """The role of each speaker that is not called by it; None if a role is not clear."""
     speakers = list(dict.fromkeys(speaker for talk in talks for speaker in talk))
     found = {speaker: _SPEAKERS[speaker.lower()] for speaker in speakers if speaker.lower() in _SPEAKERS}
     unknown = [speaker for speaker in speakers if speaker not in found]
@@ -81,7 +81,7 @@ def is_liked(value: Any, field: str) -> bool | None:
 
 
 def guess_labels(values: Iterable[Any], field: str) -> LabelSettings | None:
-    """The words for a thumb up and down among ``values``, each with its counterpart; None where none is needed."""
+    """The words for a thumb up and down among ``values``, each with its counterpart; None if no setting is needed."""
     said = {folded(value) for value in values if isinstance(value, int | str) and not isinstance(value, bool)}
     pairs = [pair for pair in _pairs(field) if said & ({*pair} - {*_PLAIN})]
     if not pairs:

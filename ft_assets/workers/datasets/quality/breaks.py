@@ -14,7 +14,7 @@ _BACKTICK, _QUOTE, _BACKSLASH = 0x60, 0x22, 0x5C
 _OPEN, _CLOSE = (0x7B, 0x5B), (0x7D, 0x5D)  # braces and brackets
 _LONGEST_WORD = 8
 
-# English words that no sentence ends with; a word fits into an 8-byte number.
+# English words that do not end a sentence; a word fits into an 8-byte number.
 _UNFINISHED = (
     "an and the or but nor of because if than whose my your its our their every into onto upon from with "
     "and/or e.g. i.e. such whether although unless while"

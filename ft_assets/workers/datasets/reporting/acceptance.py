@@ -57,7 +57,7 @@ def accept(report: DatasetReport, judges: Iterable[str] = ()) -> DatasetReport:
 
 
 def empty_split(report: DatasetReport, side: str) -> BadData:
-    """The error of a split without a row."""
+    """The error for a split without rows."""
     return BadData(
         f"the {side} split is empty: none of {_units(report)} fell into it",
         where=_files(report),
@@ -91,7 +91,7 @@ def check_rows(report: DatasetReport) -> None:
 
 
 def _not_utf8(report: DatasetReport) -> list[Note]:
-    """The rows that dropping would not help: an older encoding has such bytes all over the file."""
+    """Rows that should not just be dropped: in an older encoding, such bytes are all over the file."""
     found = [finding for finding in report.findings("read") if finding.reason == Reason.NOT_UTF8]
     return [note for finding in found for note in finding.notes]
 
@@ -151,7 +151,7 @@ def _check_size(report: DatasetReport) -> None:
 
 
 def too_few(examples: int, rows: int, less: list[str]) -> str:
-    """That so many examples are too few; ``less`` says where the others of ``rows`` went."""
+    """A sentence that ``examples`` are too few; ``less`` says why the others of ``rows`` are missing."""
     subject = "1 example is" if examples == 1 else f"{examples} different examples are"
     others = f" ({rows} rows, of which {_and(less)})" if less else ""
     return f"{subject} too few to learn from and to measure on{others}"
@@ -163,7 +163,7 @@ def _reasons_to_hold(report: DatasetReport) -> list[str]:
     for step, words in _HELD.items():
         held = [finding for finding in report.findings(step) if finding.action == "held"]
         if held:
-            # Only there a row can have several findings.
+            # Only in this step a row can have several findings.
             rows, exact = rows_found(held) if step == "personal_data" else (_total(held), True)
             at_least = "" if exact else "At least "
             subjects = sorted({finding.subject for finding in held if finding.subject})

@@ -8,10 +8,10 @@ _NAME = re.compile(r"[^.\[]*")
 
 
 def field_and_problem(detail: str, policy: DatasetPolicy) -> tuple[str, str]:
-    """The field, by the upload's own name, and the problem; the field is "" if the problem is not one field's.
+    """The field, by the upload's own name, and the problem; the field is "" if the problem is not about one field.
 
-    ``detail`` is ``field: problem`` with the form's name of the field, which whoever mapped it may never have seen; or
-    only the problem.
+    ``detail`` is ``field: problem`` with the form's name of the field, which the uploader may not know; or only the
+    problem.
     """
     field, colon, problem = detail.partition(": ")
     # A field is a path such as messages[1].role; a problem that contains a colon has blanks before the colon.

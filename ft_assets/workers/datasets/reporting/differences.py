@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 import pyarrow as pa
 from markupsafe import Markup, escape
 
-# Texts are cut to this many characters around what is to be seen, as the page holds many of them.
+# Texts are cut to this many characters around the part of interest, as the page holds many of them.
 SHOWN = 600
 _BEFORE = 160
 # Any two texts share some words.
@@ -40,7 +40,7 @@ def mark_differences(text: str, other: str, *, shared: bool = False) -> tuple[Ma
             for found, where, low, high in zip(spans, shown, bounds[::2], bounds[1::2], strict=True)
         ]
         cut_off = bounds[1] == len(shown[0]) < len(left) or bounds[3] == len(shown[1]) < len(right)
-        # Where one text is cut before the other, what follows there is no difference.
+        # If one text is cut before the other, what follows in the other is not a difference.
         wanted = tag == "equal" if shared else tag != "equal" and not (cut_off and any(marks))
         for side, part in zip(marks, parts, strict=True):
             if part and wanted and not (shared and part[1] - part[0] < _SHARED):
@@ -49,7 +49,7 @@ def mark_differences(text: str, other: str, *, shared: bool = False) -> tuple[Ma
 
 
 def same_but_for_looks(text: str, other: str) -> bool:
-    """Whether two different texts are equal to curation: see ``mark_differences``; blanks do not count either."""
+    """Whether curation takes two different texts for equal (see ``mark_differences``); blanks do not count either."""
     one, two = _bare([text, other])
     return text != other and one == two
 
@@ -72,7 +72,7 @@ def cut_middle(text: str) -> str:
 
 
 def _bare(texts: Iterable[str]) -> list[str]:
-    # It brings numba, which takes a second to import.
+    # Importing it imports numba, which takes a second.
     from ft_assets.workers.datasets.similarity.folded import bare_texts
 
     found: list[str] = bare_texts(pa.array(list(texts), pa.large_string())).to_pylist()
@@ -80,7 +80,7 @@ def _bare(texts: Iterable[str]) -> list[str]:
 
 
 def _words(text: str) -> tuple[list[Span], list[str]]:
-    """Where the words and signs of ``text`` are, and what is compared of them; without those that are mere looks."""
+    """Spans of the words and signs of ``text``, and what is compared of each; without those that are not compared."""
     spans = [match.span() for match in _PIECES.finditer(text)]
     found = [
         (span, bare) for span, bare in zip(spans, _bare(text[slice(*span)] for span in spans), strict=True) if bare
@@ -89,7 +89,7 @@ def _words(text: str) -> tuple[list[Span], list[str]]:
 
 
 def _begins(left: Sequence[str], right: Sequence[str], spans: Sequence[Sequence[Span]], *, shared: bool) -> Span:
-    """The characters from which on each text is shown."""
+    """The character from which each text is shown."""
     if shared:
         match = SequenceMatcher(None, left, right, autojunk=False).find_longest_match()
         places = [match.a, match.b]
@@ -97,7 +97,7 @@ def _begins(left: Sequence[str], right: Sequence[str], spans: Sequence[Sequence[
         pairs = enumerate(zip(left, right, strict=False))
         least = min(len(left), len(right))
         first = next((at for at, (one, two) in pairs if one != two), least)
-        # Without a difference there is nothing to go to.
+        # Without a difference, the beginnings are shown.
         places = [first, first] if first < max(len(left), len(right)) else [0, 0]
     begin, other = (
         max(0, found[min(place, len(found) - 1)][0] - _BEFORE) if found else 0

@@ -29,7 +29,7 @@ from ft_assets.workers.datasets.reporting.undo import undo_of
 
 _SHOWN_ROWS = 60
 _SHOWN_DETAILS = 30
-# Details of so few rows need no click.
+# Details of at most this many rows are shown without a click.
 _OPEN_DETAILS = 3
 SHOWN_EXHIBITS = 3
 _NAME = 120
@@ -52,7 +52,7 @@ PERSONAL = {
 def findings_of(
     report: DatasetReport, steps: Sequence[StepReport], actions: tuple[Action, ...], exhibits: Sequence[Exhibit]
 ) -> list[dict[str, Any]]:
-    """Of each finding with one of ``actions``: wording, rows, details, examples and what undoes it."""
+    """Each finding with one of ``actions``: its wording, rows, details, examples and what undoes it."""
     found = []
     for step in steps:
         for finding in step.findings:
@@ -92,11 +92,11 @@ def _rows(report: DatasetReport, finding: Finding) -> list[tuple[str, str]]:
 
 def _details(report: DatasetReport, step: Step, finding: Finding) -> list[tuple[str, str, str]]:
     """Row, detail and similarity, for the notes that have more than a row."""
-    told = [note for note in finding.notes if note.detail or note.other][:_SHOWN_DETAILS]
+    notes = [note for note in finding.notes if note.detail or note.other][:_SHOWN_DETAILS]
     if step == "read":
-        told = [_as_uploaded(note, report) for note in told]
+        notes = [_as_uploaded(note, report) for note in notes]
     stayed = ", which stayed" if step == "duplicates" and finding.action == "removed" else ""
-    return [(place_of(report, note.place), _about(note, stayed), _percent(note.similarity)) for note in told]
+    return [(place_of(report, note.place), _about(note, stayed), _percent(note.similarity)) for note in notes]
 
 
 def _as_uploaded(note: Note, report: DatasetReport) -> Note:
@@ -132,7 +132,7 @@ def _pairs(report: DatasetReport, step: Step, finding: Finding, exhibits: Sequen
     alike = {note.place: note.similarity for note in finding.notes}
     suited = [each for each in exhibits if (each.step, each.reason) == (step, finding.reason)]
     if finding.subject:
-        # If a reason is divided, only its examples whose rows this part lists.
+        # Only examples whose rows this finding lists: a reason may have several findings.
         suited = [each for each in suited if each.place in alike]
     # A row with two types of personal data is an example of each, and of both.
     suited = list({each.place: each for each in suited}.values())
@@ -140,7 +140,7 @@ def _pairs(report: DatasetReport, step: Step, finding: Finding, exhibits: Sequen
     undone = finding.reason == "near_duplicate" and finding.action == "removed"
     for each in suited[: NEAR_SHOWN if undone else SHOWN_EXHIBITS]:
         if step == "paraphrases":
-            # What other words are the same is for a reader to see.
+            # Equal words would say little: the reader judges whether the meaning is the same.
             text, other = escape(cut(each.text)), escape(cut(each.other_text))
         elif each.other_text:
             # For a leak, readers want to see what is the same; for near-duplicates, what differs.

@@ -74,7 +74,7 @@ def flow_of(report: DatasetReport) -> list[FlowStep]:
 
 
 def _said(step: StepReport) -> str:
-    """``12 left out, 3 noted``: rows, also where a row can have several findings."""
+    """``12 left out, 3 noted``: numbers of rows, even if a row can have several findings."""
     parts = []
     if step.rows_out < step.rows_in:
         parts.append(f"{step.rows_in - step.rows_out:,} left out")

@@ -10,7 +10,7 @@ _IMBALANCE = 10
 
 
 def label_warnings(report: DatasetReport) -> Iterator[str]:
-    """Sentences with their advice; none if the answers are no labels."""
+    """Sentences with their advice; none if the answers are not labels."""
     labels = report.labels
     if labels is None:
         return
@@ -34,9 +34,9 @@ def label_warnings(report: DatasetReport) -> Iterator[str]:
 
 def _balance(labels: Labels) -> Iterator[str]:
     (most, many), *others = labels.counts.items()
-    # Labels of a single row, and second spellings, have been told.
-    told = {*labels.once, *(label for group in labels.variants for label in list(group)[1:])}
-    rarest, few = next(((label, count) for label, count in reversed(others) if label not in told), (most, many))
+    # Other warnings name labels of a single row, and second spellings.
+    named = {*labels.once, *(label for group in labels.variants for label in list(group)[1:])}
+    rarest, few = next(((label, count) for label, count in reversed(others) if label not in named), (most, many))
     if many > _IMBALANCE * few:
         yield (
             f"The labels are uneven: {most!r} has {many:,} rows, and {rarest!r} {few:,}, which the model will hardly "
@@ -44,8 +44,8 @@ def _balance(labels: Labels) -> Iterator[str]:
         )
     if many >= _MOSTLY * labels.rows:
         yield (
-            f"{most!r} is the answer of {many:,} of {labels.rows:,} rows: saying it always is right in "
-            f"{many / labels.rows:.0%}. Hold scores against that."
+            f"{most!r} is the answer of {many:,} of {labels.rows:,} rows: always saying it is right in "
+            f"{many / labels.rows:.0%}. Compare scores with that."
         )
 
 

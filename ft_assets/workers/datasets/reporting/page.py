@@ -53,7 +53,7 @@ _LANGUAGES = {
 }
 _PERSONAL_ACTION = {
     "detect": "They stayed in the texts. `personal_data: {action: scrub}` in dataset.yaml puts placeholders there.",
-    "scrub": "Each was replaced by a placeholder that says what stood there, such as <EMAIL>.",
+    "scrub": "Each was replaced by a placeholder that says what was there, such as <EMAIL>.",
     "escalate": "They stayed in the texts, and the version is held until a person approves it.",
     "off": "The policy says not to look for them.",
 }

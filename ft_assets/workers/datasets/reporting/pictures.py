@@ -15,7 +15,7 @@ def length_picture(name: str, histogram: Mapping[str, Sequence[int]], unit: str)
     """Markdown with an inline SVG: a bar for each ``edges[i] <= length < edges[i + 1]``, ``counts[i]`` high."""
     edges, counts = histogram["edges"], histogram["counts"]
     step, tall = (_WIDTH - 2 * _SIDE) / max(len(counts), 1), _HEIGHT - _TOP - _BOTTOM
-    # So many labels have room beside each other.
+    # Only every few bars have labels, as there is room for _LABELS of them.
     every = -(-len(counts) // _LABELS)
     shapes = []
     for at, ((low, high), count) in enumerate(zip(pairwise(edges), counts, strict=True)):

@@ -1,5 +1,5 @@
-"""The report of a dataset version as data (``report/report.json``): places, counts and names. Of rows' texts it has
-only kinds, and answers that are labels."""
+"""The report of a dataset version as data (``report/report.json``): places, counts and names. It quotes no rows' texts,
+except kinds and answers that are labels."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ LISTED_NOTES = 200
 # A kind that differs in every row has no use, and would put the rows' text into the report.
 LISTED_KINDS = 100
 LISTED_LABELS = 100
-# Pairs of near-duplicates on the page, more than of other reasons: a person may find that some are none.
+# Pairs of near-duplicates on the page, more than for other reasons: a person may find some that are not duplicates.
 NEAR_SHOWN = 10
 
 Step = Literal[
@@ -76,7 +76,7 @@ class Finding(StrictModel):
 
 
 def rows_found(findings: Sequence[Finding]) -> tuple[int, bool]:
-    """How many rows have any of ``findings``, and whether that is exact: of a long finding not every row is listed."""
+    """How many rows have any of ``findings``, and whether that is exact: a long finding does not list every row."""
     places = {note.place for finding in findings for note in finding.notes}
     exact = len(findings) < 2 or all(len(finding.notes) == finding.count for finding in findings)
     return max([len(places), *(finding.count for finding in findings)]), exact
@@ -132,7 +132,7 @@ class Labels(StrictModel):
     """Answers that are labels, of the upload's kept rows on all sides; lists have at most LISTED_LABELS entries.
 
     Args:
-        rows: how many there are, also the few with another answer than a label.
+        rows: how many there are, including the few whose answer is not a label.
         different: number of labels.
         counts: rows of each label, the most frequent first.
         single: number of labels of one row, whatever the spelling; ``once`` are the first of them.

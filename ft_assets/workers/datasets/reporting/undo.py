@@ -1,4 +1,4 @@
-"""What undoes a finding: a sentence with the line of ``dataset.yaml``, or what to do where no setting does it."""
+"""What undoes a finding: a sentence with the line of ``dataset.yaml``, or what to do if no setting does it."""
 
 import json
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ _PERSONAL = {
 
 
 def undo_of(step: Step, finding: Finding, report: DatasetReport) -> str:
-    """What a person does who wants something else than was done. Settings stand between backticks, as in YAML."""
+    """What to do for another result. Settings are between backticks, as in YAML."""
     policy = report.policy
     if finding.reason in _NONE:
         return _NONE[finding.reason]

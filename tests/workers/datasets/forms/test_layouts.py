@@ -95,7 +95,7 @@ def test_tool_parts_of_anthropic_are_the_tool_calls_of_openai(ids: list[str], co
         ),
         (chat(["a"], "a"), "messages[0].content[0]", "a part of another type cannot be used"),
         (chat("a", [_USE, _SAID]), "messages[1].content[1]", "a turn's text comes before its tool calls, not after"),
-        (chat([_USE], "a"), "messages[0].content[0]", "a part of type 'tool_use' stands in the turns of 'assistant'"),
+        (chat([_USE], "a"), "messages[0].content[0]", "a part of type 'tool_use' belongs in turns of 'assistant'"),
         (
             chat("a", [_USE], [{**_RESULT, "is_error": True}], "b"),
             "messages[2].content[0].is_error",

@@ -21,7 +21,7 @@ def advice(row: Row) -> str:
     [
         (
             {"id": "1", "instruction": "Say it.", "instances": [{"input": "", "output": "It."}]},
-            "`instances` holds texts (input, output) inside of a list or an object",
+            "`instances` holds texts (input, output) inside a list or an object",
         ),
         (
             {"context": "A b.", "question": "c?", "answers": {"text": ["b"], "answer_start": [2]}},

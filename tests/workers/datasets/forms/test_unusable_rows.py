@@ -59,7 +59,7 @@ def calls(*after: dict[str, Any], call: Any = CALL) -> dict[str, Any]:
             {"text": "a", "instruction": "b"},
             "unknown_schema",
             "",
-            "the row has text beside instruction, so its form cannot be told",
+            "the row has text beside instruction, so its form is not clear",
         ),
         (
             {"x": 1, "a secret sentence": 2},
@@ -123,7 +123,7 @@ def calls(*after: dict[str, Any], call: Any = CALL) -> dict[str, Any]:
             chat("user", "developer", "assistant"),
             "role_order",
             "messages[1].role",
-            "'developer' means 'system', and stands at the start only",
+            "'developer' means 'system', and may only come first",
         ),
         (
             chat("system", "user"),
@@ -165,13 +165,13 @@ def calls(*after: dict[str, Any], call: Any = CALL) -> dict[str, Any]:
             {"chosen": HI, "rejected": [*HI, *HI]},
             "role_order",
             "chosen[1]",
-            "one of chosen and rejected is the beginning of the other; they should part at the assistant's turn",
+            "one of chosen and rejected is the beginning of the other; they should differ in the assistant's turn",
         ),
         (
             {"chosen": [*HI, *HI], "rejected": [*HI, {"role": "user", "content": "No"}, HI[1]]},
             "role_order",
             "chosen[2].role",
-            "chosen and rejected part at a turn of 'user'; only the assistant's are compared",
+            "chosen and rejected differ in a turn of 'user'; only the assistant's are compared",
         ),
     ],
 )
