@@ -214,6 +214,15 @@ def test_pages_behind_an_address_and_a_narrower_way_out_are_values(chart: Path) 
     assert more == [*before[outside]["spec"]["egress"], *rules]
 
 
+def test_an_ingress_controller_may_be_elsewhere(chart: Path) -> None:
+    nginx = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress-nginx"}}}]
+    found = installed(chart, {"ingress": {"from": nginx}, "mlflow": {"enabled": True}})
+    policies = [each["spec"] for each in found.values() if each["kind"] == "NetworkPolicy"]
+    assert "'kubernetes.io/metadata.name': 'ingress'}" not in str(policies)
+    doors = [rule["ports"][0]["port"] for spec in policies for rule in spec.get("ingress", []) if rule["from"] == nginx]
+    assert sorted(doors) == [3000, 4180, 8000]
+
+
 def test_dagsters_chart_is_given_our_values_and_can_be_left_out(chart: Path) -> None:
     (given,) = [each for each in objects(chart) if each["metadata"]["name"] == "given"]
     said = json.loads(given["data"]["values"])

@@ -72,6 +72,8 @@ Takes root, folder, and data: what replaces or adds to a ConfigMap's data, by it
       {{- with $values.pages.origin }}{{ $_ := set $pages "command" (append $pages.command (printf "--origin=%s" .)) }}{{ end -}}
       {{- $_ := set $pages "envFrom" (concat $pages.envFrom $values.pages.envFrom) -}}
     {{- end -}}
+  {{- else if and (eq $object.kind "NetworkPolicy") (has $name (list "api" "dagster-pages")) -}}
+    {{- with $values.ingress.from }}{{ $_ := set (first $object.spec.ingress) "from" . }}{{ end -}}
   {{- else if and (eq $object.kind "NetworkPolicy") (eq $name "outside") -}}
     {{- with $values.egress }}{{ $_ := set (first $object.spec.egress) "to" . }}{{ end -}}
     {{- $_ := set $object.spec "egress" (concat $object.spec.egress $values.egressRules) -}}
