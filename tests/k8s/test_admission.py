@@ -93,6 +93,7 @@ def _variable(source: dict[str, Any]) -> Callable[[Job], None]:
     return lambda made: made["spec"]["template"]["spec"]["containers"][0]["env"].append(entry)
 
 
+_ADDED = {"drop": ["ALL"], "add": ["NET_ADMIN"]}
 _TOKEN = {"serviceAccountToken": {"path": "token"}}
 
 
@@ -107,9 +108,10 @@ _TOKEN = {"serviceAccountToken": {"path": "token"}}
         (lambda made: made["spec"]["template"]["spec"].pop("serviceAccountName"), "service account"),
         (_pod({"automountServiceAccountToken": True}), "service account"),
         (lambda made: made["spec"]["template"]["spec"].pop("automountServiceAccountToken"), "service account"),
-        (_pod({"hostNetwork": True}), "namespace of its node"),
-        (_pod({"hostPID": True}), "namespace of its node"),
-        (_pod({"hostIPC": True}), "namespace of its node"),
+        (_pod({"hostNetwork": True}), "of its node"),
+        (_pod({"hostPID": True}), "of its node"),
+        (_pod({"hostIPC": True}), "of its node"),
+        (_container({"ports": [{"containerPort": 80, "hostPort": 80}]}), "of its node"),
         (_pod({"securityContext": {}}), "root"),
         (lambda made: made["spec"]["template"]["spec"].pop("securityContext"), "root"),
         (_pod({"securityContext": {"runAsNonRoot": False}}), "root"),
@@ -117,6 +119,7 @@ _TOKEN = {"serviceAccountToken": {"path": "token"}}
         (_container({"securityContext": {"allowPrivilegeEscalation": True}}, "initContainers"), "root"),
         (_container({"securityContext": {"allowPrivilegeEscalation": False, "runAsNonRoot": False}}), "root"),
         (lambda made: made["spec"]["template"]["spec"]["containers"][0].pop("securityContext"), "root"),
+        (_container({"securityContext": {"allowPrivilegeEscalation": False, "capabilities": _ADDED}}), "root"),
         (_volume({"secret": {"secretName": "store"}}), "volume"),
         (_volume({"configMap": {"name": "x"}}), "volume"),
         (_volume({"hostPath": {"path": "/"}}), "volume"),
