@@ -18,6 +18,7 @@ from ft_assets.workers.adapters.lineage import lineage
 from ft_assets.workers.adapters.rejection import require_pass
 from ft_assets.workers.base_models.chain import unchanged_input
 from ft_assets.workers.base_models.contents import PROCESSOR_FILES, TEMPLATE, TOKENIZER_FILES
+from ft_assets.workers.base_models.placing import write_json
 from ft_assets.workers.base_models.token_ids import settle_tokenizer
 from ft_assets.workers.evals.evidence import Evidence
 from ft_assets.workers.evals.gates import unjudged
@@ -27,7 +28,6 @@ from ft_assets.workers.tokenizers.chat_template import template_text
 from ft_assets.workers.training.earlier import CONTINUED_FROM
 from ft_assets.workers.training.kept_weights import Weights, candidate_weights, stored_weights
 from ft_resources.artifacts import Artifact
-from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.worker_context import WorkContext, WorkResult
 
@@ -67,8 +67,8 @@ def export_adapter(context: WorkContext) -> WorkResult:
         tree[CONTINUED_FROM] = continued
     if carried:
         tree[SOURCE] = carried.address
-    _write_json(output / "lineage.json", tree)
-    _write_json(output / "verdicts.json", [verdict.model_dump(mode="json") for verdict in verdicts])
+    write_json(output / "lineage.json", tree)
+    write_json(output / "verdicts.json", [verdict.model_dump(mode="json") for verdict in verdicts])
     recipe = json.loads(checkpoint.read("recipe.json"))
     card = model_card(
         address=str(context.spec.address),
@@ -145,7 +145,7 @@ def _pin_base(output: Path, base: Artifact) -> None:
     if source.startswith(OURS):
         # The source was an adapter; this adapter depends on the model built from it.
         source, revision = f"{OURS}{base.address}", base.digest
-    _write_json(path, {**config, "base_model_name_or_path": source.removeprefix("hub:"), "revision": revision})
+    write_json(path, {**config, "base_model_name_or_path": source.removeprefix("hub:"), "revision": revision})
 
 
 def _write_tokenizer(base: Artifact, chat_template: str | None, output: Path, scratch: Path) -> None:
@@ -162,7 +162,7 @@ def _write_tokenizer(base: Artifact, chat_template: str | None, output: Path, sc
     if template:
         (output / TEMPLATE).write_text(template, encoding="utf-8")
     if settings:
-        _write_json(settings_path, settings)
+        write_json(settings_path, settings)
     settle_tokenizer(output)
 
 
@@ -175,8 +175,3 @@ def _take(names: Iterable[str], base: Artifact, output: Path, scratch: Path) -> 
 def _is_composite(base: Artifact) -> bool:
     config = json.loads(base.read("config.json")) if "config.json" in base.manifest.files else {}
     return config.get("model_type") in COMPOSITES
-
-
-def _write_json(path: Path, value: Any) -> None:
-    canonical_json(value)  # refuses NaN
-    path.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -25,5 +25,11 @@ def replace_text(path: Path, text: str) -> None:
     partial.replace(path)
 
 
+def write_json(path: Path, value: Any) -> None:
+    """Write ``value`` with sorted keys. Raises ValueError for NaN."""
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
 def replace_json(path: Path, value: Any) -> None:
     replace_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")

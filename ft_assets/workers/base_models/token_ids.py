@@ -7,7 +7,6 @@ files of Llama 2, TinyLlama or Phi-3 put one after every control token too. The 
 has a config.json, so an adapter's folder may be read differently from its base's.
 """
 
-import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ft_assets.workers.base_models.contents import TOKENIZER_FILES
+from ft_assets.workers.base_models.placing import write_json
 from ft_assets.workers.base_models.transformers_ids import NAMED, Loader, answers, ask, load
 from ft_assets.workers.templates.source import tokenizer_settings
 from ft_resources.errors import BadBase
@@ -126,14 +126,14 @@ def settle_tokenizer(folder: Path) -> None:
         return
     settings = tokenizer_settings(folder)
     general = {name: value for name, value in settings.items() if name not in _OF_OTHER_CLASSES}
-    _write(folder / SETTINGS, {**general, "tokenizer_class": _GENERAL_CLASS})
+    write_json(folder / SETTINGS, {**general, "tokenizer_class": _GENERAL_CLASS})
     if not difference():
         return
     # Settings and older files may add tokens, or name tokens, that packs do not know.
     for name in ("special_tokens_map.json", "added_tokens.json"):
         (folder / name).unlink(missing_ok=True)
     kept = {name: settings[name] for name in _KEPT if name in settings}
-    _write(folder / SETTINGS, {**kept, **packs.named, "tokenizer_class": _GENERAL_CLASS})
+    write_json(folder / SETTINGS, {**kept, **packs.named, "tokenizer_class": _GENERAL_CLASS})
     if found := difference():
         raise BadBase(
             f"transformers, loading this folder, would tokenize texts differently than training did: {found}",
@@ -201,8 +201,3 @@ def _copy(folder: Path, target: Path, names: Sequence[str]) -> Path:
         if (folder / name).exists():
             shutil.copyfile(folder / name, target / name)
     return target
-
-
-def _write(path: Path, settings: Mapping[str, Any]) -> None:
-    text = json.dumps(settings, indent=2, sort_keys=True, ensure_ascii=False)
-    path.write_text(text + "\n", encoding="utf-8")

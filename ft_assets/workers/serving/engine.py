@@ -18,9 +18,8 @@ from ft_assets.workers.evals.model import LoadedModel
 from ft_assets.workers.packs.isolation.architectures import length_with_fixed_positions
 from ft_assets.workers.serving.adapters import Adapter, Adapters
 from ft_assets.workers.serving.batch import Row, require_batches
-from ft_assets.workers.serving.figures import Figures
 from ft_assets.workers.serving.requests import Failed, Request
-from ft_assets.workers.serving.running import Running
+from ft_assets.workers.serving.running import Figures, Running
 from ft_resources.errors import UserError
 from ft_resources.serving.errors import BadRequest, PromptTooLong, ServerBusy, ServerUnavailable
 

@@ -4,13 +4,13 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
 from ft_assets.workers.evals.model import NotFinite
 from ft_assets.workers.serving.adapters import Adapter, Adapters
 from ft_assets.workers.serving.batch import Batch, Row
-from ft_assets.workers.serving.figures import Figures
 from ft_assets.workers.serving.requests import Failed, Read, Written
 from ft_assets.workers.serving.sampling import choose
 from ft_resources.errors import first_line
@@ -22,6 +22,16 @@ _LOG = logging.getLogger(__name__)
 _MIXED = "mixed"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figures:
+    """Requests now, and tokens since the start, named as in vLLM's metrics."""
+
+    running: int
+    waiting: int
+    prompt_tokens: int
+    generation_tokens: int
+
+
 class Running:
     """Rows by batch. Each holds its adapter until it ends."""
 
@@ -29,7 +39,7 @@ class Running:
         self._adapters, self._device, self._ends = adapters, device, ends
         self._batches: dict[str | None, Batch] = {}
         self._held: dict[Row, Adapter | None] = {}
-        self._prompt_tokens = self._generation_tokens = self._ended = 0
+        self._prompt_tokens = self._generation_tokens = 0
 
     @property
     def rows(self) -> int:
@@ -46,7 +56,6 @@ class Running:
             waiting=waiting,
             prompt_tokens=self._prompt_tokens,
             generation_tokens=self._generation_tokens,
-            ended=self._ended,
         )
 
     def read(self, new: Sequence[tuple[Row, Adapter | None]]) -> None:
@@ -158,6 +167,5 @@ class Running:
 
     def _end(self, row: Row) -> None:
         adapter = self._held.pop(row)
-        self._ended += 1
         if adapter is not None:
             self._adapters.give_back(adapter)

@@ -1,4 +1,4 @@
-"""The fake hub and the real client keep the same promises; the real one talks to a small server over HTTP."""
+"""The fake hub and the real client fulfil the same contract; the real one talks to a small server over HTTP."""
 
 from collections.abc import Iterator
 from pathlib import Path

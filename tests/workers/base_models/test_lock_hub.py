@@ -26,7 +26,7 @@ def refused(hub: FakeHub, *, template_given: bool = False) -> str:
 
 
 def test_a_hub_model_and_the_same_folder_have_one_digest(base: Path) -> None:
-    """So what stands on the content does not change when a team moves from a folder to the hub."""
+    """So nothing that depends on the content changes when a team moves from a folder to the hub."""
     lock = lock_hub(hub_of(base), REPO, "main", template_given=False)
     folder = lock_folder(base, "base", template_given=False)
     assert (lock.digest, lock.files) == (folder.digest, folder.files)

@@ -1,4 +1,4 @@
-"""What evaluations find, made by hand: evidence as gates read it, and per-sample results as they lie in the store."""
+"""Results of evaluations, made by hand: evidence as gates read it, and per-sample results as stored."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -57,7 +57,7 @@ def _measured() -> dict[str, Any]:
 
 
 def make_measured(**changes: Any) -> Measured:
-    """What gates judge, passing the defaults, with changes."""
+    """Figures that pass the default gates, with changes."""
     return Measured(**{**_measured(), **changes})
 
 
@@ -96,7 +96,7 @@ class Results:
         return {f"samples/{name}.parquet": samples_file(columns) for name, columns in self.columns().items()}
 
     def evidence(self) -> Evidence:
-        """What a report of these results says."""
+        """The evidence in a report of these results."""
         tokens = [5] * len(self.losses[0])
         sums = [[5 * loss for loss in losses] for losses in self.losses]
         suites = {}
@@ -135,7 +135,7 @@ def flips(base: float, candidate: float, n: int, extra: int = 10) -> Pair:
 
 
 def losses(n: int, fall: float = 0.5, *, noise: float = 0.3, seed: int = 0) -> Pair:
-    """Mean losses around 3 nats a token that fall by about ``fall``, each by more or less."""
+    """Mean losses around 3 nats per token that fall by ``fall`` on average."""
     random = np.random.default_rng(seed)
     base = random.gamma(30, 0.1, size=n)
     return base.tolist(), np.maximum(0.01, base - fall + random.normal(0, noise, size=n)).tolist()

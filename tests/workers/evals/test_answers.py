@@ -1,4 +1,4 @@
-"""Metrics of answers, what majority and memory would reach, and the pairing of suites."""
+"""Metrics of answers, scores of the majority answer and of memory, and the pairing of suites."""
 
 import pytest
 from hypothesis import given
@@ -120,7 +120,7 @@ def test_the_page_escapes_row_text_and_shows_at_most_fifty_flips_of_both_directi
 
 
 def test_the_page_says_which_pair_it_was_made_for_and_that_others_may_have_it_too() -> None:
-    """A pair that reused another's evaluation opened a report that called itself the other's."""
+    """A pair that reused another pair's evaluation showed a report titled with the other pair."""
     page = evaluation_page(
         label="acme.things.v1|tiny.v1", evidence=make_evidence(), comparison=compare(("a", "b", "a"))
     )

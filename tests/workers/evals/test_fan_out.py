@@ -1,4 +1,4 @@
-"""An evaluation that was interrupted goes on behind the suites that are done, and several processes find the same."""
+"""An interrupted evaluation continues after its finished suites, and several processes give the same scores."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The gates fail closed: whatever the evidence, a pass means that all of it is there and good."""
+"""The gates fail closed: a pass means that all evidence is there and good."""
 
 from hypothesis import given
 from hypothesis import strategies as st

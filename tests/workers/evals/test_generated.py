@@ -1,4 +1,4 @@
-"""Suites whose answers are written: through lm-eval, batched, ended by their texts, as stock lm-eval scores them."""
+"""Suites with generated answers, through lm-eval: batched, ended by stop texts, and scored as by stock lm-eval."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Golden prompts: answers that must be right, and answers that are only to be looked at."""
+"""Golden prompts: answers that must be right, and answers that are only shown."""
 
 import json
 from pathlib import Path

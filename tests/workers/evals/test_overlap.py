@@ -1,4 +1,4 @@
-"""Items that two suites share are found by what tells them from the others, and instructions tell nothing."""
+"""Items that two suites share are found by their distinctive text; instructions do not count."""
 
 from ft_assets.workers.suites.overlap import all_texts, shared_items
 

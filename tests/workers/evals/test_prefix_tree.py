@@ -1,4 +1,4 @@
-"""What sequences begin with alike is planned once, and everything that was asked is predicted."""
+"""Common prefixes are planned once, and everything requested is predicted."""
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +14,7 @@ def path(*tokens: int) -> Path:
 
 
 def computed(tree: PrefixTree, calls: list[Call]) -> int:
-    """Tokens that the model reads, trunks by what they add to the one before."""
+    """Tokens that the model reads; of each trunk those that the one before did not have."""
     total, before = 0, list[int]()
     for call in calls:
         total += sum(len(tree.row(call.trunk, row).tokens) for row in call.rows)
@@ -63,7 +63,7 @@ tokens = st.lists(st.integers(0, 2), min_size=1, max_size=12)
 
 @st.composite
 def families(draw: st.DrawFn) -> list[Path]:
-    """Paths that begin alike in many ways: long trunks, short ones, twins, one a beginning of the other."""
+    """Paths with many kinds of common prefixes: long, short, equal paths, one a prefix of another."""
     made = []
     for _ in range(draw(st.integers(1, 4))):
         trunk = [draw(st.integers(0, 1))] * draw(st.sampled_from([0, 5, MIN_TRUNK, 100, 700]))

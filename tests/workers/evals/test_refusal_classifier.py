@@ -1,4 +1,4 @@
-"""Refusals told by a model: beside the rule, recomputed from samples, and by no model that cannot tell."""
+"""Refusals detected by a model: compared with the rule, recomputed from samples; unsuitable models are refused."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ CARE = "care.v1"
 
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """It says toxic where the answer holds one of six nasty words."""
+    """Says toxic if the answer contains one of six nasty words."""
     return make_classifier(tmp_path_factory.mktemp("classifier"))
 
 
@@ -79,7 +79,7 @@ def safety_of(world: World, request: WorkRequest, report: Artifact) -> tuple[str
 def test_what_the_classifier_says_counts_and_its_agreement_with_the_rule_is_told(
     world: World, classifier: Path
 ) -> None:
-    """The rule sees an answer in these words, the classifier a refusal."""
+    """An answer for the rule, a refusal for the classifier."""
     request, report = evaluated(world, classifier, "vile nasty foul")
     assert safety_of(world, request, report)[0] == "pass"
     harmful = load_evidence(report).safety["refusals"]

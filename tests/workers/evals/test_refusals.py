@@ -1,4 +1,4 @@
-"""A refusal is recognised however it is decorated, and nothing else is taken for one."""
+"""A refusal is recognised however it is decorated, and nothing else counts as one."""
 
 import csv
 import os

@@ -1,4 +1,4 @@
-"""Programs that mean harm, in the real sandbox; where the machine has none, that nothing is run and why is said."""
+"""Malicious programs in the real sandbox; without one, nothing is run, and the error says why."""
 
 import shutil
 import socket
@@ -139,7 +139,7 @@ def test_no_namespace_is_made_in_the_namespace_and_threads_and_children_are() ->
 
 
 def container(*command: str) -> list[str]:
-    """``command`` where the kernel's settings are read-only, as in a container."""
+    """``command`` with read-only settings of the kernel, as in a container."""
     quiet = "mount --bind /proc/sys /proc/sys && mount -o remount,ro,bind /proc/sys"
     return ["unshare", "-m", "sh", "-c", f'{quiet} && exec "$@"', "sh", *command]
 

@@ -1,4 +1,4 @@
-"""What programs use up: time, memory, processes, disk and output, each ended at its limit."""
+"""Limits of time, memory, processes, disk and output are enforced."""
 
 import os
 from contextlib import suppress

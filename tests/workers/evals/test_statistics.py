@@ -1,4 +1,4 @@
-"""The statistics, against definitions that are slow and plain."""
+"""The statistics, compared with slow and simple definitions."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""ROUGE, BLEU and scores of labels: as their libraries give them, and again from what each row leaves."""
+"""ROUGE, BLEU and scores of labels: as from their libraries, and recomputed from each row's parts."""
 
 from typing import Any
 

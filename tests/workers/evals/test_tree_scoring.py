@@ -1,4 +1,4 @@
-"""Likelihoods from a tree are those of each sequence alone, and a model that cannot do that is found out."""
+"""Likelihoods from a tree equal those of each sequence alone, and a model that cannot do this is detected."""
 
 from typing import Any
 
@@ -85,7 +85,7 @@ def test_several_subjects_reuse_what_their_trunks_begin_with() -> None:
 
 def test_a_model_that_makes_its_own_positions_is_found_out() -> None:
     class Deaf(torch.nn.Module):
-        """Takes positions and ignores them, as models do that count the tokens of their mask."""
+        """Ignores the given positions, like models that count the tokens of their mask."""
 
         def __init__(self) -> None:
             super().__init__()

@@ -1,4 +1,4 @@
-"""Each gate's verdict: where its limits lie, and the words in which it is told."""
+"""Each gate's verdict: its limits and its wording."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A small suite chooses among a training's weights: what is measured then, exported, refused and taken up again."""
+"""A small suite chooses among a training's weights: what is then measured, exported, refused and resumed."""
 
 import json
 import math
@@ -34,7 +34,7 @@ SEEDS = (5, 4, 1)
 
 
 def other_items(count: int = 20) -> dict[str, bytes]:
-    """A suite of which nothing stands in the gates' suite or the dataset, and of whose items weights like others."""
+    """A suite that shares no item with the gates' suite or the dataset, and favours other weights."""
     draw = random.Random(3)
     words = ["red", "green", "blue", "grey", "pink", "teal", "gold", "navy"]
     lines = [
@@ -186,7 +186,7 @@ def test_an_interrupted_choice_goes_on_behind_the_weights_that_are_scored(
 
 
 def test_scores_saved_of_other_weights_are_not_taken_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A save that is lost may be scored otherwise on another GPU, and then other weights may win."""
+    """A lost save may be scored differently on another GPU, and then other weights may win."""
     trained = Trained(world)
     request = trained.request()
     evaluate(world.context(request))

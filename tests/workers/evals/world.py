@@ -31,7 +31,7 @@ COLOURS = ("red", "green", "blue", "grey")
 
 @dataclass
 class World:
-    """Artifacts by hand; each ``publish`` is what a worker would have left."""
+    """Artifacts made by hand; each ``publish`` stores what a worker would have published."""
 
     store: Store
     folder: Path
@@ -80,7 +80,7 @@ class World:
         return WorkContext(spec_of(self.store, request, attempt), self.store, scratch)
 
     def publish_result(self, request: WorkRequest, result: WorkResult) -> Artifact:
-        """What the worker does with a finished piece of work."""
+        """Publish a finished piece of work, as the worker does."""
         return leave(self.artifacts, request, result.folder, result.facts)
 
     def base(self, *, seed: int = 0) -> Artifact:

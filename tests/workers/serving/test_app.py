@@ -1,4 +1,4 @@
-"""The engine over HTTP, asked by the client that vLLM is asked by too."""
+"""The engine over HTTP, with the client that is also used for vLLM."""
 
 import json
 import time

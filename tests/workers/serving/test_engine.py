@@ -1,4 +1,4 @@
-"""What the engine computes is what one sequence at a time gives, whatever else is in the batch."""
+"""The engine gives the results of one sequence at a time, whatever else is in the batch."""
 
 import random
 import shutil

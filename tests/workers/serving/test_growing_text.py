@@ -1,4 +1,4 @@
-"""An answer's text as it grows is the text of all of its tokens, and its last token costs no more than its first."""
+"""An answer's text as it grows equals the text of all its tokens, and its last token costs no more than its first."""
 
 from collections.abc import Callable, Sequence
 
@@ -50,7 +50,7 @@ def test_the_parts_are_the_text_of_all_tokens_and_no_letter_comes_in_halves(
 ) -> None:
     tokenizer = made()
     ids = tokenizer.encode(TEXT * 3, add_special_tokens=False)
-    # A special token is no text, and takes no space away from what follows.
+    # A special token is not text, and does not remove a space from what follows.
     ids[5:5] = [tokenizer.eos_token_id]
     growing = GrowingText(tokenizer)
     chunks = [ids[start : start + step] for start in range(0, len(ids), step)]

@@ -1,4 +1,4 @@
-"""Events reach the event loop in order, and wake it as seldom as they can."""
+"""Events reach the event loop in order, and wake it as rarely as possible."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ def written(number: int, *, last: bool = False) -> Written:
 
 
 def brought(send: Callable[[Callable[[Event], None]], None], *, as_a_whole: bool, wanted: int) -> Sequence[Event]:
-    """What arrives of what ``send`` tells on a thread of its own."""
+    """The events that arrive when ``send`` runs on its own thread."""
 
     async def arrived() -> list[Event]:
         events: asyncio.Queue[Event] = asyncio.Queue()

@@ -113,7 +113,7 @@ def test_of_a_prompt_that_is_far_too_long_only_the_beginning_is_read(exported: E
     with pytest.raises(FarTooLong):
         prompts.text("a b " * 5000, 100)
     assert len(prompts.text("a b " * 5000)) > 1000
-    # Whoever answers counts what may fit.
+    # The server itself counts the tokens.
     assert len(prompts.text("a b " * 30, 10)) > 10
 
 

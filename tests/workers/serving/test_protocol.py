@@ -1,4 +1,4 @@
-"""What the platform relies on of every server of models: the same tests of the embedded one and of a real vLLM."""
+"""The behaviour that the platform needs from a model server: the same tests for the embedded one and a real vLLM."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""A tiny base with adapters, an engine on it, and what one sequence at a time gives without any of it."""
+"""A tiny base with adapters, an engine on it, and the results of one sequence at a time without the engine."""
 
 import queue
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ def plain(base: Path, adapter: Path | None = None) -> Any:
 
 @torch.inference_mode()
 def alone(model: Any, prompt: list[int], tokens: int) -> tuple[list[int], list[float]]:
-    """The greedy answer to one prompt and its log-probabilities, each from the whole sequence anew."""
+    """The greedy answer to one prompt and its log-probabilities, each computed from the whole sequence."""
     ids, logprobs = list(prompt), []
     for _ in range(tokens):
         following = model(torch.tensor([ids]), use_cache=False).logits[0, -1].log_softmax(-1)
@@ -69,7 +69,7 @@ def make_engine(base: Path, *, dtype: torch.dtype = torch.float32, **settings: A
 
 @dataclass(eq=False)
 class Asked:
-    """A request under way in this process."""
+    """A request in progress in this process."""
 
     request: Request
     events: "queue.Queue[Event]"

@@ -96,7 +96,7 @@ def write_files(folder: Path, files: dict[str, bytes] | None = None) -> Path:
 
 @dataclass
 class Mirror:
-    """What the server has, by path, and what was asked of it."""
+    """The server's files by path, and the requests it got."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)

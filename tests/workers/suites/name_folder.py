@@ -1,4 +1,4 @@
-"""The files of a spaCy model that finds names, as far as adding it looks at them."""
+"""The files of a spaCy model that finds names, as far as adding it reads them."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A model for lm-eval that writes what it is told to."""
+"""A model for lm-eval that writes scripted answers."""
 
 from collections.abc import Callable
 from typing import Any

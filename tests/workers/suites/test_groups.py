@@ -1,4 +1,4 @@
-"""Groups span suites whose data are on the Hub: what installs without a commit does, and the rest is told."""
+"""Groups include suites whose data are on the Hub: those that need no commit are installed, the rest is reported."""
 
 import shutil
 from pathlib import Path

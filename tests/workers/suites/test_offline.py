@@ -71,7 +71,7 @@ def test_sums_have_their_right_answers_and_tasks_of_the_paper(installed: Store, 
 
 
 def right(task: str, asked: str) -> str:
-    """The answer to a question about a list, worked out from its words."""
+    """The answer to a question about a list, derived from its wording."""
     before, _, listed = asked.replace("? ", ": ").partition(": ")
     words = listed.split(", ")
     if task == "replace":
@@ -122,7 +122,7 @@ def test_instructions_are_checkable_and_told_in_the_prompt(installed: Store, tmp
         assert len(set(row["instruction_id_list"])) == len(row["instruction_id_list"])
     plain = "Here is an answer, as plain as it gets."
     followed = [all(instructions.follows(check, plain) for _, check in item.checks) for item in items]
-    # Nobody passes by saying nothing in particular.
+    # An empty or vague answer does not pass.
     assert sum(followed) < 150
 
 

@@ -1,4 +1,4 @@
-"""``shared``: columns that many items have in common stand in a file of their own, and are no part of what is asked."""
+"""``shared``: columns that many items have in common are in a separate file, and are not part of the question."""
 
 from pathlib import Path
 

@@ -187,7 +187,7 @@ def forks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture
 def quick(forks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranks are forked and not started by torchrun."""
+    """Ranks are forked instead of started by torchrun."""
     monkeypatch.setattr(launch, "_command", starting(forks))
 
 
@@ -201,5 +201,5 @@ def _no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def pictures(_no_pictures: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs draw their curves after all."""
+    """Runs draw their curves."""
     monkeypatch.setattr(train, "write_pictures", write_pictures)

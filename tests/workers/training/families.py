@@ -98,7 +98,7 @@ _HEARING_3N = {"hidden_size": 32, "conf_num_attention_heads": 2, "conf_num_hidde
 
 
 class Tower(PreTrainedModel):
-    """In place of Gemma 3n's vision tower, which the package timm makes. No text passes it."""
+    """In place of Gemma 3n's vision tower, which needs the package timm. Text does not pass it."""
 
     config_class = Gemma3nVisionConfig
 
@@ -126,7 +126,7 @@ class Family:
 
     def config(self) -> Any:
         known = CONFIG_MAPPING[self.kind]
-        # A config writes into the dicts that it is given.
+        # A config modifies the dicts that it gets.
         settings = deepcopy(self.settings)
         if isinstance(settings.get("text_config"), dict):
             return known(**settings)
@@ -135,7 +135,7 @@ class Family:
         return known(**{name: size for name, size in self.sizes.items() if name in names} | settings)
 
     def model(self, **loading: Any) -> Any:
-        """With weights that make every token matter."""
+        """The model with weights that make every token matter."""
         torch.manual_seed(0)
         model: Any = auto_class(self.kind).from_config(self.config(), dtype=torch.float32, **loading)
         return model

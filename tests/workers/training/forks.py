@@ -51,7 +51,7 @@ class Fork:
         return code
 
     def send(self, number: int) -> None:
-        """Send a signal; nothing where it has ended."""
+        """Send a signal, unless the worker has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
@@ -86,7 +86,7 @@ class Forks:
 
 
 def _serve() -> None:
-    """Read what is wanted from stdin, a line each, and answer on stdout."""
+    """Read requests from stdin, one per line, and answer on stdout."""
     from ft_assets.workers.libraries import UNUSED, absent, keep_offline
 
     keep_offline()
@@ -94,7 +94,7 @@ def _serve() -> None:
         for module in ("training_loop", "trainer", "model", "stop_requests", "methods.sft"):
             import_module(f"ft_assets.workers.training.{module}")
         import_module("transformers.models.llama.modeling_llama")
-        # What each worker would else work out anew, in a second.
+        # Else each worker would compute this again, in a second.
         import_module("transformers.conversion_mapping").get_checkpoint_conversion_mapping("llama")
         import_module("ft_assets.workers.training.telemetry.report").loss_curve([], "")
         worker = import_module("ft_assets.worker")
@@ -126,7 +126,7 @@ def _work(worker: Any, wanted: dict[str, Any]) -> None:
 
 
 def _prepare(blow: Blow) -> None:
-    """Let the blow fall in this process."""
+    """Send the signal in this process."""
     module, path = blow.place.split(":")
     *owners, name = path.split(".")
     owner: Any = import_module(module)

@@ -80,7 +80,7 @@ def policy(folder: Path) -> Any:
 
 @pytest.fixture
 def plain(folder: Path) -> Any:
-    """The same without anything of ours."""
+    """The same model, without our code."""
     return moved(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32))
 
 
@@ -97,7 +97,7 @@ def moved(model: Any, scale: float = 0.1) -> Any:
 
 
 def made(method: str, **settings: Any) -> Objective:
-    """The objective of a recipe whose loss has these settings."""
+    """The objective of a recipe with these loss settings."""
     section = {METHODS[method].section: settings} if settings else {}
     recipe = Recipe.model_validate({"key": "tiny.v1", "base": "hub:acme/tiny@main", "method": method, **section})
     return make_objective(training_settings(recipe))

@@ -49,7 +49,7 @@ _PLAIN = """
 
 
 def _placed(kind: str, **settings: Any) -> Family:
-    """With whatever it has of the sizes of any architecture."""
+    """``config`` with tiny sizes, by the names that its architecture has for them."""
     return Family(kind=kind, settings=settings, sizes=_ALL)
 
 
@@ -178,7 +178,7 @@ _ENCODERS: dict[str, dict[str, Any]] = {
 
 
 def refusal(kind: str, folder: Path) -> BadBase | None:
-    """How a base of this architecture is refused, from its config or before it trains."""
+    """The refusal of a base of this architecture, from its config or before it trains."""
     (folder / "config.json").write_text(json.dumps({"model_type": kind}))
     try:
         if kind in ENCODERS:

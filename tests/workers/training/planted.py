@@ -1,4 +1,4 @@
-"""Trouble that a test plants in ranks, which are processes of their own."""
+"""Faults that a test plants in ranks, which are separate processes."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ GRAPHS = "graphs"
 
 
 def nan_in_step_4() -> None:
-    """The second rank's seventh loss is no number. The weights after the refusal are left beside the ranks' endings."""
+    """The second rank's seventh loss is NaN. The weights after the refusal are written beside the ranks' endings."""
     from ft_assets.workers.training.methods import sft
     from ft_assets.workers.training.trainer import PackedTrainer
     from ft_resources.errors import Diverged
@@ -47,7 +47,7 @@ def nan_in_step_4() -> None:
 
 
 def slow_second_rank() -> None:
-    """The second rank takes longer over each micro-batch, and alerts do not wait for long."""
+    """The second rank is slower in each micro-batch, and alerts come soon."""
     from ft_assets.workers.training.methods import sft
     from ft_assets.workers.training.telemetry import alerts
 
@@ -105,7 +105,7 @@ def second_node_is_sick() -> None:
 
 
 def weights_must_agree() -> None:
-    """Each step fails where the ranks do not hold the same weights before it."""
+    """Each step fails unless the ranks hold the same weights before it."""
     from ft_assets.workers.training.trainer import PackedTrainer
 
     training_step = PackedTrainer.training_step
@@ -120,7 +120,7 @@ def weights_must_agree() -> None:
 
 
 def compiled_without_c() -> None:
-    """Graphs are computed by PyTorch's operators. Their number is left beside the ranks' endings."""
+    """Graphs are computed by PyTorch's operators. Their number is written beside the ranks' endings."""
     from torch._dynamo.utils import counters
 
     from ft_assets.workers.training import training_loop

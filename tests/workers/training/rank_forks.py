@@ -89,7 +89,7 @@ def _serve(place: str, *packages: str) -> None:
         for module in loaded:
             import_module(f"ft_assets.workers.training.{module}")
         import_module("transformers.models.llama.modeling_llama")
-        # What ranks do at their end, and no test of them looks at.
+        # Done by ranks at their end, and irrelevant to these tests.
         train: Any = import_module("ft_assets.workers.training.train")
         train.write_pictures = lambda *_: None
         gc.freeze()

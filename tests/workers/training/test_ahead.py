@@ -1,4 +1,4 @@
-"""A pack in a bucket comes while the run before it computes: what is read was there, and is what it would have been."""
+"""A pack in a bucket is fetched while the run computes: reads find their files, with the same contents."""
 
 import threading
 from collections.abc import Iterable
@@ -45,7 +45,7 @@ def names(splits: Iterable[str]) -> set[str]:
 def test_a_training_finds_its_pack_there_and_ends_with_the_bytes_of_one_on_local_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resumed: bool
 ) -> None:
-    # A cache of the machine would have kept what another run fetched.
+    # A machine's cache would still have the files of another run.
     monkeypatch.delenv("FT_CACHE", raising=False)
     quiet = train(make_bench(tmp_path / "quiet").context())
     bench = make_bench(tmp_path / "bucket")

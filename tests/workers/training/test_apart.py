@@ -1,4 +1,4 @@
-"""A training with documents apart is the one with packed documents, but for the shapes of its matrix products."""
+"""A training with documents run apart equals one with packed documents, except for the shapes of matrix products."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the checkpoint's page shows."""
+"""The checkpoint's page in Dagster."""
 
 import subprocess
 import sys

@@ -55,13 +55,13 @@ def _afresh() -> Iterator[None]:
 
 @pytest.fixture
 def _fused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What runs on a GPU with half precision, here in float32."""
+    """In float32 what a GPU runs in half precision."""
     flash_on_cpu.install()
     monkeypatch.setattr(attention, "applies", lambda *_: True)
 
 
 def without_c(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Graphs as ever, computed by PyTorch's operators: a C++ compiler takes a minute."""
+    """Real graphs, computed by PyTorch's operators, as a C++ compiler takes a minute."""
     plain = torch.compile
     monkeypatch.setattr(torch, "compile", lambda *args, **kwargs: plain(*args, **kwargs, backend="aot_eager"))
 
@@ -89,7 +89,7 @@ def made(*, lora: bool = False, recompute: bool = False, window: int | None = No
 
 
 def rows(*documents: int) -> list[MicroBatch]:
-    """A row for each number of documents, each of other lengths."""
+    """A row for each number of documents, all of different lengths."""
     draws = np.random.RandomState(1)
     found = []
     for count in documents:
@@ -234,7 +234,7 @@ def bench_of(root: Path, **settings: Any) -> Bench:
 def test_a_compiled_training_learns_the_same_and_goes_on_from_a_save_to_the_same_bytes(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """By the real compiler."""
+    """With the real compiler."""
     plain = make_bench(tmp_path / "plain", variant="full", documents=40)
     expected = train(plain.context())
     quiet = bench_of(tmp_path / "quiet", variant="full")

@@ -1,4 +1,4 @@
-"""Of a composite only the text part is trained, whatever a recipe names; all else is exported as it was."""
+"""Only a composite's text part is trained, whatever a recipe names; the rest is exported unchanged."""
 
 import json
 import shutil
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.training
 TRAINING = TrainingSettings(precision="fp32")
 TRIED = FAMILIES | PLACED
 ORIGIN = Origin(source="hub:acme/seeing", revision="0123", dtype="bfloat16")
-# What is no text part, by the first names of tensors in files of any form.
+# The parts other than text, by the first names of tensors in files of any form.
 OTHERS = tuple(
     f"{prefix}{part}."
     for prefix in ("", "model.")
@@ -158,7 +158,7 @@ def test_answers_of_a_batch_are_those_of_each_prompt_alone_by_transformers(kind:
 
 
 def test_settings_beside_those_of_the_vision_part_are_the_text_part_s(tmp_path: Path) -> None:
-    """As Qwen published its models until 3-VL, and as Transformers does not write them any more."""
+    """Files as Qwen published them until 3-VL; Transformers no longer writes this form."""
     base = saved(tmp_path / "base", "qwen2_5_vl")
     config = json.loads((base / "config.json").read_bytes())
     text = config.pop("text_config")

@@ -1,4 +1,4 @@
-"""Ranks that share their windows, each with a slice of the tokens, are one training."""
+"""Ranks that share their windows, each with a slice of the tokens, train like one process."""
 
 from functools import partial
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Early stopping: when a run ends, what it leaves, and that neither kills nor ranks change that."""
+"""Early stopping: when a run ends and with what result, whatever kills or ranks there are."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How runs end that cannot go on: each says what it was, and leaves its last good save."""
+"""Runs that cannot continue name the cause, and leave their last good save."""
 
 import re
 from pathlib import Path
@@ -78,7 +78,7 @@ def test_less_exact_weights_are_advised_for_full_training_that_did_not_say_which
 def test_where_one_window_does_not_fit_more_gpus_may_share_it(
     method: str, recompute: int, windows: int, named: str, offload: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After activations are offloaded, which needs no other GPU."""
+    """Once activations are offloaded, which needs no larger GPU."""
     monkeypatch.setattr(memory, "_peak_bytes", lambda device: 70 << 30)
     runtime = {"device": "cuda", "recompute": recompute, "offload": offload, "processes": 4, "context_parallel": 2}
     with pytest.raises(OutOfMemory) as caught:

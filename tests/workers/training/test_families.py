@@ -33,7 +33,7 @@ EAGER = {"gemma2"}
 
 
 def plain(folder: Path, kind: str) -> Any:
-    """The base as anybody would load it."""
+    """The base as users load it."""
     attention = {"attn_implementation": "eager"} if kind in EAGER else {}
     whole: Any = AutoModelForImageTextToText if kind in COMPOSITES else AutoModelForCausalLM
     return whole.from_pretrained(folder, dtype=torch.float32, **attention)

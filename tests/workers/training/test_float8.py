@@ -90,7 +90,7 @@ def test_what_is_computed_is_torchaos_recipe_by_row_and_weights_keep_their_names
 
 
 def test_a_token_is_rounded_without_regard_to_the_others_of_its_row() -> None:
-    """One scale for all would let a document change another one of its pack."""
+    """With one scale for all rows, a document would change another one of its pack."""
     layer = torch.nn.Linear(64, 32, bias=False)
     fast = float8.with_scales_by_row(layer, emulated=True)
     rows = torch.randn(5, 64)

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.training
 
 
 def test_four_ranks_of_two_nodes_hold_half_each_and_have_the_gradients_of_one(tmp_path: Path) -> None:
-    """Where two share each window, too."""
+    """Also if two ranks share each window."""
     base, pack = make_fake_base(tmp_path / "base"), write_pack(tmp_path / "pack", "train", 40)
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "4", "--standalone"]
     subprocess.run([*command, "-m", "tests.workers.training.hsdp_rank", str(tmp_path), "2"], check=True, timeout=600)
@@ -55,7 +55,7 @@ def kill_on_second_node(context: WorkContext, rank: int) -> None:
 def test_two_nodes_of_two_train_as_one_process_does_and_go_on_from_a_save_to_the_same_bytes(
     tmp_path: Path, variant: str
 ) -> None:
-    """With clipped updates, and micro-batches of which some ranks have nothing."""
+    """With clipped updates, and micro-batches in which some ranks have no window."""
     settings: dict[str, Any] = {
         "variant": variant,
         "dropout": 0.0,

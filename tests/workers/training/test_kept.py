@@ -47,7 +47,7 @@ def test_the_weights_with_the_lowest_validation_loss_are_kept_through_kills_as_i
 
 
 def test_kept_weights_are_those_that_a_run_ended_there_would_have(tmp_path: Path) -> None:
-    """With a constant rate nothing of a run depends on where it ends."""
+    """With a constant rate a run does not depend on its length."""
     kept = train(greedy(tmp_path / "long", schedule="constant").context())
     step = kept.facts["kept"][0][0]
     short = train(greedy(tmp_path / "short", schedule="constant", max_steps=step, keep_best=None).context())

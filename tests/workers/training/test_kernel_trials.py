@@ -1,4 +1,4 @@
-"""Optional kernels of layers are held to plain PyTorch, forward and backward: wrong numbers are told as broken."""
+"""Optional kernels of layers are compared with plain PyTorch, forward and backward: wrong numbers mean broken."""
 
 import json
 import subprocess
@@ -50,7 +50,7 @@ KERNELS = {kernel.name: kernel for kernel in kernels._KERNELS}
 
 
 class WrongBackwards(torch.autograd.Function):
-    """Gives what it gets, and halves its gradient."""
+    """The identity, with half its gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:

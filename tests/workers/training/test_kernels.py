@@ -1,4 +1,4 @@
-"""Optional kernels are told as they are on this machine: there, missing, out of reach or broken."""
+"""Optional kernels are reported in their state on this machine: working, missing, in need of a GPU or broken."""
 
 import json
 import subprocess

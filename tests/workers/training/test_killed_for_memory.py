@@ -1,4 +1,4 @@
-"""Ranks that the kernel ends are told apart by what it says it ended them for."""
+"""Ranks that the kernel killed for lack of memory are told apart from preempted ones."""
 
 from pathlib import Path
 

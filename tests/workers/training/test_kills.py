@@ -57,7 +57,7 @@ def content(artifact: Artifact) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def quiet(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, bytes]]:
-    """What undisturbed runs leave, by the signal that they stand beside."""
+    """The results of uninterrupted runs, by the signal that they are compared with."""
     found = {}
     for number, dropout in DROPOUT.items():
         root = tmp_path_factory.mktemp("quiet")

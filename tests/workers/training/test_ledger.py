@@ -15,7 +15,7 @@ from ft_assets.workers.training.data_ledger import check_ledger, ledger_line, pa
 
 @dataclass
 class FakePack:
-    """What the ledger reads of a pack: the documents of each window and the example of each document."""
+    """The part of a pack that the ledger reads: each window's documents and each document's example."""
 
     examples: np.ndarray
     window_offsets: np.ndarray

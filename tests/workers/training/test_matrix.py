@@ -36,7 +36,7 @@ def steps_of(result: WorkResult) -> list[dict[str, Any]]:
 
 
 def load(bench: Bench, result: WorkResult, folder: Path) -> Any:
-    """What the run left as anybody would load it: an adapter on the base as it was uploaded."""
+    """The run's result as users load it: an adapter on the uploaded base."""
     final = result.folder / "final"
     if not VARIANTS[bench.params["variant"]].adapters:
         return AutoModelForCausalLM.from_pretrained(final, dtype=torch.float32)
@@ -108,7 +108,7 @@ def test_a_base_in_four_bits_is_another_model_than_the_base(tmp_path: Path) -> N
 
 
 def test_a_step_without_its_reference_is_not_taken(tmp_path: Path) -> None:
-    """The reference of another model: the loss says so before anything is learned."""
+    """With the reference of another model, the loss shows it before anything is learned."""
     bench = make_variety(tmp_path / "one", "dpo", "lora")
     other = make_variety(tmp_path / "other", "dpo", "lora")
     base = make_fake_base(tmp_path / "stranger", seed=7)

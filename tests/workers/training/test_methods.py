@@ -1,4 +1,4 @@
-"""What each method minimises: the numbers of TRL's own code on the same tokens, whatever the micro-batches."""
+"""Each method's loss and figures are those of TRL's own code on the same tokens, whatever the micro-batches."""
 
 import math
 from collections.abc import Callable
@@ -45,6 +45,9 @@ def padded(pack: Pack, windows: Any) -> dict[str, torch.Tensor]:
     return {name: torch.stack(tensors) for name, tensors in batch.items()}
 
 
+PLAIN: dict[str, Any] = {"report_to": "none", "use_cpu": True, "bf16": False, "max_length": None}
+
+
 @pytest.fixture
 def trl_dpo(plain: Any, tmp_path: Path) -> Callable[..., tuple[float, dict[str, float]]]:
     """``compute(loss_type, beta, batch)``: loss and metrics of TRL's own code, without its data handling."""
@@ -53,14 +56,7 @@ def trl_dpo(plain: Any, tmp_path: Path) -> Callable[..., tuple[float, dict[str, 
         trainer = DPOTrainer(
             model=plain,
             args=DPOConfig(
-                output_dir=str(tmp_path),
-                loss_type=loss,
-                beta=beta,
-                report_to="none",
-                use_cpu=True,
-                bf16=False,
-                max_length=None,
-                precompute_ref_log_probs=False,
+                output_dir=str(tmp_path), loss_type=loss, beta=beta, precompute_ref_log_probs=False, **PLAIN
             ),
             processing_class=tokenizer_of(plain),
             train_dataset=Placeholder.rows(),
@@ -73,7 +69,7 @@ def trl_dpo(plain: Any, tmp_path: Path) -> Callable[..., tuple[float, dict[str, 
 
 
 class Placeholder:
-    """A data set that TRL insists on and that nothing is read of."""
+    """A data set that TRL requires, but from which nothing is read."""
 
     @staticmethod
     def rows() -> Any:
@@ -125,7 +121,7 @@ def test_orpos_odds_ratio_is_trls_and_its_likelihood_is_the_answers(policy: Any,
 
 
 def test_orpo_is_all_of_trls_loss_where_a_prompt_is_one_token(tmp_path: Path, policy: Any, plain: Any) -> None:
-    """TRL's likelihood counts prompts, too: there is none to count where nothing of a prompt is predicted."""
+    """TRL's likelihood includes prompts, so it is compared where no token of a prompt is predicted."""
     pack = write_pairs(tmp_path / "pairs", prompt=1)
     trainer: Any = SimpleNamespace(beta=0.1, accelerator=SimpleNamespace(device="cpu"), is_encoder_decoder=False)
     trainer.aux_loss_enabled, trainer.padding_value = False, 0
@@ -191,15 +187,7 @@ def test_kto_is_trls_loss_and_figures_on_the_same_tokens(
     theirs |= {"label": labels, "ref_logps": known[:, 0], "ref_KL_logps": known[:, 1]}
     trainer = KTOTrainer(
         model=plain,
-        args=KTOConfig(
-            output_dir=str(tmp_path),
-            report_to="none",
-            use_cpu=True,
-            bf16=False,
-            max_length=None,
-            precompute_ref_log_probs=False,
-            **settings,
-        ),
+        args=KTOConfig(output_dir=str(tmp_path), precompute_ref_log_probs=False, **PLAIN, **settings),
         processing_class=tokenizer_of(plain),
         train_dataset=Placeholder.labelled(),
     )

@@ -1,4 +1,4 @@
-"""How a base is loaded: what it takes of the machine's memory on its way to where it trains."""
+"""How a base is loaded, and the host memory that this takes."""
 
 import sys
 from pathlib import Path

@@ -48,7 +48,7 @@ def test_documents_run_as_the_catalogue_says_and_lose_what_each_loses_alone(kind
 
 
 def own(attention: str | None) -> str | None:
-    """The architecture's own attention, which is eager where SDPA would leave something out."""
+    """The architecture's own attention: eager if SDPA would leave something out."""
     return "eager" if attention == "eager" else None
 
 

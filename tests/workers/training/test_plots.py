@@ -1,4 +1,4 @@
-"""Pictures are drawn from whatever rows there are."""
+"""Plots are drawn from any rows."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""Before several nodes train, their GPUs and their network are looked at, and a node that is not well is named."""
+"""Before several nodes train, GPUs and network are checked, and an unhealthy node is named."""
 
 import json
 import resource
@@ -26,7 +26,7 @@ class NoAnswer(Exception):
 
 
 class Nvml:
-    """What pynvml says of a GPU that is well, but for ``changes``: answers by name, None for what it does not have."""
+    """pynvml's answers for a healthy GPU, except for ``changes``: answers by name, None for what it does not have."""
 
     NVMLError = NoAnswer
     NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC, NVML_NVLINK_MAX_LINKS = 1, 0, 18
@@ -78,7 +78,7 @@ def test_each_fault_is_told_in_words(changes: dict[str, Any], said: str) -> None
 
 
 def gpus(*tflops: float) -> list[Health]:
-    """Two a node."""
+    """Two ranks per node."""
     return [Health(rank=rank, node=f"gpu-{rank // 2}", tflops=each) for rank, each in enumerate(tflops)]
 
 

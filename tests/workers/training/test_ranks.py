@@ -1,4 +1,4 @@
-"""Two ranks are one training: equal losses, the same data, and one fate."""
+"""Two ranks train like one process: equal losses, the same data, and they end together."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def rows(result: WorkResult, key: str) -> list[float]:
 
 
 def assert_same_training(one: WorkResult, other: WorkResult) -> None:
-    """The same data, and equal figures and weights but for rounding."""
+    """Require the same data, and equal figures and weights up to rounding."""
     assert content(one)["ledger.jsonl"] == content(other)["ledger.jsonl"]
     for key in ("loss", "validation_loss", "grad_norm", "tokens", "learning_rate"):
         assert rows(one, key) == pytest.approx(rows(other, key), rel=1e-4), key
@@ -71,7 +71,7 @@ def at_step(context: WorkContext, step: int, act: Any, when: Callable[[], bool] 
 
 
 def has_saved(context: WorkContext) -> bool:
-    """Whether the attempt has a whole save: they are made beside the training, so some steps after their own."""
+    """Whether the attempt has a complete save: a thread writes them, so they are complete some steps later."""
     saves = f"{context.spec.attempt_path}/saves"
     return any(context.store.exists(f"{saves}/{step}/{RECORD}") for step in context.store.folders(saves))
 

@@ -1,4 +1,4 @@
-"""What ends one rank ends the attempt, as what it was."""
+"""The attempt ends with the error of the rank that failed."""
 
 import signal
 import subprocess
@@ -21,7 +21,7 @@ GONE = RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer 
 
 
 def end(folder: Path, *problems: BaseException | str | None) -> None:
-    """Ranks that end so, one after the other; "killed" leaves nothing behind."""
+    """Ranks that end like this, one after the other; "killed" leaves no record."""
     for rank, problem in enumerate(problems):
         write_begun(folder, rank)
         if not isinstance(problem, str):

@@ -1,4 +1,4 @@
-"""Two ranks are one training also where answers are compared, the base is in 4 bits or Adafactor updates."""
+"""Two ranks also train like one process with pairs of answers, a base in 4 bits, or Adafactor."""
 
 import json
 from pathlib import Path
@@ -93,7 +93,7 @@ def test_a_malformed_document_of_a_model_in_shards_is_named_and_no_rank_waits_fo
 
 
 def test_where_ranks_hold_a_model_together_a_document_is_looked_at_and_not_computed(tmp_path: Path) -> None:
-    """One rank's forward pass would wait for the others', which are elsewhere."""
+    """One rank's forward pass would wait for the others, which are not in theirs."""
     window = make_bench(tmp_path).pack.read([0])
     shape = SimpleNamespace(vocab_size=int(window.input_ids.max()) + 1)
     model = SimpleNamespace(config=SimpleNamespace(get_text_config=lambda: shape))

@@ -1,4 +1,4 @@
-"""A worker with ranks as processes, started by torchrun and met by real signals."""
+"""A worker with ranks as processes, started by torchrun and stopped by real signals."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Weights in bfloat16: what rounding at random is for, and that trainings with it are exact over stops."""
+"""Weights in bfloat16: the effect of stochastic rounding, and trainings that are exact over stops."""
 
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ RANKS_HAVE = ("bitsandbytes",)
 
 
 def updated(dtype: torch.dtype, kind: str) -> torch.nn.Parameter:
-    """65,536 ones after updates that are each as long as the rate."""
+    """65,536 ones after updates, each as large as the rate."""
     weight = torch.nn.Parameter(torch.ones(256, 256, dtype=dtype))
     optimizer: Any = torch.optim.AdamW([weight], lr=RATE, weight_decay=0.0, fused=True)
     if kind == "rounded":

@@ -29,7 +29,7 @@ def record(step: int) -> dict[str, Any]:
 
 
 class Saving:
-    """The saves of one attempt, whose books have a line for each step."""
+    """The saves of one attempt, whose ledger has a line for each step."""
 
     def __init__(self, store: Store, folder: Path, attempt: int = 1) -> None:
         self.folder, self.journal, self.books = folder / f"saving-{attempt}", Journal(), Books()
@@ -197,7 +197,7 @@ def test_only_the_last_two_saves_of_an_attempt_are_kept(store: Store, tmp_path: 
 
 
 def test_a_resumed_attempt_replaces_the_saves_of_earlier_ones_once_it_has_enough(store: Store, tmp_path: Path) -> None:
-    """Twenty preemptions of a large model would else leave forty saves of it."""
+    """Else twenty preemptions of a large model would leave forty saves."""
     first, second = Saving(store, tmp_path, attempt=1), Saving(store, tmp_path, attempt=2)
     for step in (3, 6):
         first.save(step)

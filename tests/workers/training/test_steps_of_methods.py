@@ -1,4 +1,4 @@
-"""What holds for every method's step: sums over micro-batches, and the first loss that is known beforehand."""
+"""Properties of every method's step: sums over micro-batches, and the first loss, which is known beforehand."""
 
 import math
 from pathlib import Path

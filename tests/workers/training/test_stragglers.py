@@ -1,4 +1,4 @@
-"""Ranks that keep the others waiting are named: slow ones while the training runs, stopped ones as its end."""
+"""Ranks that make the others wait are named: slow ones while the training runs, stopped ones when it ends."""
 
 import json
 import socket
@@ -31,7 +31,7 @@ Started = Callable[[str, Layout, Path], list[str]]
 
 @pytest.fixture
 def plant(forks: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Ranks are forked with this function of ``planted.py`` called in each."""
+    """Ranks are forked, and call this function of ``planted.py``."""
 
     def planted(name: str) -> None:
         monkeypatch.setattr(launch, "_command", starting(forks, f"tests.workers.training.planted:{name}"))
@@ -124,7 +124,7 @@ def test_where_all_have_entered_as_many_nobody_is_blamed_but_the_network() -> No
 
 
 class Store:
-    """What ``HangWatch`` uses of a store, for one rank that never calls."""
+    """A store as ``HangWatch`` uses it, with one rank that never calls."""
 
     def clone(self) -> "Store":
         return self

@@ -1,4 +1,4 @@
-"""The trainer does what the settled configuration says, beside what every other test of it sees."""
+"""The trainer follows settings of the configuration that no other test covers."""
 
 import itertools
 from pathlib import Path
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.training
 def test_recomputation_happens_and_changes_no_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variant: str
 ) -> None:
-    """With dropout, whose draws have to be the same again."""
+    """With dropout, whose draws must be repeated."""
     plain = make_bench(tmp_path / "plain", variant=variant, documents=20, epochs=1)
     forwards = []
     forward = LlamaMLP.forward

@@ -1,4 +1,4 @@
-"""Whole training runs at tiny size: exact after any interruption, honest about trouble."""
+"""Whole training runs at tiny size: exact after any interruption, and clear about errors."""
 
 import json
 from collections.abc import Callable

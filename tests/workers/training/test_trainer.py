@@ -1,4 +1,4 @@
-"""The trainer as it is built: one GPU for a process, and what trains in float32."""
+"""The trainer's set-up: one GPU per process, and trained weights in float32."""
 
 import json
 import math

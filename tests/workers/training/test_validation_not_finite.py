@@ -1,4 +1,4 @@
-"""A validation loss that is not a finite number is told, and what ends with one passes no gate."""
+"""A validation loss that is not finite is reported, and a run that ends with one passes no gate."""
 
 import json
 from pathlib import Path

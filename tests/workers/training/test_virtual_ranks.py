@@ -1,4 +1,4 @@
-"""Virtual ranks: a training of adapters has the same bytes on any of its sizes."""
+"""Virtual ranks: a training of adapters gives the same bytes with any number of processes."""
 
 from functools import partial
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The host waits for the device once an optimizer step, and never within a forward or backward pass."""
+"""The host waits for the device once per optimizer step, and never within a forward or backward pass."""
 
 from pathlib import Path
 from typing import Any

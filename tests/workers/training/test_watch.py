@@ -18,7 +18,7 @@ CLUELESS = math.log(32_000)
 
 
 def first_alarm(losses: list[float], clueless: float | None = CLUELESS) -> int | None:
-    """The number of the step (from 1) that an alarm is raised at."""
+    """The number of the step (from 1) at which an alarm is raised."""
     explosion = Explosion(clueless)
     return next((number for number, loss in enumerate(losses, 1) if explosion.reason(loss)), None)
 
@@ -69,7 +69,7 @@ def test_a_comparison_that_explodes_in_its_first_steps_is_not_taken_for_noise(be
 def test_what_a_model_that_knows_nothing_loses_follows_the_method() -> None:
     assert clueless_loss({"method": "sft", "preference": None}, 1000) == pytest.approx(math.log(1000))
     assert clueless_loss({"method": "dpo", "preference": {"beta": 0.1}}, 1000) is None
-    # So a large beta is no explosion.
+    # So a large beta is not an explosion.
     even = clueless_loss({"method": "orpo", "preference": {"beta": 100.0}}, 1000)
     assert even == pytest.approx(math.log(1000) + 100 * math.log(2))
 
@@ -90,7 +90,7 @@ def test_it_makes_no_difference_where_a_run_was_interrupted(bench: Bench) -> Non
 
 
 def test_a_step_that_loss_scaling_left_out_counts_no_more_after_a_resume_than_before_it(bench: Bench) -> None:
-    """Live, such a step is not looked at; its row has a loss, and no gradient norm."""
+    """In a run such a step is not checked; its row has a loss but no gradient norm."""
     left_out = [{"step": number, "loss": 9.0} for number in range(41, 41 + STREAK - 1)]
     rows = [*booked([1.5] * 40), *left_out, {"step": 47, "validation_loss": 9.0}]
     watch = Watch(bench.pack, 100, CLUELESS, rows)

@@ -1,4 +1,4 @@
-"""A machine with GPUs often has neither TRL nor datasets: a training from a pack that is there needs none of them."""
+"""A machine with GPUs often lacks TRL and datasets: a training from an existing pack does not need them."""
 
 import json
 import subprocess

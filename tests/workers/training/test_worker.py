@@ -1,4 +1,4 @@
-"""The trainer as a process: killed and stopped by real signals."""
+"""The trainer as a process, killed and stopped by real signals."""
 
 import os
 import signal

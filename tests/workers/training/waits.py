@@ -1,4 +1,4 @@
-"""How often the host waits for the device."""
+"""Counts how often the host waits for the device."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A judge behind real HTTP, that judges as a test says."""
+"""A judge over real HTTP that judges as a test says."""
 
 import json
 import re
@@ -54,7 +54,7 @@ class JudgeServer:
 
 
 def answers_in(message: str) -> tuple[str, str]:
-    """Answer A and answer B of what a judge is asked."""
+    """Answers A and B in a judge's prompt."""
     fence = _FENCE.search(message)
     assert fence is not None
     parts = message.split(f"\n{fence[0]} ")
@@ -63,7 +63,7 @@ def answers_in(message: str) -> tuple[str, str]:
 
 
 def prefer(better: Callable[[str], bool]) -> Callable[[str], Answer]:
-    """A fair judge: who of the two is ``better`` wins, else it is a tie."""
+    """A fair judge: the ``better`` answer wins, else it is a tie."""
 
     def judge(message: str) -> Answer:
         first, second = map(better, answers_in(message))
@@ -107,7 +107,7 @@ def judge_server(judge: Callable[[str], Answer]) -> Iterator[JudgeServer]:
                 self.close_connection = True
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Nothing: tests are quiet."""
+            """Log nothing."""
 
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server = JudgeServer(url=f"http://127.0.0.1:{httpd.server_address[1]}/v1")

@@ -1,4 +1,4 @@
-"""From what a judge says to what the gate judges, and back from the samples."""
+"""From a judge's replies to the gate's evidence, and again from the samples."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ Say = Callable[[str], Judgement]
 
 
 class FakeJudge:
-    """Says what a function says; ``asked`` are all messages."""
+    """A judge that replies by a function; ``asked`` are all messages."""
 
     def __init__(self, say: Say) -> None:
         self.say, self.asked = say, list[str]()
@@ -119,7 +119,7 @@ def test_a_judge_that_never_says_anything_is_no_pass(world: World, tmp_path: Pat
 
 
 def test_the_interval_holds_what_prompts_without_a_verdict_could_have_said(world: World, tmp_path: Path) -> None:
-    """A candidate that makes the judge talk prose where it would lose wins nothing by it."""
+    """A candidate gains nothing by making the judge answer without a verdict where it would lose."""
 
     def silenced(message: str) -> Judgement:
         number = int(message.partition("question ")[2].split()[0])

@@ -1,4 +1,4 @@
-"""A judge behind HTTP: what it may do to us, and what of it counts."""
+"""A judge over HTTP: what it can do to us, and which answers count."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -223,7 +223,7 @@ def test_a_name_that_leads_into_this_network_is_not_asked(monkeypatch: pytest.Mo
             with pytest.raises(Refused):
                 post(private=True)
         assert not server.asked
-        # Where the platform says that the host is of this network.
+        # If the platform allows a host in this network.
         resolve("127.0.0.1")
         with pytest.raises(NotAnswered):
             # No message in the body: the server's handler fails, and its address was reached.

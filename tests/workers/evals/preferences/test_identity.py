@@ -1,4 +1,4 @@
-"""What judges and classifiers add to what a report is, and that they add nothing where there are none."""
+"""Judges and classifiers are part of a report's identity, which is unchanged without them."""
 
 from pathlib import Path
 from typing import Any

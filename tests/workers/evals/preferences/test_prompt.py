@@ -1,4 +1,4 @@
-"""What a judge is shown and how its verdict is read: hostile answers cannot leave their place."""
+"""A judge's prompt and the parsing of its verdict: hostile answers cannot leave their fences."""
 
 import re
 
@@ -67,7 +67,7 @@ def test_whatever_answers_hold_the_material_has_the_same_parts_and_ends_with_wha
 
 
 def test_an_answer_cannot_know_its_fence() -> None:
-    """Whoever writes the fence of one prompt into an answer has another fence."""
+    """An answer that contains the fence of another prompt gets a different fence."""
     first = judge_prompt(ASKED, "red", "blue", seed=1)
     fence = re.search(r"==[0-9a-f]{24}==", first)
     assert fence is not None

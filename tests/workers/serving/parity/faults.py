@@ -1,4 +1,4 @@
-"""Each fault of a server or a router that the gate has to find."""
+"""The faults of a server or a router that the gate must find."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

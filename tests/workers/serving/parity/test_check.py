@@ -1,4 +1,4 @@
-"""The parity gate, beside the embedded server over HTTP: it proves what is equal, and sees each planted fault."""
+"""The parity gate with the embedded server over HTTP: it proves equality, and finds each planted fault."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Suites through the server: what whole answers score, beside what the evaluation recorded."""
+"""Suites through the server: scores of whole answers, compared with those of the evaluation."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -77,7 +77,7 @@ def test_the_first_items_are_asked_and_only_those_that_were_scored(world: World,
 
 @dataclass
 class Dying:
-    """A server that answers as long as log-probabilities are asked for."""
+    """A server that answers only requests for log-probabilities."""
 
     server: Server
 

@@ -22,7 +22,7 @@ def logprobs(*shares: float) -> np.ndarray:
 
 
 def figures(**changes: Any) -> Figures:
-    """Those of a server that gives exactly what was evaluated."""
+    """The figures of a server that gives exactly the evaluation's results."""
     same = {"prompts": 50, "other_ids": 0, "tokens": 300, "equal": 50, "argmax": 1.0}
     return Figures(**{**same, "kl": 0.0, "p99": 0.0, "max": 0.0, "missing": 0, **changes})
 

@@ -1,4 +1,4 @@
-"""What was evaluated, the embedded server of it, and routers and servers with one fault each."""
+"""An evaluated adapter, the embedded server for it, and routers and servers with one fault each."""
 
 import json
 import shutil
@@ -88,7 +88,7 @@ class World:
 
 @dataclass
 class Changed:
-    """A server that answers for other models than it is asked for, or to other prompts."""
+    """A server that answers with other models than requested, or to other prompts."""
 
     server: Server
     models: Mapping[str, str] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class Changed:
 
 
 def without_likeliest(piece: Piece) -> Piece:
-    """As from a server that gives no log-probabilities."""
+    """A server that gives no log-probabilities."""
     return replace(piece, tokens=tuple(replace(token, top={}, logprob=None) for token in piece.tokens))
 
 

@@ -1,4 +1,4 @@
-"""When ``training.compile: auto`` compiles, and that it says why."""
+"""When ``training.compile: auto`` compiles, and the reason that it gives."""
 
 from typing import Any
 

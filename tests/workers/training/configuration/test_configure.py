@@ -1,4 +1,4 @@
-"""What ``auto`` becomes, and that it says why."""
+"""The values of ``auto``, and the reasons given for them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""``hardware.gpus: {min, max}``: which sizes there are, and what a training of them is asked for."""
+"""``hardware.gpus: {min, max}``: the possible sizes, and what a training requests."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What ``auto`` becomes so that a training fits: the most exact that does, and of those the cheapest."""
+"""The values of ``auto`` that make a training fit: the most exact ones, and of those the cheapest."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ def test_only_as_many_layers_are_computed_again_as_must_be(
     [
         (4096, "L4", {}, "on", "on"),
         (8192, "L40S", {}, "on", "off"),
-        # Nothing fits for certain: what takes least.
+        # Nothing fits for certain, so the setting with the lowest memory.
         (16_384, "L4", {}, "on", "on"),
         (16_384, "L4", {"offload": "off"}, "on", "off"),
         (4096, "L4", {"recompute": "off"}, "off", "off"),
@@ -73,7 +73,7 @@ def test_activations_wait_on_the_host_only_where_nothing_else_fits(
 
 
 def test_offloading_comes_before_less_exact_moments() -> None:
-    """Memory that only offloading finds, beside the two that change the result."""
+    """Memory that only offloading saves, besides the two settings that change the result."""
     made = on_gpus(4, "H100", variant="full", packing={"max_length": 65_536}, training=EITHER)
     found = settled(known(LLAMA_3_8B), made).training
     assert (found.weights, found.optimizer, found.offload) == ("float32", "adamw", "on")
@@ -114,7 +114,7 @@ EITHER = {"weights": "auto", "optimizer": "auto"}
         (2, "H100", "float32", "adamw", "fsdp"),
         (3, "L40S", "bfloat16", "adamw", "fsdp"),
         (1, "H100", "bfloat16", "adamw_8bit", "none"),
-        # Nothing fits: what takes least.
+        # Nothing fits, so the setting with the lowest memory.
         (1, "A10", "bfloat16", "adamw_8bit", "none"),
     ],
 )

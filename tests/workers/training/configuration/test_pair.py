@@ -38,7 +38,7 @@ def register(world: World, key: str, **changes: Any) -> str:
 
 
 def spelt_out(world: World, recipe: str, key: str) -> str:
-    """A recipe ``key`` in which everything stands that ``recipe`` settles."""
+    """A recipe ``key`` that spells out everything that ``recipe`` settles."""
     params = identity.checkpoint_request(world.artifacts, DATASET, recipe).params
     return register(world, key, lora=params["lora"], training=params["training"])
 
@@ -49,7 +49,7 @@ def prepared(world: World, *recipes: str) -> None:
 
 
 def trained(world: World, recipe: str) -> Artifact:
-    """A checkpoint that says what it was told, as the trainer leaves it."""
+    """A checkpoint that records its settings, as the trainer writes it."""
     request = identity.checkpoint_request(world.artifacts, DATASET, recipe)
     record = configuration_record(request.params, request.runtime, request.label)
     files = {"recipe.json": json.dumps(request.params).encode(), RECORD: json.dumps(record).encode()}
@@ -89,7 +89,7 @@ def test_another_number_of_nodes_trains_the_same_checkpoint(world: World) -> Non
     alone, together = (identity.checkpoint_request(world.artifacts, DATASET, key) for key in (one, two))
     assert alone.address == together.address
     assert [each.runtime["nodes"] for each in (alone, together)] == [1, 2]
-    # 8 billion weights in bf16 and some activations, as the estimate has it.
+    # 8 billion weights in bf16 and some activations, according to the estimate.
     expected = estimate_training(world.artifacts, load_tenants(), DATASET, one).memory
     assert expected is not None
     assert alone.runtime["predicted_memory_bytes"] == round(expected.expected)

@@ -1,4 +1,4 @@
-"""Which part of a GPU a training gets, by the memory that it is predicted to take."""
+"""Which partition of a GPU a training gets, by its predicted memory."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def test_a_training_gets_the_smallest_part_that_surely_holds_it(model: Any, leng
 
 
 def test_a_part_recomputes_no_more_than_a_whole_gpu() -> None:
-    """With every layer recomputed it would fit the smaller part, and would take the longer for it."""
+    """With every layer recomputed it would fit the smaller partition, but take longer."""
     of_part = recipe(packing={"max_length": 4096}, hardware={"gpus": 1, "gpu_type": "H100-3g.40gb"})
     assert best_fit(configure(of_part, known()).recipe, known()).sure
     assert configure(of_part, known()).recipe.training.recompute == "on"

@@ -1,4 +1,4 @@
-"""Alerts come where a person has something to do, once, and nowhere else."""
+"""Alerts are raised once, and only if a person has something to do."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def alerts_of(rows: list[dict[str, Any]], expected: float | None = None) -> list
 
 
 def rows(*runs: tuple[int, float], seconds: float = 2.0, waiting: float = 0.0) -> list[dict[str, Any]]:
-    """So many steps at so many tokens/s each, one behind the other; every step takes ``seconds``."""
+    """Steps at these rates (number of steps, tokens/s), one after the other; every step takes ``seconds``."""
     rates = [rate for count, rate in runs for _ in range(count)]
     return [
         {
@@ -40,7 +40,7 @@ def test_a_run_that_falls_to_under_half_of_its_first_steps_says_so_once_and_at_o
 
 
 def waited_for(rank: int, own_s: float, others_s: float, count: int = 20) -> list[dict[str, Any]]:
-    """Steps of 2 s in which ``rank`` works by itself for so long, and the median of the others for so long."""
+    """Steps of 2 s, with the time that ``rank`` works by itself, and the median of the others."""
     times = {"slowest_rank": rank, "slowest_rank_s": own_s, "other_ranks_s": others_s}
     return [{**row, **times} for row in rows((count, 1000.0))]
 

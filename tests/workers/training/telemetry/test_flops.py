@@ -1,4 +1,4 @@
-"""MFU by hand, and nothing where a number would be made up."""
+"""MFU computed by hand, and none where it would be a guess."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is read of a device, and that nothing waits for it."""
+"""Figures of a device, read without waiting for it."""
 
 import math
 import time
@@ -15,7 +15,7 @@ from ft_assets.workers.training.telemetry.gpu import Cpu, Gpu, Samples
 
 @pytest.fixture
 def cuda(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """A GPU number 1 as PyTorch would show it; counts how often its utilisation is asked for."""
+    """GPU number 1 as PyTorch shows it; counts the requests for its utilisation."""
     import torch
 
     asked = {"times": 0}
@@ -79,7 +79,7 @@ def test_a_driver_that_does_not_tell_is_asked_once_and_costs_a_column(
 def test_the_first_rank_tells_the_most_memory_and_the_mean_utilisation_of_the_ranks(cuda: dict[str, int]) -> None:
     class Three(Ranks):
         def gathered(self, values: Sequence[float]) -> list[list[float]]:
-            """Beside this rank: one with more memory, and one whose driver does not tell."""
+            """Two other ranks: one with more memory, and one whose driver does not report utilisation."""
             return [list(values), [60 * GIB, 70 * GIB, 0.2], [30 * GIB, 35 * GIB, math.nan]]
 
     first = Gpu(1, Three(world=3))

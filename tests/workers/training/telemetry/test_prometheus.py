@@ -1,4 +1,4 @@
-"""The page for Prometheus: there where it is asked for, and never a reason for a training to end."""
+"""The page for Prometheus: there if enabled, and never a reason for a training to end."""
 
 import sys
 import urllib.request

@@ -1,4 +1,4 @@
-"""What a training tells while it runs and leaves behind, and that none of it changes the result."""
+"""A training's figures while it runs and afterwards, none of which changes the result."""
 
 import json
 import math
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.training
 
 
 class AsIfOnGpu(Cpu):
-    """A CPU that passes for an H200, so that there is an expected speed, far away."""
+    """A CPU that poses as an H200, so that there is an expected speed, which is far higher."""
 
     @property
     def hardware(self) -> Hardware | None:

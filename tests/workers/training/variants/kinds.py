@@ -1,4 +1,4 @@
-"""Short trainings of each kind of adapter, and what they left, as anybody would load it."""
+"""Short trainings of each kind of adapter, and their results as users load them."""
 
 from pathlib import Path
 from typing import Any

@@ -11,7 +11,7 @@ from ft_assets.workers.training.variants.fused_lora import join_adapters
 
 
 def make(*, bias: bool = True, dtype: torch.dtype = torch.float32, seed: int = 0, **lora: Any) -> Any:
-    """Two linear layers with adapters that do something."""
+    """Two linear layers with adapters that change the output."""
     torch.manual_seed(seed)
     layers = torch.nn.Sequential(torch.nn.Linear(12, 20, bias=bias), torch.nn.SiLU(), torch.nn.Linear(20, 7, bias=bias))
     config: dict[str, Any] = {"r": 4, "lora_alpha": 6, "target_modules": ["0", "2"], **lora}
@@ -23,7 +23,7 @@ def make(*, bias: bool = True, dtype: torch.dtype = torch.float32, seed: int = 0
 
 
 def learned(model: Any, x: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Output and gradients, that of the input too."""
+    """The output, and the gradients including the input's."""
     x = x.clone().requires_grad_()
     out = model(x)
     (out.float() ** 2).sum().backward()

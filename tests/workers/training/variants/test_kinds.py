@@ -1,4 +1,4 @@
-"""Each kind of adapter: what was trained is what base and saved adapter compute, killed or not, merged or not."""
+"""Each kind of adapter: base and saved adapter compute what was trained, killed or not, merged or not."""
 
 import json
 import shutil
