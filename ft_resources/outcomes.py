@@ -81,10 +81,10 @@ POLICIES: dict[Outcome, Policy] = {
     Outcome.USER_ERROR: Policy(retries=0, refund="none", message="found a mistake in what was asked"),
     # A machine or registry that cannot run it now may be able to a little later.
     Outcome.PLATFORM_ERROR: Policy(
-        retries=2, backoff_s=2.0, growth=5.0, refund="full", message="failed for a reason of ours"
+        retries=2, backoff_s=2.0, growth=5.0, refund="full", message="failed because of the platform"
     ),
     Outcome.CANCELLED: Policy(retries=0, refund="none", message="was cancelled"),
-    Outcome.TIMED_OUT: Policy(retries=0, refund="none", message="ran into its limit of time"),
+    Outcome.TIMED_OUT: Policy(retries=0, refund="none", message="reached its time limit"),
     # The platform asked for it, and at most once a minute.
     Outcome.RESIZED: Policy(
         retries=1000, refund="none", message="was stopped to go on from its save with another number of GPUs"

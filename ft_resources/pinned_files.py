@@ -18,8 +18,8 @@ from ft_resources.errors import BadRecipe, UserError
 _TIMEOUT_S = 60.0
 _WAITS_S = (0.2, 1.0)
 _AT_ONCE = 1 << 16
-_OTHER = "this is another file than the one that was pinned"
-_REMEDY = "Nothing of it was used. Fetch it again; if this stays so, the source or mirror has changed."
+_OTHER = "this is not the file that was pinned"
+_REMEDY = "None of it was used. Fetch it again; if that does not help, the source or mirror has changed."
 
 
 class SourceUnavailable(UserError):

@@ -180,7 +180,7 @@ def _private_key(path: Path) -> "EllipticCurvePrivateKey":
 
     key = _loaded(path, SIGNING_KEY, lambda data: load_pem_private_key(data, None))
     if not isinstance(key, EllipticCurvePrivateKey) or key.curve.name not in _CURVES:
-        raise _unusable(path, SIGNING_KEY, "it is no private key on the curve P-256, P-384 or P-521")
+        raise _unusable(path, SIGNING_KEY, "it is not a private key on the curve P-256, P-384 or P-521")
     return key
 
 
@@ -191,7 +191,7 @@ def _public_key(path: Path) -> "EllipticCurvePublicKey":
 
     key = _loaded(path, TRUSTED_KEYS, load_pem_public_key)
     if not isinstance(key, EllipticCurvePublicKey) or key.curve.name not in _CURVES:
-        raise _unusable(path, TRUSTED_KEYS, "it is no public key on the curve P-256, P-384 or P-521")
+        raise _unusable(path, TRUSTED_KEYS, "it is not a public key on the curve P-256, P-384 or P-521")
     return key
 
 

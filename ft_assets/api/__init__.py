@@ -1,8 +1,9 @@
-"""The Python API: one function for each thing that a person can ask for. Every door calls these.
+"""The Python API: one function for each thing that a person can ask for. The command line, the HTTP API and Dagster
+call these.
 
-All of them take ``store=`` (that of ``FT_STORE`` where not given), and those that record something ``actor=`` (the user
-of the operating system). Errors that a person can mend are UserError or a kind of it: what is wrong, where, and what to
-do. Names are loaded when they are first used, so that ``ft --help`` waits for nothing.
+All of them take ``store=`` (default: that of ``FT_STORE``); those that record something take ``actor=`` (default: the
+operating system's user). Errors that a person can correct are UserError or a subclass: what is wrong, where, and what
+to do. Names are imported on first use, so that ``ft --help`` is fast.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""API keys of tenants, and sessions of people: make them, see them, end them, and find out who holds one."""
+"""API keys of tenants, and sessions of people: make, list and end them, and identify their holders."""
 
 import hashlib
 import re
@@ -50,7 +50,7 @@ _UNITS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 
 def open_access(url: str = "") -> Access:
-    """The access database at ``url``, else that of ``FT_ACCESS_DB``. Raises UserError where it does not answer."""
+    """The access database at ``url`` (default: ``FT_ACCESS_DB``). Raises UserError if it does not answer."""
     return Access(url or access_url())
 
 
@@ -64,14 +64,14 @@ def create_key(
     tenants: TenantsFile | None = None,
     actor: str = "",
 ) -> tuple[ApiKey, str]:
-    """Make a key of ``tenant``; the second value is its text, which nobody can see again.
+    """Make a key of ``tenant``; the second value is its text, which cannot be shown again.
 
     Args:
         role: viewer, member, promoter or admin; platform for keys of the platform's own, of the tenant ``shared``.
-        name: whom or what it is for; it is part of who asked in every record. The role where not given.
-        expires: a number and h, d or w, such as ``90d``; never where not given.
+        name: whom or what it is for, which records show as the actor. Default: the role.
+        expires: a number and h, d or w, such as ``90d``. Default: never.
 
-    Raises UserError for an argument that is wrong, and where the access database does not answer.
+    Raises UserError for a wrong argument, and if the access database does not answer.
     """
     found = re.fullmatch(r"([1-9][0-9]{0,4})([hdw])", expires)
     if expires and found is None:
@@ -83,8 +83,8 @@ def create_key(
 
 
 def identify(text: str, *, store: Store, access: Access, tenants: TenantsFile | None = None) -> Identity:
-    """Who holds the key ``text``. Raises NotIdentified for one that is unknown, expired, revoked, or of a tenant that
-    exists no more; Misconfigured for a tenants file that cannot be read."""
+    """Who holds the key ``text``. Raises NotIdentified if it is unknown, expired, revoked, or of a tenant that no
+    longer exists; Misconfigured for a tenants file that cannot be read."""
     found = access.identify(text)
     _require_tenant(found.tenant, "API key", store=store, tenants=tenants)
     return found
@@ -93,8 +93,9 @@ def identify(text: str, *, store: Store, access: Access, tenants: TenantsFile | 
 def admit(
     text: str, *, access: Access, require_there: Callable[[str], None], tenants: TenantsFile | None = None
 ) -> tuple[Identity, Allowance | None]:
-    """Who holds the key ``text``, and what is left to them after one request more: ``identify`` and ``count_request``
-    at once. ``require_there`` raises NotIdentified for a tenant that was erased. Raises as ``identify`` does."""
+    """Who holds the key ``text``, and how many requests they have left after this one: ``identify`` and
+    ``count_request`` at once. ``require_there`` raises NotIdentified for a tenant that was erased. Raises as
+    ``identify`` does."""
     file = _tenants_of_the_platform(tenants)
     found, left = access.admit(text, lambda identity: _limits_of(identity, file))
     _require_listed(found.tenant, "API key", file)
@@ -103,7 +104,7 @@ def admit(
 
 
 def open_session(identity: Identity, *, store: Store, access: Access, tenants: TenantsFile | None = None) -> str:
-    """The token of a new session of 12 hours of somebody whom a door has identified. Raises as ``identify`` does."""
+    """The token of a new 12-hour session for a person who was identified. Raises as ``identify`` does."""
     if identity.role == PLATFORM:
         raise NotIdentified(
             "a key of the platform belongs to no tenant", where="sign-in", remedy="Use a key of the tenant."
@@ -113,29 +114,29 @@ def open_session(identity: Identity, *, store: Store, access: Access, tenants: T
 
 
 def session(token: str, *, store: Store, access: Access, tenants: TenantsFile | None = None) -> Identity:
-    """Who holds a session's token. Raises NotIdentified for one that is unknown or over, by itself or with the key
-    that proved it, or of a tenant that exists no more; Misconfigured for a tenants file that cannot be read."""
+    """Who holds a session's token. Raises NotIdentified if it is unknown, if it or the key that opened it has ended, or
+    if its tenant no longer exists; Misconfigured for a tenants file that cannot be read."""
     found = access.session(token)
     _require_tenant(found.tenant, "session", store=store, tenants=tenants)
     return found
 
 
 def end_session(token: str, *, access: Access) -> None:
-    """Refuse a session's token from now on; nothing happens to an unknown one."""
+    """Refuse a session's token from now on. An unknown token is ignored."""
     access.end_session(token)
 
 
 def count_request(identity: Identity, *, access: Access, tenants: TenantsFile | None = None) -> Allowance | None:
-    """What is left after one request more of ``identity``, and of its tenant: of the two limits the nearer one; None
-    where the tenants file sets neither. The request is refused where the answer has ``retry_s``."""
+    """Count one request of ``identity`` and of its tenant. Returns the limit of the two that is closer to being
+    reached; None if the tenants file sets neither. The request is refused if the result has ``retry_s``."""
     return _nearest(access.count(_limits_of(identity, tenants_or_default(tenants))))
 
 
 def count_wrong_key(peer: str, *, access: Access) -> Allowance:
-    """What is left to the address ``peer`` after one request more without a valid key; 60 a minute."""
+    """Count one request without a valid key from the address ``peer``; 60 a minute are allowed."""
     with suppress(ValueError):
         address = ip_address(peer)
-        # A person has a whole network of them.
+        # One person has a whole network of IPv6 addresses.
         peer = str(ip_network((address, 64), strict=False)) if address.version == 6 else peer
     return access.count([Limit(subject=f"peer:{peer[:100]}", per_minute=_WRONG_KEYS_PER_MINUTE)])[0]
 
@@ -143,7 +144,7 @@ def count_wrong_key(peer: str, *, access: Access) -> Allowance:
 def require_not_erased(tenant: str, *, where: str = "API key", store: Store) -> None:
     """Raise NotIdentified where ``tenant`` was erased."""
     if find_tombstone(store, Subject.of_tenant(tenant)) is not None:
-        raise NotIdentified("the tenant was erased", where=where, remedy="Ask who runs the platform.")
+        raise NotIdentified("the tenant was erased", where=where, remedy="Ask the platform's operator.")
 
 
 def _require_tenant(tenant: str, where: str, *, store: Store, tenants: TenantsFile | None) -> None:
@@ -164,29 +165,29 @@ def _require_listed(tenant: str, where: str, file: TenantsFile) -> None:
     try:
         file.require_tenant(tenant)
     except UserError as error:
-        raise NotIdentified(error.what.partition(";")[0], where=where, remedy="Ask who runs the platform.") from error
+        raise NotIdentified(error.what.partition(";")[0], where=where, remedy="Ask the platform's operator.") from error
 
 
 def _limits_of(identity: Identity, file: TenantsFile) -> list[Limit]:
     tier = file.tier_of(identity.tenant)
-    # That of all of a tenant's people first, see ``rate_limits``. Proofs may be longer than the table's names.
+    # The tenant's limit first, see ``rate_limits``. Proofs may be longer than the table's names.
     one = hashlib.sha256(identity.proof.encode()).hexdigest()
     asked = ((f"tenant:{identity.tenant}", tier.requests_per_minute), (f"one:{one}", tier.requests_per_minute_of_one))
     return [Limit(subject=subject, per_minute=most) for subject, most in asked if most is not None]
 
 
 def _nearest(left: Sequence[Allowance]) -> Allowance | None:
-    """Of several limits the one that is reached first."""
+    """The limit that is reached first."""
     return min(left, key=lambda each: (-each.retry_s, each.remaining), default=None)
 
 
 def maker_of(identity: Identity, *, access: Access) -> str:
-    """Who made the key that proved ``identity``; "" where no key did. Who decides as a second person is another one."""
+    """Who made the key that proved ``identity``; "" if no key did. This person cannot approve as the second one."""
     return access.maker_of(identity.proof)
 
 
 def list_keys(tenant: str = "", *, access: Access | None = None) -> list[ApiKey]:
-    """The keys of ``tenant``, or of all, the newest first. Raises UserError for a tenant's name that cannot be one."""
+    """The keys of ``tenant``, or of all, the newest first. Raises UserError for an invalid tenant name."""
     if tenant:
         check_tenant(tenant)
     return (access or open_access()).list_keys(tenant)
@@ -199,14 +200,13 @@ def revoke_key(prefix: str, *, access: Access | None = None, actor: str = "") ->
 
 
 def audit(tenant: str = "", *, access: Access | None = None) -> list[AuditEntry]:
-    """What was asked of a tenant's data over HTTP, the oldest first: changes, and refusals. Of "" what nobody's key
-    asked. Raises CorruptArtifact where the log was changed."""
+    """Changes to a tenant's data that were requested over HTTP, and refused requests, the oldest first. The tenant ""
+    stands for requests without a valid key. Raises CorruptArtifact if the log was altered."""
     return (access or open_access()).audit(tenant)
 
 
 def audit_page(
     tenant: str = "", *, before: int | None = None, limit: int = 100, access: Access | None = None
 ) -> list[AuditEntry]:
-    """At most ``limit`` of what ``audit`` gives, the newest first, of those before the number ``before`` where it is
-    given."""
+    """At most ``limit`` entries of ``audit``, the newest first; with ``before``, only entries with smaller numbers."""
     return (access or open_access()).audit_page(tenant, before=before, limit=limit)

@@ -1,4 +1,4 @@
-"""Accepted adapters: list them, and take them home."""
+"""Accepted adapters: list, download and sign them."""
 
 import shutil
 import tempfile
@@ -57,10 +57,10 @@ def find_adapter(source: str, *, store: Store | None = None) -> Artifact:
 
 
 def download_adapter(source: str, target: Path | str, *, store: Store | None = None) -> Artifact:
-    """Copy an adapter to a folder that does not exist yet, every byte verified, all or nothing.
+    """Copy an adapter to a folder that does not exist yet: every byte verified, all files or none.
 
-    ``source`` is an address or a line. Where a trusted key, or this process's own, signed it, the signature lies there
-    as ``model.sig``. Raises UserError where there is no such adapter, and where the folder exists or cannot be written;
+    ``source`` is an address or a line. If a trusted key, or this process's own, signed it, the signature is written as
+    ``model.sig``. Raises UserError if there is no such adapter, and if the folder exists or cannot be written;
     CorruptArtifact for changed bytes.
     """
     return copy_out(find_adapter(source, store=store), target, signature=adapter_signature(source, store=store))
@@ -74,12 +74,12 @@ def adapter_signature(source: str, *, store: Store | None = None) -> str:
 
 
 def sign_adapter(source: str, *, store: Store | None = None) -> tuple[Artifact, bool]:
-    """Sign an accepted adapter, as a promotion does, for one that got to its stage before there was a key; the second
-    value is False where it was signed by this key already. Raises UserError without ``FT_SIGNING_KEY``."""
+    """Sign an accepted adapter, as a promotion does; for adapters promoted before there was a key. The second value is
+    False if this key had signed it already. Raises UserError without ``FT_SIGNING_KEY``."""
     store = store_or_default(store)
     key = signing_key()
     if key is None:
-        remedy = "Name the file of the private key, which only who decides what is served should have."
+        remedy = "Name the file of the private key. Only those who decide what is served should have it."
         raise UserError("there is no key to sign with", where=SIGNING_KEY, remedy=remedy)
     adapter = find_adapter(source, store=store)
     identity.require_gated(adapter.manifest.identity["params"], str(adapter.address))
@@ -87,12 +87,12 @@ def sign_adapter(source: str, *, store: Store | None = None) -> tuple[Artifact, 
 
 
 def download_base(source: str, target: Path | str, *, store: Store | None = None) -> Artifact:
-    """The same for the base model that an adapter stands on."""
+    """The same for the base model of an adapter."""
     return copy_out(find_base(source, store=store), target)
 
 
 def find_base(source: str, *, store: Store | None = None) -> Artifact:
-    """The base model that an adapter stands on. Raises as ``find_adapter``."""
+    """The base model of an adapter. Raises the errors of ``find_adapter``."""
     store = store_or_default(store)
     adapter = find_adapter(source, store=store)
     return Artifacts(store).get(Address.parse(adapter.manifest.inputs["base"].address))

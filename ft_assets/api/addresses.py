@@ -1,4 +1,4 @@
-"""Addresses as people write them: the fingerprint may be cut short, as long as it is clear which one is meant."""
+"""Addresses as people write them: the fingerprint may be cut short, as long as it is unambiguous."""
 
 from ft_assets.api.defaults import store_or_default
 from ft_resources.artifacts import Address

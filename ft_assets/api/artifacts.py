@@ -1,4 +1,4 @@
-"""Artifacts: see what one was made of, and verify its bytes."""
+"""Artifacts: their lineage, and the verification of their bytes."""
 
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -31,7 +31,7 @@ from ft_resources.store import Store
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerReport:
-    """What a training's ledger shows, and of which checkpoint.
+    """What a training's ledger proves, and for which checkpoint.
 
     ``earlier`` are the trainings that it continues, the last one first: their own ledgers say what they read.
     """
@@ -60,15 +60,15 @@ def verify(
 ) -> Verified:
     """Recompute every hash of a line or of an artifact, down to the raw bytes and the base; or ``everything``.
 
-    ``target`` is what ``find_target`` takes. Of a line with promotions, all of them are verified, their log, that of
-    its rollouts, and the checks of parity; and where ``tenants`` demands a proof of parity, the adapter in production
-    must have it on each of ``servers`` (what ``load_servers`` reads where None).
+    ``target`` is what ``find_target`` takes. For a line, all promotions, the logs of promotions and rollouts, and the
+    parity checks are verified; where ``tenants`` demands a proof of parity, the adapter in production must have one on
+    each of ``servers`` (None: those of ``load_servers``).
 
-    Returns what was looked at, and findings: none where nothing has changed and no proof is missing. Raises UserError
-    for an unknown target, and where none or both are given.
+    Returns what was checked, and the findings: none if nothing has changed and no proof is missing. Raises UserError
+    for an unknown target, and unless exactly one of the two is given.
     """
     if bool(target) == everything:
-        raise UserError("nothing to verify is named", where="ft verify", remedy="Name one artifact, or give --all.")
+        raise UserError("no artifact is named", where="ft verify", remedy="Name one artifact, or give --all.")
     store = store_or_default(store)
     artifacts = Artifacts(store)
     if everything:

@@ -1,4 +1,5 @@
-"""Base bumps: find bases that moved, carry what stands on the old one, train again what fails, release the new one."""
+"""Base bumps: find bases that moved, carry the adapters of the old base, retrain those that fail, release the new
+base."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,7 +31,7 @@ _SERVED: tuple[Pointer, ...] = ("staging", "production")
 
 @dataclass(frozen=True, kw_only=True)
 class BaseBumpReport:
-    """What a moved base means for everything that stood on the old one; ``release`` is None while its base is held."""
+    """The state of a base bump and of every adapter on the old base; ``release`` is None while the new base is held."""
 
     recipe: str
     rows: tuple[Row, ...]
@@ -51,9 +52,9 @@ def base_bump(recipe: str, *, store: Store | None = None) -> BaseBumpReport:
 
 
 def release_base(recipe: str, *, reason: str, store: Store | None = None, actor: str = "") -> BaseRelease:
-    """Release the held base of a recipe's successor, so that what stands on it may go to production.
+    """Release the held base of a recipe's successor, so that its adapters may go to production.
 
-    Raises UserError for a recipe that is no successor, and without a reason.
+    Raises UserError for a recipe that is not a successor, and without a reason.
     """
     store = store_or_default(store)
     return releases.release_base(store, own_recipe(store, recipe), actor=actor_or_user(actor), reason=reason)
@@ -105,10 +106,10 @@ def start_base_bumps(
             looked[current], missing = start_base_bump(current, hub=hub, store=store, actor=actor)
             problems += missing
         except UserError as error:
-            # One base that is gone must not keep the others from being looked at.
+            # One base that is gone must not keep the others from being checked.
             problems.append(f"{key}: {error.what}")
         except Exception as error:
-            # Nor may one whose files nobody thought of: anybody can commit them.
+            # Nor may one with unexpected files: anybody can commit them.
             problems.append(f"{key}: its base cannot be read ({type(error).__name__})")
     moved = [successor for successor in looked.values() if successor]
     text = f"checked {len(looked)} recipes in use: {len(moved)} bases moved"
@@ -144,7 +145,7 @@ def carry(
 def advance_base_bumps(
     *, most_open: int = 25, store: Store | None = None, tenants: TenantsFile | None = None, actor: str = ""
 ) -> Step:
-    """Submit what open base bumps need next, and release a base when nothing that depends on it is open.
+    """Submit what open base bumps need next, and release a base once none of its dependents is open.
 
     At most ``most_open`` carries are under way, as each is an evaluation; trainings stay within the day's budget.
     Raises UserError for a tenants file, or records, that cannot be read.

@@ -1,4 +1,4 @@
-"""Who gets how much of a cluster: the tiers of the tenants file, laid over the kinds of nodes."""
+"""Each tier's share of a cluster: the tiers of the tenants file over the kinds of nodes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -34,8 +34,8 @@ def cluster_manifests(
     tenants: TenantsFile | None = None,
     settings: KubernetesSettings | None = None,
 ) -> list[dict[str, Any]]:
-    """Namespaces, accounts, network policies, rights and queues of a tenant, or of all of them and ``shared``, with
-    which go the pods that keep nodes warm.
+    """Namespaces, accounts, network policies, rights and queues of a tenant; or of all tenants and ``shared``, with the
+    pods that keep nodes warm.
 
     Args:
         flavours: file of Kueue's flavours; without it there are no queues.

@@ -14,8 +14,8 @@ from ft_resources.serving.fleet import ServedModel
 
 
 def require_kept(name: str, division: Division, *, tenants: TenantsFile | None = None) -> None:
-    """Raise BadRequest unless ``name`` is a line whose settings let conversations be kept: who says ``store: true`` is
-    told where nothing would be stored."""
+    """Raise BadRequest unless ``name`` is a line whose settings let conversations be kept: a request with ``store:
+    true`` must not be ignored silently."""
     if division.is_traffic and tenants_or_default(tenants).settings_of(name).traffic.keep:
         return
     raise BadRequest(
@@ -34,8 +34,8 @@ def keep_conversation(
     answer: str,
     production: tuple[ServedModel, str] | None = None,
 ) -> None:
-    """Keep what was asked and answered, until the line's settings have it deleted; of a copied request also what
-    ``production`` answered."""
+    """Keep a request and its answer for as long as the line's settings say; for a copied request also the answer of
+    ``production``."""
     log.add(
         Conversation(
             model=model.name,

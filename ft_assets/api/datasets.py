@@ -1,4 +1,4 @@
-"""Dataset versions: add them, see what curation made of them, and let held ones through."""
+"""Dataset versions: add and curate them, show their reports, approve held ones."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -44,7 +44,7 @@ from ft_resources.work import WorkRequest
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetReport:
-    """What curation made of a version: the artifact with its facts, and how it stands with its reviewers."""
+    """What curation made of a version: the artifact with its facts, and the state of its review."""
 
     key: str
     artifact: Artifact
@@ -52,7 +52,7 @@ class DatasetReport:
 
     @property
     def left_out(self) -> list[tuple[str, int]]:
-        """Why rows were left out, and how many for each reason, the most first."""
+        """The number of rows left out for each reason, the most frequent reason first."""
         dropped = sorted(self.artifact.facts["dropped"].items(), key=lambda item: -item[1])
         return [(reason_words(reason), count) for reason, count in dropped]
 
@@ -62,8 +62,7 @@ class ListedDataset:
     """A version, its state and its record.
 
     ``state`` is ``accepted``, ``held``, ``approved``, ``not curated``, ``curation failed``, ``cannot be curated``,
-    ``damaged`` or ``deleted``; ``why`` is a sentence for those of them that need one, else "". A held one's is the
-    first reason.
+    ``damaged`` or ``deleted``; ``why`` explains it in a sentence, if needed; for a held version it is the first reason.
     """
 
     key: DatasetKey
@@ -87,8 +86,8 @@ def add_dataset(
     """Add files, or splits as ``hub:org/name@revision#split``, as the next version of ``name`` (``tenant.name``).
 
     The same bytes with the same policy are the same version; ``created`` is False then. ``validation`` and ``holdout``
-    are rows that the tenant sets aside; ``policy`` is a ``dataset.yaml``. ``warnings`` of the result are about fields
-    that say something, such as ``score``, and are not used. Raises BadData with file, row and field, BadRecipe for the
+    are rows that the tenant sets aside; ``policy`` is a ``dataset.yaml``. ``warnings`` of the result name fields that
+    seem to matter, such as ``score``, and are not used. Raises BadData with file, row and field, BadRecipe for the
     policy, UserError for the name, StoreUnavailable; nothing is stored then.
     """
     store = store_or_default(store, create=True)
@@ -118,7 +117,7 @@ def approve_dataset(
     actor: str = "",
     orchestrator: Orchestrator | None = None,
 ) -> tuple[ReviewRecord, bool]:
-    """Let a held version through, once its report was looked at; the record names who and stays.
+    """Approve a held version after a review of its report; the record names the actor and is permanent.
 
     The second value says whether Dagster shows it by now. The first approval stands: compare ``actor`` and ``note``.
     Raises UserError for a version that is not held, and without a note; MissingInput for one that is not curated.
@@ -142,7 +141,7 @@ def diff_datasets(older: str, newer: str, *, store: Store | None = None) -> Vers
     artifacts = Artifacts(store_or_default(store))
     with TemporaryDirectory(prefix="ft-diff-") as scratch:
         files = [_sides(artifacts, key, Path(scratch)) for key in (older, newer)]
-        # It needs pyarrow and a kernel, for which those who list versions should not wait.
+        # It needs pyarrow and a kernel, which listing versions should not have to import.
         found: VersionDiff = load("ft_assets.workers.datasets.version_diff:diff_versions")(*files)
         return found
 
@@ -152,15 +151,18 @@ def near_rows(
 ) -> list[NearRow]:
     """The ``top`` rows of a curated version that are at least ``threshold`` similar to ``text``, the nearest first.
 
-    Texts are compared as curation compares them: all of a row, folded, by its set of character 5-grams. Raises
-    UserError for an unknown key, a threshold outside 0.2 to 1, a text without letters or digits, and where the packages
-    of curation are not installed; MissingInput for a version that is not curated.
+    Texts are compared as in curation: the whole row, folded, by its set of character 5-grams. Raises UserError for an
+    unknown key, a threshold outside 0.2 to 1, a text without letters or digits, and where the packages of curation are
+    not installed; MissingInput for a version that is not curated.
     """
     if not COMPILES:
         raise UserError(
-            "the rows near a text cannot be looked for here: the packages of curation are not installed",
+            "similar rows cannot be searched for here: the packages for curation are not installed",
             where="near",
-            remedy="Ask where they are, beside the store: an installation of your own, or the image of workers.",
+            remedy=(
+                "Search where they are installed and the store can be reached: on your own machine, or in the "
+                "workers' image."
+            ),
         )
     artifacts = Artifacts(store_or_default(store))
     with TemporaryDirectory(prefix="ft-near-") as scratch:
@@ -197,8 +199,8 @@ def curate_dataset(
     """Curate a version now, without a recipe, and wait for its report. One that is curated is not curated again.
     Earlier versions that are not curated are curated first: what they hold out stays out of this one's training.
 
-    ``creates_jobs`` is whether this process may create the cluster's Jobs, where workers are such. Raises UserError
-    for an unknown key, where it may not and there is something to curate, and what is wrong with the rows (BadData).
+    ``creates_jobs``: whether this process may create Jobs, if workers run on a cluster. Raises UserError for an unknown
+    key, and if Jobs are needed that it may not create; BadData for invalid rows.
     """
     store, shown = store_or_default(store), orchestrator_or_default(orchestrator)
     artifacts, launcher = Artifacts(store), launcher or make_launcher()
@@ -254,7 +256,7 @@ def _state_of(artifacts: Artifacts, key: DatasetKey) -> tuple[str, str]:
 
 
 def _review_state(artifacts: Artifacts, dataset_key: str) -> tuple[str, str]:
-    """How a version stands with its reviewers; where it is not curated, whether that failed, and why."""
+    """The state of a version's review; if it is not curated, whether curation failed, and why."""
     try:
         review = review_of(artifacts, dataset_key)
         return review.state, review.reasons[0] if review.state == "held" else ""

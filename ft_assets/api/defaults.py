@@ -1,4 +1,4 @@
-"""What the functions of the API use where the caller gives nothing: the store, the person, and who runs the jobs."""
+"""Defaults of the API's functions: the store, the tenants file, the actor, and the orchestrator that runs the jobs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from ft_assets.settings.tenants import TenantsFile, load_tenants
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.store import Store
 
-# Named and not imported: the graph stands above the API. Dagster itself finds ``ft_assets.definitions`` in this way.
+# Named, not imported: the graph is above the API. Dagster itself finds ``ft_assets.definitions`` in this way.
 _ORCHESTRATOR = "ft_assets.graph.orchestrator:Dagster"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """An artifact that keys (a dataset's, a recipe's, or both) lead to today; ``above`` are those upstream of it, by
+    """The artifact that keys (a dataset's, a recipe's, or both) resolve to now; ``above`` are the upstream ones, by
     asset."""
 
     asset: str
@@ -28,39 +28,38 @@ class Known:
 
 
 class Orchestrator(Protocol):
-    """Runs the jobs that submissions need, and shows what there is. The store decides; this only carries out."""
+    """Runs the jobs that submissions need, and shows the store's contents. The store decides; this only carries out."""
 
     def run(self, store: Store, submission: Submission) -> SubmissionOutcome:
         """Run the submission's jobs in this process, one after the other, until it has ended.
 
-        Raises HeldForReview, and leaves the submission open, where a person must look at the dataset first, and
-        SubmissionPaused where a person paused it; UserError for what is wrong with the pair, and the submission ends
-        with it.
+        Raises HeldForReview, and leaves the submission open, if the dataset needs a review first, and SubmissionPaused
+        if a person paused it; UserError for an invalid pair, which ends the submission.
         """
         ...
 
     def end_runs(self, submission: Submission) -> int:
-        """End the submission's queued and running jobs; how many there were."""
+        """End the submission's queued and running jobs; returns their number."""
         ...
 
     def show_keys(self, *, dataset: str = "", recipe: str = "") -> None:
-        """Make keys, and the pair of both, known to whoever looks at the graph; showing one again changes nothing."""
+        """Show keys, and the pair of both, in the graph; showing one again changes nothing."""
         ...
 
     def show_all_keys(self, *, datasets: Sequence[str], recipes: Sequence[str], pairs: Sequence[str]) -> int:
-        """The same of many; how many were not known."""
+        """The same for many; returns how many were new."""
         ...
 
     def show_artifacts(self, known: Iterable[Known]) -> int:
-        """Show artifacts that no job of this orchestrator made; how many it did not show before."""
+        """Show artifacts that no job of this orchestrator made; returns how many were new."""
         ...
 
     def show_review(self, artifacts: Artifacts, dataset: str) -> bool:
-        """Show how a dataset version stands now; False where that has to wait for its next job."""
+        """Show the current state of a dataset version; False if that has to wait for its next job."""
         ...
 
     def show_parity(self, artifacts: Artifacts, adapter: Artifact) -> bool:
-        """Show what is proved of an adapter's servers now; False where that has to wait for its next job."""
+        """Show the current parity proofs of an adapter; False if that has to wait for its next job."""
         ...
 
 

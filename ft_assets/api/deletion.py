@@ -1,4 +1,4 @@
-"""Deletion with a time of grace: tombstones first, and the bytes go when nothing needs them any more."""
+"""Deletion with a grace period: a tombstone at once, and the bytes are erased when nothing needs them any more."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from ft_resources.store import Store
 
 @dataclass(frozen=True, kw_only=True)
 class Deleted:
-    """A tombstone; ``created`` is False where one stood already, which is then this one."""
+    """A tombstone; ``created`` is False if it existed already."""
 
     subject: Subject
     tombstone: Tombstone
@@ -28,7 +28,7 @@ class Deleted:
 
 @dataclass(frozen=True, kw_only=True)
 class Erased:
-    """What is erased, or would be: ``plan`` says why, ``objects`` counts the deleted ones (0 for a dry run)."""
+    """What is or would be erased: ``plan`` says why, ``objects`` counts the deleted objects (0 for a dry run)."""
 
     plan: ErasurePlan
     addresses: tuple[str, ...]
@@ -36,9 +36,8 @@ class Erased:
 
 
 def delete(targets: Sequence[str], *, reason: str, store: Store | None = None, actor: str = "") -> list[Deleted]:
-    """Delete dataset versions (keys) and adapters (addresses): nothing new is made of them, and after the grace their
-    bytes go. Raises UserError for what does not exist, for a tenant, and without a reason; nothing of the list that
-    cannot be read is deleted then.
+    """Delete dataset versions (keys) and adapters (addresses): nothing new is made of them, and their bytes are erased
+    after the grace period. Raises UserError for an unknown subject, for a tenant, and without a reason.
     """
     store, actor = store_or_default(store), actor_or_user(actor)
     subjects = [_subject(store, target) for target in targets]
@@ -50,13 +49,13 @@ def delete(targets: Sequence[str], *, reason: str, store: Store | None = None, a
 
 
 def is_deleted(address: str, *, store: Store | None = None) -> bool:
-    """Whether a tombstone stands for the adapter at ``address``."""
+    """Whether the adapter at ``address`` has a tombstone."""
     return tombstones.find_tombstone(store_or_default(store), Subject.adapter(Address.parse(address))) is not None
 
 
 def held_beyond_grace(*, tenant: str = "", store: Store | None = None) -> dict[str, str]:
-    """What would keep deleted bytes, of one tenant or of all, beyond their grace as things stand, by address: a stage
-    of a line, say."""
+    """By address, what would at present keep the deleted bytes of one tenant, or of all, beyond their grace period,
+    such as a stage of a line."""
     situation = erasure.look(Artifacts(store_or_default(store)))
     if not situation.tombstones:
         return {}
@@ -66,8 +65,8 @@ def held_beyond_grace(*, tenant: str = "", store: Store | None = None) -> dict[s
 
 
 def restore(target: str, *, reason: str, store: Store | None = None, actor: str = "") -> Subject:
-    """Undo the deletion of a dataset version, an adapter or a tenant. Raises UserError if it is not deleted, if
-    its grace is over, and without a reason."""
+    """Undo the deletion of a dataset version, an adapter or a tenant. Raises UserError if it is not deleted, if its
+    grace period is over, and without a reason."""
     store = store_or_default(store)
     subject = _subject(store, target)
     tombstones.restore(store, subject, actor=actor_or_user(actor), reason=reason)
@@ -77,9 +76,9 @@ def restore(target: str, *, reason: str, store: Store | None = None, actor: str 
 def erase_tenant(
     tenant: str, *, reason: str, grace_days: int = GRACE_DAYS, store: Store | None = None, actor: str = ""
 ) -> tuple[Tombstone, list[str]]:
-    """Delete everything of a tenant: its lines are archived now, its bytes go when ``grace_days`` are over.
+    """Delete everything of a tenant: its lines are archived now, its bytes are erased after ``grace_days``.
 
-    Returns the tombstone and what was archived. Calling it again finishes what was begun. Raises UserError for an
+    Returns the tombstone and what was archived. Calling it again completes an interrupted call. Raises UserError for an
     unknown tenant and without a reason.
     """
     decision = Decision(actor=actor_or_user(actor), reason=reason)
@@ -87,7 +86,7 @@ def erase_tenant(
 
 
 def collect_deleted(*, dry_run: bool = False, store: Store | None = None) -> Erased:
-    """Erase what was deleted, whose grace is over and which nothing needs. Hashes and tombstones stay."""
+    """Erase deleted artifacts whose grace period is over and which nothing needs. Hashes and tombstones stay."""
     artifacts = Artifacts(store_or_default(store))
     if dry_run:
         plan = plan_erasure(erasure.look(artifacts))

@@ -29,10 +29,9 @@ def estimate(
 ) -> Estimate:
     """Tokens, steps, time, memory and price of training a recipe, registered or a YAML file, on a dataset version.
 
-    Each number says what it stands on; ``notes`` say what a sample of the rows and this machine say of the training,
-    ``provable`` what holdout and suites can show.
-    Raises UserError for keys that were never added and for a pair that makes no sense, BadRecipe and BadBase for what
-    is wrong with a file, BadData for rows that the template refuses or that are too long.
+    Each number has its source; ``notes`` come from a sample of the rows and from this machine, ``provable`` says what
+    holdout and suites can show. Raises UserError for unknown keys and for an invalid pair, BadRecipe and BadBase for an
+    invalid file, BadData for rows that the template refuses or that are too long.
     """
     artifacts, tenants = Artifacts(store_or_default(store)), tenants_or_default(tenants)
     dataset = own_dataset(dataset)
@@ -55,7 +54,7 @@ def with_notes(artifacts: Artifacts, found: Estimate, dataset: str, recipe: Reci
 
     Raises BadData.
     """
-    # It needs tokenizers and kernels, for which those who only read names should not wait.
+    # It needs tokenizers and kernels, which reading names should not have to import.
     notes = [] if found.counted else load(_LOOK_AHEAD)(artifacts, dataset, recipe, base)
     missing = gpus_missing(recipe.hardware.sizes[-1])
     shown = provable(artifacts, dataset, recipe)

@@ -1,4 +1,4 @@
-"""Exports: an adapter and its base as one model, for engines outside of the platform."""
+"""Exports: an adapter and its base as one model, for engines outside the platform."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,16 +44,16 @@ def export(
     launcher: Launcher | None = None,
     tenants: TenantsFile | None = None,
 ) -> Exported:
-    """Export an adapter to a folder that does not exist yet: make it unless it is made, judge it, and copy it.
+    """Export an adapter to a folder that does not exist yet: make it if necessary, judge it, and copy it.
 
     ``source`` is an adapter's address, a line, or a pair (``DATASET|RECIPE``). The export is evaluated on the adapter's
-    own suites and holdout, and given out only where it passes the adapter's gates again and loses nothing against it.
-    It runs in workers, and this waits for them. Raises UserError for an unknown source or format, a folder that exists
-    and an adapter that cannot be exported, and GateRejected for an export that is worse than its adapter.
+    own suites and holdout, and released only if it passes the adapter's gates again and is not worse than it. It runs
+    in workers, and this waits for them. Raises UserError for an unknown source or format, a folder that exists and an
+    adapter that cannot be exported, and GateRejected for an export that is worse than its adapter.
     """
     store, tenants = store_or_default(store), tenants_or_default(tenants)
     artifacts, wanted = Artifacts(store), _format(format)
-    # Said now, and not after an evaluation.
+    # Refused now, and not after an evaluation.
     if Path(target).exists():
         raise UserError("this path exists already", where=str(target), remedy="Name a folder that does not exist yet.")
     adapter = _source(artifacts, source)

@@ -1,4 +1,4 @@
-"""How much work stands and what it costs, in a few numbers for each tenant."""
+"""Open work and its cost, in a few numbers for each tenant."""
 
 import time
 from collections import Counter
@@ -17,17 +17,17 @@ from ft_resources.store import Store
 from ft_resources.store_glance import Glance
 
 MONTHS_KEPT_S = 900.0
-"""For how long ``PlatformLook`` keeps what tenants used."""
+"""Seconds for which ``PlatformLook`` caches the tenants' usage."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlatformFigures:
-    """What stands at ``at`` (seconds since 1970).
+    """The figures at ``at`` (seconds since 1970).
 
     Args:
-        open: how many submissions have not ended, by tenant and state.
-        waiting_s: for how long the oldest queued submission of a tenant has waited, in seconds.
-        alerted: how many running trainings have raised an alert, such as that they are slow, by tenant.
+        open: submissions that have not ended, by tenant and state.
+        waiting_s: age of a tenant's oldest queued submission, in seconds.
+        alerted: running trainings with an alert, such as a slow one, by tenant.
         months: what each tenant used this month.
         judged: copied requests of rollouts that judges were asked about today (UTC), by tenant and result.
         problems: what could not be read.
@@ -43,7 +43,7 @@ class PlatformFigures:
 
 
 def platform_figures(*, store: Store | None = None, tenants: TenantsFile | None = None) -> PlatformFigures:
-    """The figures of all tenants. What cannot be read is named, and the rest is counted.
+    """The figures of all tenants. Unreadable records are named in ``problems``, and the rest is counted.
 
     Raises UserError for a tenants file that cannot be read, and where the store or the ledger does not answer.
     """
@@ -52,7 +52,7 @@ def platform_figures(*, store: Store | None = None, tenants: TenantsFile | None 
 
 @dataclass(frozen=True, kw_only=True)
 class _Counted:
-    """What takes a look at many records."""
+    """Figures that many records must be read for."""
 
     months: tuple[MonthReport, ...]
     judged: Mapping[tuple[str, str], int]
@@ -60,9 +60,8 @@ class _Counted:
 
 
 class PlatformLook:
-    """Called, it gives ``platform_figures``. What tenants used is counted anew every ``MONTHS_KEPT_S`` only: it takes a
-    look at all their records, each server of the API looks every minute, and hours of GPUs and a day's verdicts add up
-    slowly."""
+    """A callable that returns ``platform_figures``. Usage is counted anew only every ``MONTHS_KEPT_S``: it needs all
+    records of the tenants, each API server asks every minute, and usage grows slowly."""
 
     def __init__(
         self,

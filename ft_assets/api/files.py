@@ -32,9 +32,9 @@ def add_file(
     actor: str,
     store: Store | None = None,
 ) -> "IncompleteFile":
-    """Store the bytes of a file as they come. Nothing is there until ``IncompleteFile.complete`` is called.
+    """Store the bytes of a file as they arrive. The file exists only after ``IncompleteFile.complete``.
 
-    Name and first bytes are looked at before anything is kept. Raises BadData for a file that no dataset could be made
+    Name and first bytes are checked before anything is stored. Raises BadData for a file that no dataset could be made
     of, and for one over 50 GiB; what ``chunks`` raises; StoreUnavailable.
     """
     store = store_or_default(store, create=True)
@@ -73,7 +73,7 @@ def check_filename(filename: str) -> Kind:
 
 @dataclass(frozen=True, kw_only=True)
 class IncompleteFile:
-    """A file whose bytes are stored, and that nobody sees yet."""
+    """A file whose bytes are stored, and which is not visible yet."""
 
     store: Store
     tenant: str
@@ -103,7 +103,7 @@ class IncompleteFile:
 
 
 class _Counted:
-    """Size and hash of bytes that pass."""
+    """Passes bytes on, and computes their size and hash."""
 
     def __init__(self, filename: str) -> None:
         self.filename, self.size, self.sha256 = filename, 0, hashlib.sha256()
@@ -158,8 +158,8 @@ def delete_file(tenant: str, file_id: str, *, store: Store | None = None) -> Upl
 
 
 def remove_expired_files(*, store: Store | None = None) -> int:
-    """Remove the files of all tenants whose time is over, and what uploads that broke off a day ago left. Returns how
-    many."""
+    """Remove expired files of all tenants, and leftovers of uploads that broke off more than a day ago. Returns their
+    number."""
     store, now = store_or_default(store), time.time()
     gone = [
         (tenant, file_id)

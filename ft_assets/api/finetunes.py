@@ -1,4 +1,4 @@
-"""Ask for an adapter: record the wish (``submit``), or have it carried out here and now (``fine_tune``)."""
+"""Ask for an adapter: record the request (``submit``), or carry it out in this process (``fine_tune``)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -52,14 +52,14 @@ from ft_resources.store import Store
 from ft_resources.store_glance import Glance
 
 NOBODYS = "local"
-"""The tenant of a first try by somebody who names none."""
+"""The tenant of a first try whose caller names none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What asking gave. ``created`` is False where an equal wish was under way: that one is the answer, with its own
-    maximum. ``estimate`` is what the training is expected to take. ``warnings`` are about fields of a new dataset that
-    say something and are not used, and about the safety of a new recipe."""
+    """The result of a request. ``created`` is False if an equal submission was open already: that one is returned, with
+    its own maximum. ``estimate`` is what the training is expected to take. ``warnings`` are about unused fields of a
+    new dataset that seem to matter, and about the safety of a new recipe."""
 
     submission: Submission
     created: bool
@@ -69,7 +69,7 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuned:
-    """How a fine-tune ended: ``outcome.adapter`` is the adapter's address where it was accepted.
+    """How a fine-tune ended: ``outcome.adapter`` is the adapter's address if it was accepted.
 
     ``estimate`` is what the training was expected to take before anything of it ran.
     """
@@ -97,9 +97,9 @@ def submit(
     actor: str = "",
     hub: Hub | None = None,
 ) -> Asked:
-    """Record that an adapter is wanted; the submissions sensor of a running Dagster does the rest.
+    """Record the request for an adapter; the submissions sensor of a running Dagster does the rest.
 
-    Asking for what is under way joins it; asking again for what has ended is a new submission, unless ``key`` is given.
+    An equal request joins an open submission; after its end it is a new submission, unless ``key`` is given.
 
     Args:
         dataset: key of a version; or a file, a folder of files, or ``hub:org/name@revision#split``, with ``name``.
@@ -110,29 +110,28 @@ def submit(
             if it is not given, for the tenant of ``FT_TENANT``, else ``local``.
         policy: with a file, its ``dataset.yaml``.
         holdout: with a file, files of rows to measure on; they are part of the version.
-        max_gpu_hours: the training is refused where it is expected to take more; None for no limit.
+        max_gpu_hours: the training is refused if it is expected to take more; None for no limit.
         gates: what to ask for beyond the recipe's gates, such as ``exact_match > 0.6``; only stricter ones.
-        key: idempotency key: asking again with it is the same submission, also once that has ended.
+        key: idempotency key: requests with the same key are one submission, even after its end.
         driver: who launches the jobs: the sensor, or the caller itself.
-        origin: the door that was asked at; it is recorded.
-        store: where everything is kept; that of ``FT_STORE`` where not given.
-        tenants: limits and prices; the file that ``FT_TENANTS`` names where not given.
-        actor: who asks; the operating system's user where not given.
-        hub: where a new recipe's base is looked up; the Hugging Face Hub with the token of ``HF_TOKEN`` where not
-            given.
+        origin: the interface that was used, such as the CLI; it is recorded.
+        store: where everything is kept. Default: that of ``FT_STORE``.
+        tenants: limits and prices. Default: the file that ``FT_TENANTS`` names.
+        actor: who asks. Default: the operating system's user.
+        hub: where a new recipe's base is looked up. Default: the Hugging Face Hub with the token of ``HF_TOKEN``.
 
     Returns:
         The submission, whether it is new, and the estimate.
 
     Raises:
-        UserError: for anything wrong with the arguments; nothing is recorded then, no dataset and no recipe either.
-            BadData, BadRecipe and BadBase are kinds of it. What only a sample of the rows shows (the template refuses
-            one, or they are too long), and GPUs that this machine lacks, are refused before the submission is recorded;
-            a dataset or recipe given as a file is there then.
+        UserError: for invalid arguments; nothing is recorded then, neither dataset nor recipe. BadData, BadRecipe and
+            BadBase are subclasses. What only a sample of the rows shows (the template refuses one, or they are too
+            long), and GPUs that this machine lacks, are refused before the submission is recorded; a dataset or recipe
+            given as a file is there then.
         NotAllowed: for a base or a method that the tenant may not use.
-        OverQuota: where the tenant has too few GPU-hours left, which is known once the dataset is read.
-        KeyConflict: where ``key`` was given to another wish.
-        StoreUnavailable: where the store refuses.
+        OverQuota: if the tenant has too few GPU-hours left, which is known once the dataset is read.
+        KeyConflict: if ``key`` was used for another request.
+        StoreUnavailable: if the store refuses.
     """
     _check_one_way(recipe, base)
     name = own_name(name)
@@ -218,7 +217,7 @@ def submit(
 
 
 def name_of_first_try(file: str, tenant: str) -> str:
-    """The dataset name of a file that somebody of ``tenant`` tries without naming it."""
+    """The dataset name for a file that ``tenant`` tries without a name."""
     return f"{tenant}.{name_of(file)}"
 
 
@@ -241,11 +240,11 @@ def fine_tune(
     on_asked: Callable[[Asked], None] | None = None,
 ) -> FineTuned:
     """Turn a dataset and a recipe into a gated adapter, and wait for it: the jobs run in this process. Ctrl-C cancels
-    the submission, which is its outcome then. Dagster's log goes to ``foreground.log`` in the folder ``FT_STATE``.
+    the submission. Dagster's log goes to ``foreground.log`` in the folder ``FT_STATE``.
 
     Args:
         orchestrator: who runs the jobs; Dagster, with the instance of ``DAGSTER_HOME``, where not given.
-        on_asked: told of the submission and its estimate, before anything runs.
+        on_asked: called with the submission and its estimate, before anything runs.
 
     The other arguments are those of ``submit``.
 
@@ -254,9 +253,9 @@ def fine_tune(
         cancelled) and the estimate.
 
     Raises what ``submit`` raises, before any work, and:
-        HeldForReview: where a person must look at the dataset first. The submission stays open: call this again with
-            the same keys after ``approve_dataset``.
-        SubmissionPaused: where a person paused it, before or meanwhile. It stays open too: call this again after
+        HeldForReview: if the dataset needs a review first. The submission stays open: call this again with the same
+            keys after ``approve_dataset``.
+        SubmissionPaused: if a person paused it, before or during the call. It stays open too: call this again after
             ``resume``.
     """
     store = store_or_default(store, create=bool(name or base))
@@ -312,7 +311,7 @@ def _check_one_way(recipe: Path | str, base: str) -> None:
 
 
 def _is_source(dataset: Path | str) -> bool:
-    """Whether it names rows, and not a registered version."""
+    """Whether ``text`` names rows and not a registered version."""
     return isinstance(dataset, Path) or dataset.startswith(PREFIX) or _names_file(dataset)
 
 

@@ -38,7 +38,7 @@ def _lines(path: str, before: object, after: object) -> Iterator[str]:
         return
     old, new = _settings_in(before, name), _settings_in(after, name)
     if old is None or new is None:
-        yield f"{name}: it was no settings file"
+        yield f"{name}: it was not a settings file"
         return
     changed = [each for each in sorted({*old, *new}) if old.get(each) != new.get(each)]
     for each in changed:

@@ -97,7 +97,7 @@ def _tenants_of(folder: Path) -> TenantsFile:
         raise Misconfigured(
             "a folder for a cluster has tenants.yaml, and this one has none",
             where=str(file),
-            remedy="Add the file: without it every tenant would have left. One that names nobody is `{}`.",
+            remedy="Add the file: without it every tenant would be removed. A file without tenants is `{}`.",
         )
     return load_tenants(file) if file.exists() else tenants_or_default(None)
 

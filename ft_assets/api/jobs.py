@@ -291,7 +291,7 @@ def _wrong(error: UserError, param: str) -> SettledJob:
 def _require_submission(state: JobState) -> str:
     if state.settled is None:
         raise UserError(
-            "its files are still looked at", where=f"job ftjob-{state.job.id}", remedy="Try again in a minute."
+            "its files are still being checked", where=f"job ftjob-{state.job.id}", remedy="Try again in a minute."
         )
     if not state.settled.submission:
         raise UserError("it has ended already", where=f"job ftjob-{state.job.id}")

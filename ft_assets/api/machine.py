@@ -15,5 +15,5 @@ def kernels() -> Iterator[Kernel]:
         raise UserError(
             f"what trains is not installed here: {error.name} is missing",
             where="this environment",
-            remedy="Ask in the image of the workers, or install the extra `train`.",
+            remedy="Run it in the workers' image, or install the extra `train`.",
         ) from error

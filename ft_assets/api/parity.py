@@ -53,9 +53,9 @@ def check_parity(
     base = adapter.manifest.inputs["base"].digest
     if endpoint.base != base:
         raise UserError(
-            f"the server {endpoint.name} has the base {endpoint.base[:16]}, and the adapter stands on {base[:16]}",
+            f"the server {endpoint.name} has the base {endpoint.base[:16]}, and the adapter was trained on {base[:16]}",
             where=endpoint.name,
-            remedy="Name a server of the adapter's base.",
+            remedy="Name a server that has the adapter's base.",
         )
     with tempfile.TemporaryDirectory(prefix="ft-parity-") as scratch:
         evaluated = evaluated_as(Artifacts(store), adapter, Path(scratch))

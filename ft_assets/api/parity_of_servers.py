@@ -110,7 +110,7 @@ def _all_said(settings: Mapping[str, ServerSettings | None]) -> dict[str, Server
         raise Misconfigured(
             f"it does not say how {', '.join(silent)} computes",
             where="servers.yaml",
-            remedy="Add computes: {engine: vllm VERSION, dtype: …}. Parity is of settings.",
+            remedy="Add computes: {engine: vllm VERSION, dtype: …}. Parity is proved for these settings.",
         )
     return {name: own for name, own in settings.items() if own is not None}
 
@@ -127,7 +127,7 @@ def _answering(fleet: StoreFleet, base: Artifact, *, expected: int) -> list[Endp
         troubles = [f"{state.name}: {state.trouble}" for state in states if state.trouble]
         if troubles or time.monotonic() > until:
             raise NoServer(
-                "; ".join(troubles) or f"it did not answer for {_START_S:.0f} s",
+                "; ".join(troubles) or f"it did not answer within {_START_S:.0f} s",
                 where=str(base.address),
                 remedy="Look at the server's log, and check again.",
             )

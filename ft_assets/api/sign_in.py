@@ -84,7 +84,9 @@ def end_sign_in(
     proof = f"{OIDC}{settings.issuer}/{claims['sub']}"
     if not roles:
         raise NotPermitted(
-            f"no group of {actor} opens a tenant here", where="sign-in", remedy="Ask who runs the platform for a group."
+            f"none of {actor}'s groups gives access to a tenant",
+            where="sign-in",
+            remedy="Ask the platform's operator to add you to one.",
         )
     if len(roles) == 1:
         ((tenant, role),) = roles.items()

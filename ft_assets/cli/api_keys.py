@@ -20,7 +20,9 @@ def create(
         ),
     ] = "member",
     name: Annotated[str, typer.Option(help="Whom or what it is for; records name it.")] = "",
-    expires: Annotated[str, typer.Option(help="A number and h, d or w, such as 90d; never where not given.")] = "",
+    expires: Annotated[
+        str, typer.Option(help="A number and h, d or w, such as 90d. Default: the key never expires.")
+    ] = "",
 ) -> None:
     """Make a key and print it, once: only its digest is kept."""
     from ft_assets.cli.output import note
@@ -31,7 +33,7 @@ def create(
 
 
 @app.command("list")
-def list_keys(tenant: Annotated[str, typer.Argument(help="Of all tenants where not given.")] = "") -> None:
+def list_keys(tenant: Annotated[str, typer.Argument(help="Name of the tenant. Default: all tenants.")] = "") -> None:
     """Show keys, without their secrets."""
     from ft_assets.cli.output import print_table
 

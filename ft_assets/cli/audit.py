@@ -11,7 +11,7 @@ from ft_assets.cli.door import api
 
 
 def audit(
-    tenant: Annotated[str, typer.Argument(help="Whose; of requests without a valid key where not given.")] = "",
+    tenant: Annotated[str, typer.Argument(help="Name of the tenant. Default: requests without a valid key.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, with digests.")] = False,
 ) -> None:
     """Show who asked for what over HTTP, and whether it was allowed. Fails where the log was changed."""
@@ -32,4 +32,4 @@ def audit(
         )
         for entry in entries
     ]
-    print_table(("at", "who", "from", "what", "answer"), rows, empty="nothing was asked yet")
+    print_table(("at", "who", "from", "what", "answer"), rows, empty="no requests yet")

@@ -20,9 +20,7 @@ def cancel(submission: Submission) -> None:
     _tell(stopped)
 
 
-def pause(
-    submission: Submission, reason: Annotated[str, typer.Option(help="Why, for whoever asks how it stands.")] = ""
-) -> None:
+def pause(submission: Submission, reason: Annotated[str, typer.Option(help="Why; ft status shows it.")] = "") -> None:
     """Pause a submission: its work stops as by ft cancel, and goes on where it was once it is resumed."""
     from ft_assets.cli.output import note
 

@@ -145,7 +145,7 @@ def approve(
     record, shown = api.approve_dataset(key, note=note, actor=me)
     print(key)
     if (record.actor, record.note) == (me, note.strip()):
-        remark("approved; waiting submissions continue on their own, an ft run when it is called again")
+        remark("approved; waiting submissions continue on their own, and ft run once it is called again")
     else:
         remark(f"approved already by {record.actor} at {record.at}: {record.note}")
     if not shown:

@@ -31,7 +31,7 @@ Base = Annotated[str, typer.Option(help="Use another base: hub:ORG/NAME@REVISION
 Dataset = Annotated[str, typer.Option(help="Use another dataset: hub:ORG/NAME@REVISION#SPLIT, or a JSON lines file.")]
 
 
-Serve = Annotated[bool, typer.Option("--serve", help="In the end, ask the adapter in staging over HTTP.")]
+Serve = Annotated[bool, typer.Option("--serve", help="At the end, ask the adapter in staging over HTTP.")]
 
 
 def demo(base: Base = "", dataset: Dataset = "", serve: Serve = False) -> None:

@@ -91,7 +91,7 @@ def _figures(verdicts: "Sequence[Verdict]") -> "Table":
     """Interval, number of samples and smallest detectable difference of each measurement."""
     from rich.table import Table
 
-    table = Table("judged", "samples", "95 % interval", "would show 8 times of 10", box=None, pad_edge=False)
+    table = Table("judged", "samples", "95 % interval", "would be shown 8 times in 10", box=None, pad_edge=False)
     for verdict in verdicts:
         for name, figures in verdict.numbers.items():
             unit = " points" if "drop_points" in figures else ""

@@ -33,9 +33,9 @@ def login(
     found = connect(Login(server=server, key=key, source="ft login")).me
     path = logins.keep(server, key)
     print(_said(server, found))
-    note(f"kept in {path}, for you alone; to forget it: ft logout")
+    note(f"kept in {path}, readable by you alone; to remove it: ft logout")
     if os.environ.get("FT_STORE"):
-        note("FT_STORE is set in this shell, and commands go there until it is not")
+        note("FT_STORE is set in this shell, and commands use that store until it is unset")
 
 
 def logout() -> None:

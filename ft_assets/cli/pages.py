@@ -68,7 +68,7 @@ def _token() -> str:
     token = os.environ.get(TOKEN, "")
     if len(token) < _SHORTEST:
         raise UserError(
-            f"the token has {len(token)} characters, and has to have {_SHORTEST} at least",
+            f"the token has {len(token)} characters, and needs at least {_SHORTEST}",
             where=TOKEN,
             remedy="Set it to random text: openssl rand -hex 32",
         )
@@ -81,6 +81,6 @@ def _checked(origin: str) -> str:
         raise UserError(
             f"{origin!r} is not an origin",
             where="--origin",
-            remedy="Write scheme, name and, where it is another than 443, port: https://dagster.example.com",
+            remedy="Write the scheme, the host and, unless it is 443, the port: https://dagster.example.com",
         )
     return origin

@@ -19,7 +19,7 @@ def start(
     line: Line,
     reason: Reason,
     candidate: Annotated[str, typer.Option(help="Address of an adapter. Default: the one in staging.")] = "",
-    steps: Annotated[str, typer.Option(help="Percents of the traffic; 100 is production.")] = "1,5,25,100",
+    steps: Annotated[str, typer.Option(help="Percentages of the traffic; 100 is production.")] = "1,5,25,100",
     minimum: Annotated[int, typer.Option(help="Outcomes of the candidate of each kind, at each step.")] = 200,
     outcome: Annotated[
         list[str] | None,
@@ -36,7 +36,8 @@ def start(
         typer.Option(help="Seconds within which an answer is good. Default: nine of ten of the last day's."),
     ] = None,
     shadow: Annotated[
-        int, typer.Option(help="Percent of the requests to copy to the candidate first; nobody is sent its answers.")
+        int,
+        typer.Option(help="Percentage of the requests to copy to the candidate first; its answers are sent to nobody."),
     ] = 0,
     waive_incumbent: Annotated[
         bool, typer.Option(help="Waive an inconclusive comparison with the adapter in production.")
@@ -109,7 +110,7 @@ def status(line: Line, as_json: Annotated[bool, typer.Option("--json", help="For
     for address, weight in found.weights:
         note(f"{weight} %: {short(address)}")
     if found.shadow:
-        note(f"{found.shadow} % of the requests are copied to the candidate; nobody is sent its answers")
+        note(f"{found.shadow} % of the requests are copied to the candidate; its answers are sent to nobody")
 
 
 @app.command()
@@ -123,7 +124,9 @@ def _steps(text: str) -> list[int]:
     try:
         return [int(each) for each in text.split(",")]
     except ValueError as error:
-        raise UserError(f"{text!r} are not percents", where="--steps", remedy="Write them as 1,5,25,100.") from error
+        raise UserError(
+            f"{text!r} is not a list of percentages", where="--steps", remedy="Write them as 1,5,25,100."
+        ) from error
 
 
 def _margin(text: str) -> tuple[str, float]:

@@ -34,12 +34,12 @@ def serve(
     proxy: Annotated[
         str,
         typer.Option(
-            help="Addresses or networks of proxies, by commas, whose X-Forwarded-For and -Proto are believed."
+            help="Proxies whose X-Forwarded-For and -Proto are trusted: addresses or networks, separated by commas."
         ),
     ] = "",
     embedded: Annotated[
         int,
-        typer.Option(min=0, help="Most bases for which a server of models is started on this machine."),
+        typer.Option(min=0, help="Largest number of bases for which a model server is started on this machine."),
     ] = EMBEDDED,
     ui: Annotated[bool, typer.Option("--ui", help="Start Dagster and the report pages too, as ft ui does.")] = False,
 ) -> None:
@@ -61,7 +61,7 @@ def serve(
         raise UserError(
             f"port {_UI_PORT} is in use, by ft ui perhaps",
             where="--ui",
-            remedy="Leave --ui out: the running Dagster does the work; or end what listens there.",
+            remedy="Leave --ui out: the running Dagster does the work; or stop what listens there.",
         )
     load_models()
     store = open_store(create=True)
@@ -114,14 +114,14 @@ def status(
             (each.line, each.stage, short(each.adapter), each.base[:12], ", ".join(each.servers) or "–", each.trouble)
             for each in found.lines
         ],
-        empty="Nothing stands in production or staging: ft promote LINE --to staging --reason …",
+        empty="Nothing is in production or staging: ft promote LINE --to staging --reason …",
     )
     if found.servers:
         print()
     print_table(
         ("server", "base", "state", "adapters", ""),
         [(each.name, each.base[:12] or "–", each.state, str(len(each.models)), each.trouble) for each in found.servers],
-        empty="No server is wanted.",
+        empty="No model server is needed.",
     )
     note(f"looked at {found.at}")
     warn(filter(None, (found.trouble, *(f"drift: {each}" for each in found.drift))))
@@ -132,7 +132,9 @@ def parity(
     model: Annotated[
         str, typer.Argument(help="LINE for what is in production, LINE@staging, LINE@DIGEST, or an adapter's address.")
     ],
-    prompts: Annotated[int, typer.Option(min=1, help="Most prompts, of the holdout and the suites in turn.")] = 50,
+    prompts: Annotated[
+        int, typer.Option(min=1, help="Largest number of prompts, taken from the holdout and the suites in turn.")
+    ] = 50,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """Check that the servers of an adapter's base give what was evaluated, with the settings that they have now. The

@@ -21,7 +21,9 @@ def show_rejection(
     first = f" Try first: {record.suggestions[0]}" if record and record.suggestions else ""
     context.log.warning(f"{context.partition_key} was {reason}: no adapter is made; the candidate stays stored.{first}")
     if "dagster/backfill" in context.run.tags:
-        context.log.warning("Dagster will call the backfill failed, as this pair has no adapter. No run of it failed.")
+        context.log.warning(
+            "Dagster will call the backfill failed, as this pair has no adapter; none of its runs failed."
+        )
     context.instance.add_run_tags(context.run_id, {tags.VERDICT: "rejected"})
     context.log_event(
         dg.AssetObservation(

@@ -36,8 +36,8 @@ def record_carry(store: Store, carry: Carry) -> None:
 
 
 def find_carry(store: Store, dataset: str, recipe: str) -> Carry | None:
-    """What the pair is carried from; None if it is trained. Raises CorruptArtifact for an invalid record, or for one
-    that references another tenant."""
+    """The record of what the pair is carried from; None if it is trained. Raises CorruptArtifact for an invalid record,
+    or for one that references another tenant."""
     if RecipeKey.parse(recipe).version == 1:
         # A first version succeeds nothing, and every resolution calls this.
         return None

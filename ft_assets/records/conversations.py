@@ -1,4 +1,4 @@
-"""Conversations that a line's users let the platform keep: what was asked, and what an adapter answered.
+"""Conversations that a line's users let the platform keep: requests, and an adapter's answers.
 
 ``<tenant>/conversations/<line>/<day>/…jsonl``, see ``minute_logs``. Nothing is kept unless both the line's settings and
 the request (``store: true``) say so.
@@ -20,14 +20,14 @@ _MOST_A_MINUTE, _MOST_BYTES = 20_000, 32 << 20
 
 
 class OtherAnswer(StrictModel):
-    """What another adapter answered to the same."""
+    """Another adapter's answer to the same request."""
 
     model: str = Field(min_length=1, description="The adapter as servers know it.")
     answer: str
 
 
 class Conversation(Record):
-    """One answer with what it answers."""
+    """One answer and its request."""
 
     WHAT: ClassVar[str] = "the conversation"
 

@@ -27,7 +27,7 @@ class Erased(Record):
     manifest: Manifest = Field(description="As it was.")
     tombstone: str = Field(min_length=1, description="Path of the tombstone.")
     sentence: str = Field(min_length=1, description="Who deleted it, when and why.")
-    at: str = Field(description="When the bytes went; UTC, ISO 8601.")
+    at: str = Field(description="When the bytes were erased; UTC, ISO 8601.")
 
 
 def record_erasure(store: Store, artifact: Artifact, tombstone: Tombstone, at: str) -> None:

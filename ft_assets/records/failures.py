@@ -1,4 +1,4 @@
-"""Why something failed, as it is recorded once and shown by every door."""
+"""Why something failed: recorded once, shown by the CLI, the HTTP API and the pages."""
 
 from typing import Literal
 
@@ -22,5 +22,5 @@ class Failure(StrictModel):
 
     @property
     def reason(self) -> str:
-        """One sentence for all doors: which asset, the kind of ending, and what was wrong."""
+        """One sentence: which asset, the kind of ending, and what was wrong."""
         return ": ".join(filter(None, (self.asset, self.cause, self.sentence)))

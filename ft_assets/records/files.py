@@ -1,8 +1,7 @@
 """Files that tenants uploaded over HTTP: the bytes first, then a create-only record. Without a record there is no file.
 
 ``<tenant>/files/<id>/content`` are the bytes; ``<tenant>/file_records/<part>/<id>.json`` says what they are (see
-sorted_ids). A deletion removes the record first. What was trained on is not touched by it: a dataset version has its
-own copy.
+sorted_ids). A deletion removes the record first. Datasets are not affected: a dataset version has its own copy.
 """
 
 from collections.abc import Iterator

@@ -52,7 +52,7 @@ class Job(Record):
 
 
 class SettledJob(Record):
-    """What a job became: a submission, or an error; neither where it was cancelled before."""
+    """What a job became: a submission, or an error; neither if it was cancelled before."""
 
     WHAT: ClassVar[str] = "the record of what a job became"
 
@@ -66,7 +66,7 @@ class SettledJob(Record):
 
 
 class DeletedModel(Record):
-    """That a tenant deleted what a job made."""
+    """A tenant deleted the model of a job."""
 
     WHAT: ClassVar[str] = "the record of a model's deletion"
 
@@ -110,7 +110,7 @@ def job_path(tenant: str, job_id: str) -> str:
 
 
 def find_settled(store: Store, job: Job) -> SettledJob | None:
-    """What the job became; None while that is being found out."""
+    """What the job became; None until it is settled."""
     return SettledJob.find(store, settled_path(job.tenant, job.id))
 
 

@@ -62,7 +62,7 @@ class MinuteLog:
         return written
 
     def _write(self, line: str, when: str, found: list[bytes]) -> None:
-        # A number of its own each time: whoever was late for a minute's object makes a second one.
+        # Numbered: records that are late for a minute's object go into a second one.
         self._written += 1
         name = f"{when[11:13]}{when[14:16]}-{self._server}-{self._written}.jsonl"
         folder = f"{line_folder(self._folder, line)}/{when[:10]}"

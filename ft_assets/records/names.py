@@ -49,14 +49,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    # It imports obstore, and every import here slows down `ft --help`.
+    # It imports obstore, which would slow down `ft --help`.
     from ft_resources.store import Store
 
 _FOLDER = "names/"
 
 
 def is_name(path: str) -> bool:
-    """Whether a path of the store is that of a name, which never changes and never goes."""
+    """Whether a path of the store is that of a name, which never changes and is never deleted."""
     return path.startswith(_FOLDER)
 
 

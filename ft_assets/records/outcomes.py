@@ -1,4 +1,4 @@
-"""Outcomes of requests: what users, judges and graders said of single answers, and how long they took.
+"""Outcomes of requests: what users, judges and graders said about single answers, and their latency.
 
 ``<tenant>/outcomes/<line>/<day>/<hhmm>-<server>-<number>.jsonl`` holds what one server saw in one minute, an outcome a
 line. It names requests and holds no text of them. Outcomes are kept for ``KEPT_DAYS``, and as long as a rollout needs.
@@ -18,7 +18,7 @@ from ft_resources.store import Store
 FOLDER = "outcomes"
 KEPT_DAYS = 30
 MOST_A_MINUTE = 20_000
-"""More of one line are not kept by one server, so that an object stays a few megabytes."""
+"""Maximum of one line, server and minute, so that an object stays a few megabytes."""
 _MOST_BYTES = 16 << 20
 
 FAILED_S = 86_400.0
@@ -26,7 +26,7 @@ FAILED_S = 86_400.0
 
 
 class Outcome(Record):
-    """One thing known of one answer."""
+    """One outcome of one answer."""
 
     WHAT: ClassVar[str] = "the outcome"
 
@@ -85,5 +85,5 @@ def lines_with_outcomes(store: Store, tenant: str) -> list[str]:
 
 
 def kept_since(now: datetime) -> str:
-    """The oldest day that is kept, as ``prune_outcomes`` takes it."""
+    """The oldest day that is kept, for ``prune_outcomes``."""
     return (now - timedelta(days=KEPT_DAYS)).isoformat()

@@ -4,8 +4,8 @@ upload.json           what was announced
 parts/<part>          bytes
 ended.json            the file that it became, or that it was cancelled; create-only
 
-The end is recorded first and carried out then: the file's own record makes it visible, and the parts go last. Where
-parts are left, a process died in between, and whoever looks next carries it out.
+The end is recorded first and then carried out: the file's own record makes it visible, and the parts are deleted last.
+If parts are left, a process died in between, and the next look completes it.
 """
 
 from typing import ClassVar
@@ -21,7 +21,7 @@ from ft_resources.strict_model import added_field
 
 FOLDER = "uploads"
 LIFETIME_S = 3600.0
-"""After that nothing can be added to an upload; its parts are removed with the next look at it."""
+"""After this time nothing can be added to an upload; its parts are removed with the next look at it."""
 
 
 class PartUpload(Record):
@@ -69,14 +69,14 @@ def find_end(store: Store, tenant: str, upload: PartUpload) -> UploadEnd | None:
 
 
 def end(store: Store, tenant: str, upload: PartUpload, how: UploadEnd) -> UploadEnd:
-    """Record the end, the first of which stands, and carry that out."""
+    """Record the end and carry it out; if an end was recorded before, that one is carried out."""
     first = how.create_or_get(store, f"{folder_of(tenant, upload.id)}/ended.json")
     carry_out(store, tenant, upload, first)
     return first
 
 
 def carry_out(store: Store, tenant: str, upload: PartUpload, ended: UploadEnd) -> None:
-    """Make the file visible that an upload became, if it did, and remove the parts; nothing where no part is left."""
+    """Make the completed file visible, if there is one, and remove the parts; does nothing if no part is left."""
     parts = list(store.entries(f"{folder_of(tenant, upload.id)}/parts"))
     if parts and ended.record is not None:
         ended.record.create(store, record_path(tenant, ended.record.id))

@@ -39,7 +39,7 @@ class Pauses:
 
     @property
     def resumed(self) -> int:
-        """How often it was resumed. Runs launched before the last time say nothing of what is launched after it."""
+        """How often it was resumed. Runs launched before the last resumption do not count afterwards."""
         return self.changes // 2
 
     @property
@@ -50,7 +50,7 @@ class Pauses:
 
 def read_pauses(store: Store, submission: Submission) -> Pauses:
     """Whether the submission is paused. Raises CorruptArtifact for a record that cannot be read."""
-    # Most were never paused, and a bucket answers for one object sooner than it lists a folder.
+    # Most were never paused, and a bucket answers for one object faster than it lists a folder.
     if not store.exists(_path(submission, 1)):
         return Pauses()
     folder = _folder(submission)
@@ -59,7 +59,7 @@ def read_pauses(store: Store, submission: Submission) -> Pauses:
 
 
 def record_pause(store: Store, submission: Submission, *, actor: str, reason: str) -> tuple[PauseChange, bool]:
-    """Record a pause: the one that holds now, and False if there was one already."""
+    """Record a pause. Returns the pause in force, and False if there was one already."""
     found = read_pauses(store, submission)
     if found.standing is not None:
         return found.standing, False
@@ -75,7 +75,7 @@ def record_resumption(store: Store, submission: Submission, *, actor: str) -> bo
 
 
 def _append(store: Store, submission: Submission, found: Pauses, change: PauseChange) -> tuple[PauseChange, bool]:
-    """Pauses and resumptions alternate, so whoever else wrote this number recorded the same kind of change."""
+    """Pauses and resumptions alternate, so a concurrent writer of this number recorded the same kind of change."""
     path = _path(submission, found.changes + 1)
     created = change.create(store, path)
     return (change, True) if created else (PauseChange.get(store, path), False)

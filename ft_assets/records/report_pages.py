@@ -1,4 +1,4 @@
-"""Which files of an artifact a person opens in a browser: pages and pictures below ``report/``."""
+"""Files of an artifact for browsers: pages and pictures below ``report/``."""
 
 from pathlib import PurePosixPath
 
@@ -9,7 +9,7 @@ FOLDER = "report"
 
 
 def media_type_of(artifact: Artifact, file: str) -> str:
-    """The media type of ``file`` (``report/report.html``), "" for what is no page or picture of the artifact."""
+    """The media type of ``file`` (``report/report.html``), "" unless it is a page or picture of the artifact."""
     path = PurePosixPath(file)
     known = file in artifact.manifest.files and path.parent == PurePosixPath(FOLDER)
     return MEDIA_TYPES.get(path.suffix, "") if known else ""

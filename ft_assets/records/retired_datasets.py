@@ -13,7 +13,7 @@ from ft_resources.store import Store
 
 
 class Retired(UserError):
-    """A dataset version or a recipe is no longer offered."""
+    """The dataset version or recipe is retired."""
 
 
 class RetiredDataset(Record):

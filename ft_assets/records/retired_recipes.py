@@ -36,7 +36,7 @@ class RetiredRecipe(SealedRecord):
 
 
 def record(store: Store, recipe: str, action: Action, *, actor: str, note: str) -> tuple[RetiredRecipe, bool]:
-    """Retire a recipe, or take it back. The record that stands, and False if it stood before.
+    """Retire a recipe, or restore it. Returns the record in force, and False if it was in force before.
 
     Raises UserError without a note, and for taking back a recipe that is not retired.
     """

@@ -1,4 +1,4 @@
-"""What a judge said of copied requests: which of both answers is better.
+"""Judges' verdicts on copied requests: which of the two answers is better.
 
 ``<tenant>/shadow_verdicts/<line>/<day>/…jsonl``, see ``minute_logs``. A verdict names the request and holds no text.
 """
@@ -23,7 +23,7 @@ class ShadowVerdict(Record):
     WHAT: ClassVar[str] = "the verdict on a copied request"
 
     candidate: str = Field(min_length=1, description="The adapter as servers know it: line@digest, 16 digits of it.")
-    incumbent: str = Field(min_length=1, description="That in production, called likewise.")
+    incumbent: str = Field(min_length=1, description="The adapter in production, in the same form.")
     request: str = Field(min_length=1, max_length=100, description="Id of production's answer.")
     judge: str = Field(min_length=1, description="Which model was asked, and where.")
     win: float | None = Field(
@@ -49,7 +49,7 @@ class ShadowVerdict(Record):
 
     @property
     def result(self) -> Result:
-        """What it says of the candidate."""
+        """The verdict on the candidate."""
         if self.win is None:
             return "unreached" if self.again else "none"
         return "won" if self.win > 0.5 else "lost" if self.win < 0.5 else "tied"

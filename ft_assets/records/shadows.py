@@ -36,7 +36,7 @@ class ShadowPair(Record):
     WHAT: ClassVar[str] = "the copied request"
 
     candidate: str = Field(min_length=1, description="The adapter as servers know it: line@digest, 16 digits of it.")
-    incumbent: str = Field(min_length=1, description="That in production, called likewise.")
+    incumbent: str = Field(min_length=1, description="The adapter in production, in the same form.")
     request: str = Field(min_length=1, max_length=100, description="Id of production's answer.")
     candidate_answer: AnswerSeen
     incumbent_answer: AnswerSeen

@@ -19,7 +19,7 @@ _SHARED = 5
 
 
 def new_id(now: float | None = None) -> str:
-    """24 hex characters: the time that is left until a far one, in milliseconds, and 52 random bits."""
+    """24 hex characters: the milliseconds left until a distant time, and 52 random bits."""
     left = _LATEST_MS - int((time.time() if now is None else now) * 1000)
     return f"{left:011x}{secrets.token_hex(7)[:13]}"
 

@@ -16,7 +16,7 @@ from ft_resources.store import Store
 
 
 class Watch(Record):
-    """Somebody said where a dataset's rows come from, or that it is watched no longer."""
+    """A person set where a dataset's rows come from, or ended its watch."""
 
     WHAT: ClassVar[str] = "the record of a dataset's source"
 
@@ -41,7 +41,7 @@ class Watch(Record):
 
 
 class Pull(Record):
-    """What became of the rows that a source had at one time."""
+    """The result of pulling a source's rows at one time."""
 
     WHAT: ClassVar[str] = "the record of rows pulled from a source"
 
@@ -59,7 +59,7 @@ def now() -> str:
 
 
 def watches(store: Store) -> list[Watch]:
-    """The sources that are watched, by dataset; none of a deleted tenant, of whom nothing new may be copied. Raises
+    """The watched sources by dataset, without those of deleted tenants, whose data may not be copied any more. Raises
     CorruptArtifact for a record that cannot be read."""
     last: dict[tuple[str, str], DatasetKey] = {}
     for text in SOURCE.keys(store):
@@ -78,7 +78,7 @@ def find_watch(store: Store, dataset: str) -> Watch | None:
 
 
 def record_watch(store: Store, watch: Watch) -> bool:
-    """Record the newest word; False if it is what the last one says."""
+    """Record the newest watch; False if it equals the last one."""
     key = DatasetKey(tenant=watch.tenant, name=watch.name, version=1)
     last: Watch | None = None
     while True:
@@ -94,12 +94,12 @@ def record_watch(store: Store, watch: Watch) -> bool:
 
 
 def rows_key(watch: Watch, seen: str) -> str:
-    """What names the rows of ``watch`` while its source says ``seen``, 64 hex characters."""
+    """Key of the rows of ``watch`` while its source reports ``seen``, 64 hex characters."""
     return digest({"policy": watch.policy, "seen": seen})
 
 
 def last_pull(store: Store, watch: Watch) -> Pull | None:
-    """What became of the rows that were pulled last, under any policy."""
+    """The last pull, under any policy."""
     names = sorted(store.names(_folder(watch)))
     return Pull.get(store, f"{_folder(watch)}/{names[-1]}") if names else None
 

@@ -26,7 +26,7 @@ Mode = Literal["train", "carry"]
 # Key of a pair's first manual submission; sensors use it too, so they never repeat a manual request.
 FIRST_WISH = "ask-1"
 NOT_PROVED = "not proved"
-"""What a candidate is called that no gate failed and an inconclusive one stopped; its reason begins with it."""
+"""Begins the reason for a candidate that failed no gate, but was stopped by an inconclusive one."""
 
 
 # Each record is read once per process; sensors scan the open submissions every few seconds.
@@ -104,7 +104,7 @@ class SubmissionOutcome(Record):
 
     @property
     def told(self) -> str:
-        """How it ended, in words for people: a candidate that no gate failed was not proved rather than rejected."""
+        """How it ended, in words: a candidate that failed no gate is "not proved", not "rejected"."""
         unproved = self.status is SubmissionStatus.REJECTED and self.reason.startswith(f"{NOT_PROVED}:")
         return NOT_PROVED if unproved else str(self.status)
 
@@ -187,12 +187,13 @@ def finish(
 
 
 def note_caller(store: Store, submission: Submission, process: str) -> None:
-    """Record which process launches the runs of an open submission, in its marker, as asking again may be another."""
+    """Record in its marker which process launches the runs of an open submission: a repeated request may come from
+    another one."""
     store.put_json(submission.marker, {"created_at": submission.created_at, "process": process})
 
 
 def find_caller(store: Store, submission: Submission) -> str:
-    """The process that was last recorded so; "" where none was."""
+    """The process that was last recorded so; "" if none was."""
     return str((store.find_json(submission.marker) or {}).get("process", ""))
 
 

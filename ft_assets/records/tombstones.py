@@ -145,7 +145,7 @@ def all_tombstones(store: Store) -> Iterator[Tombstone]:
 
 
 def log_folders(store: Store, tenant: str) -> set[str]:
-    """The folders of the subjects of a tenant that were ever deleted."""
+    """The folders of all subjects of a tenant that were ever deleted."""
     return {f"{_logs(tenant)}/{folder}" for folder in store.folders(_logs(tenant))}
 
 

@@ -1,4 +1,4 @@
-"""Trials are trained, and nothing else."""
+"""Trials of a sweep are only trained."""
 
 from ft_assets.records.names import RECIPE
 from ft_resources.errors import UserError

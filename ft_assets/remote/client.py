@@ -48,7 +48,9 @@ class Remote:
         """Whose key it is: ``tenant`` (None for one of the platform), ``role`` and ``actor``. Raises NotIdentified."""
         found: dict[str, str] = self._connection.get("/v1/ft/whoami").json()
         if not isinstance(found, dict) or found.get("object") != "ft.identity":
-            raise UserError("this is no server of the platform", where=self._connection.server, remedy="Check the URL.")
+            raise UserError(
+                "this is not a server of the platform", where=self._connection.server, remedy="Check the URL."
+            )
         return found
 
     def add_dataset(self, source: Sequence[str], name: str, **options: Any) -> Any:
@@ -143,9 +145,9 @@ class Remote:
         if beyond := {each for each, value in given.items() if value} - call.takes.keys() - set(_OWN):
             # `ft verify --all` looks at the whole store.
             raise UserError(
-                "this looks at more than one tenant's",
+                "this reads data of more than one tenant",
                 where=" ".join(sorted(beyond)),
-                remedy="Call it beside the store.",
+                remedy="Call it where FT_STORE names the store.",
             )
         sent = {each: _plain(value) for each, value in given.items() if each in call.takes}
         return self._call(name, sent, call.function, posted=call.posted, slow=call.slow)

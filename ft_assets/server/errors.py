@@ -45,8 +45,8 @@ _ANSWERS: tuple[tuple[type[UserError], int, str, str], ...] = (
 _OPERATORS = {
     "store_unavailable": "The store does not answer. Try again in a minute.",
     "database_unavailable": "A database does not answer. Try again in a minute.",
-    "no_server": "No server of models answers for this model. Whoever operates the platform starts them: make serve on "
-    "a laptop, FT_SERVERS on a cluster.",
+    "no_server": "No model server answers for this model. The platform's operator starts them: make serve on a laptop, "
+    "FT_SERVERS on a cluster.",
     "model_unavailable": "The server of this model failed. Try again.",
     "model_damaged": "The server cannot load this model's adapter. The platform's operator can mend it.",
     "misconfigured": "The platform's configuration has a mistake. Its operator can mend it.",

@@ -45,4 +45,4 @@ class Following:
         try:
             self._drift.look(status)
         except UserError as error:
-            _LOG.warning("drift is not told of: %s", error)
+            _LOG.warning("drift is not reported: %s", error)

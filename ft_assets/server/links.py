@@ -82,7 +82,7 @@ def page(
     except StoreUnavailable:
         raise
     except UserError:
-        return _words(NotFound("the page was removed", remedy="Ask whose data it is."), 404)
+        return _words(NotFound("the page was removed", remedy="Ask the owner of the data."), 404)
     return Response(found.data, media_type=found.media_type, headers=HEADERS)
 
 

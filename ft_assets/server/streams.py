@@ -25,7 +25,9 @@ _ALIVE_S = 15.0
 # Without an empty line, after which OpenAI's client would read an event without data.
 _ALIVE = ":\n"
 _ENDS = error_object(
-    "The server ends, and the job goes on. Listen again, with Last-Event-ID.", kind="server_error", code="server_ends"
+    "The server is stopping, and the job goes on. Connect again, with Last-Event-ID.",
+    kind="server_error",
+    code="server_ends",
 )
 _ENDING = threading.Event()
 
@@ -134,7 +136,7 @@ async def _no_longer(identify: Callable[[], object]) -> dict[str, Any] | None:
         return error_object(f"{error.what}. {error.remedy}", code="invalid_api_key")
     except UserError as error:
         # A database that does not answer ends nothing.
-        _LOG.warning("who listens cannot be identified again: %s", error)
+        _LOG.warning("a listener cannot be identified again: %s", error)
     return None
 
 

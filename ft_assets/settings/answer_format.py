@@ -1,4 +1,4 @@
-"""The format that answers of a line should have, in ``tenants.yaml``."""
+"""The format of a line's answers, in ``tenants.yaml``."""
 
 import re
 from typing import Any
@@ -44,7 +44,7 @@ class AnswerFormat(Settings):
         try:
             Draft202012Validator.check_schema(schema or {})
         except SchemaError as error:
-            raise ValueError(f"this is no JSON Schema: {error.message}") from error
+            raise ValueError(f"this is not a JSON Schema: {error.message}") from error
         return schema
 
     @field_validator("json_schema")

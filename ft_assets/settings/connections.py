@@ -1,7 +1,7 @@
 """Connections: where a tenant's sources may read from, listed by the platform in ``tenants.yaml``; by default nowhere.
 
-A source is the tenant's own words, and is read with the platform's rights. So it names a connection and nothing else:
-no URL, no key. Secrets are named by environment variable, and set where sensors and runs of Dagster are.
+A source is written by the tenant and read with the platform's rights. So it names a connection and nothing else: no
+URL, no key. Secrets are in environment variables of Dagster's sensors and runs.
 """
 
 from typing import Annotated, Literal
@@ -10,12 +10,12 @@ from pydantic import Field
 
 from ft_resources.settings import Settings
 
-# The prefix keeps a connection from being given a variable of another purpose.
+# The prefix keeps a connection from reading a variable of another purpose.
 SecretName = Annotated[str, Field(pattern=r"^FT_SOURCE_[A-Z0-9_]+$")]
 
 
 class FilesConnection(Settings):
-    """A bucket, or a folder of the machines that run Dagster."""
+    """A bucket, or a folder on the machines that run Dagster."""
 
     kind: Literal["files"] = Field(description="`files`: objects of a bucket, or files of a folder.")
     url: str = Field(

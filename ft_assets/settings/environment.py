@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MAX_PAIRS = 25
 LOCATION = "fine-tuning"
 """The name of the code location; ``workspace.yaml`` and the Helm values say the same."""
-# What Dagster is told outside a project.
+# Dagster's configuration outside a project.
 _OUTSIDE = """telemetry: {enabled: false}
 nux: {enabled: false}
 compute_logs:
@@ -22,7 +22,7 @@ compute_logs:
 """
 REPORTS_URL = "http://127.0.0.1:3001"
 REPORTS = "/console/reports"
-"""Where the console leads to report pages: ADDRESS/report/NAME below it."""
+"""The console's path of report pages: ADDRESS/report/NAME below it."""
 
 
 def max_pairs() -> int:
@@ -37,12 +37,13 @@ def caller_tenant() -> str:
 
 
 def reports_url() -> str:
-    """``FT_REPORTS_URL`` (http://127.0.0.1:3001): where ``ft ui`` serves report pages, and links to them lead."""
+    """``FT_REPORTS_URL`` (http://127.0.0.1:3001): where ``ft ui`` serves report pages, and where links to them
+    point."""
     return os.environ.get("FT_REPORTS_URL", REPORTS_URL).rstrip("/")
 
 
 def report_pages_url() -> str:
-    """Where links to report pages lead, which Dagster keeps for good: ``FT_REPORTS_URL`` if it is set, else the console
+    """Base of the links to report pages that Dagster stores for good: ``FT_REPORTS_URL`` if it is set, else the console
     at ``FT_PUBLIC_URL``, else where ``ft ui`` serves on this machine."""
     return reports_url() if "FT_REPORTS_URL" in os.environ or not public_url() else f"{public_url()}{REPORTS}"
 
@@ -68,7 +69,7 @@ def prepare_environment() -> None:
     state = Path(os.environ.setdefault("FT_STATE", str(base / ".ft" / "dagster")))
     os.environ.setdefault("FT_STORE", str(base / ".ft" / "store"))
     os.environ.setdefault("FT_CACHE", str(base / ".ft" / "cache"))
-    # Outside a project Dagster's defaults apply, which write into its home.
+    # Outside a project Dagster's defaults apply, which write into DAGSTER_HOME.
     home = os.environ.setdefault("DAGSTER_HOME", str(root or state))
     for variable, folder in (("FT_STATE", state), ("DAGSTER_HOME", Path(home))):
         try:

@@ -73,10 +73,10 @@ _PART = re.compile(
 )
 _MIG_GB = {"A100-40": 40, "A100-80": 80, "H100": 80, "H100-PCIe": 80, "H200": 141}
 _EIGHTHS = {1: (1, 2), 2: (2,), 3: (4,), 4: (4,), 7: (8,)}
-"""Of the memory, by slices of compute (https://docs.nvidia.com/datacenter/tesla/mig-user-guide). A slice is a seventh
-of the processors that are left to MIG, about an eighth of all."""
+"""Eighths of the memory, by slices of compute (https://docs.nvidia.com/datacenter/tesla/mig-user-guide). A slice is a
+seventh of the processors that MIG can use, about an eighth of all."""
 _FREE = 0.9
-"""Of a part's memory, what is surely free: MIG and each CUDA context keep some."""
+"""Share of a part's memory that is surely free: MIG and each CUDA context need some."""
 _ROUND_GB = {
     "T4": "16",
     "A10": "24",

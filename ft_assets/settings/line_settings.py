@@ -13,7 +13,7 @@ _NAME = re.compile(r"[^.|/@\s]+\.[^.|/@\s]+")
 
 
 class LineSettings(Settings):
-    """What holds for one line, whatever holds for its tenant."""
+    """Settings of one line, which override its tenant's."""
 
     production_parity: bool | None = Field(
         default=None,

@@ -17,7 +17,7 @@ _UNREADABLE = "Correct FT_MODELS, or unset it: then `models.yaml` of the project
 
 
 class OfferedModel(Settings):
-    """A base, and the recipe that a job gets which says nothing else."""
+    """A base, and the default recipe of jobs on it."""
 
     base: str = Field(description="As a recipe names it: hub:ORG/NAME@REVISION, or folder:PATH relative to this file.")
     description: str = Field(default="", max_length=2000, description="What it is good for, for people.")
@@ -28,7 +28,7 @@ class OfferedModel(Settings):
 
     @model_validator(mode="after")
     def _gives_a_recipe(self) -> "OfferedModel":
-        """A mistake is the operator's, and must not be told to the tenant whose job meets it."""
+        """The file is invalid: the operator's mistake, which must not be shown to the tenant whose job meets it."""
         if taken := {"key", "base", "method"} & self.recipe.keys():
             raise ValueError(f"recipe: {', '.join(sorted(taken))} belong to the job; leave them out")
         try:

@@ -1,4 +1,4 @@
-"""Who is notified of what: the ``notify`` sections of the platform and of each tenant in the tenants file."""
+"""Recipients and events of notices: the ``notify`` sections of the platform and of each tenant in the tenants file."""
 
 from enum import StrEnum
 from typing import Annotated

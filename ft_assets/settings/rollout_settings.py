@@ -1,4 +1,4 @@
-"""Rollouts of one line: whether they begin and end by themselves, and how, in ``tenants.yaml``."""
+"""Rollouts of one line: whether they begin and end automatically, and how, in ``tenants.yaml``."""
 
 from typing import Annotated, Literal, get_args
 
@@ -14,11 +14,11 @@ MINIMUM = 200
 MARGIN = 0.05
 OUTCOMES: tuple[Kind, ...] = ("thumbs", "latency")
 SHADOWED: tuple[Kind, ...] = ("latency", "refusal", "format")
-"""What is known of an answer that nobody saw."""
+"""Kinds of outcomes of an answer that nobody saw."""
 
 
 class RolloutSettings(Settings):
-    """The plan of rollouts that nobody starts by hand, and what holds for all of the line."""
+    """The plan of automatic rollouts, and settings for all rollouts of the line."""
 
     automatic: bool = Field(
         default=False,

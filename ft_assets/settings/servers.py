@@ -1,4 +1,5 @@
-"""Servers of models that others start: one strict YAML file, ``servers.yaml`` or what ``FT_SERVERS`` names."""
+"""Model servers that are started outside the platform: one strict YAML file, ``servers.yaml`` or what ``FT_SERVERS``
+names."""
 
 import os
 from pathlib import Path

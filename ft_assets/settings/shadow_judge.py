@@ -7,7 +7,7 @@ from ft_resources.settings import Settings
 
 
 class ShadowJudge(Settings):
-    """Who is asked which of two answers to one request is better, and how often."""
+    """The model that judges which of two answers to a request is better, and how often it is asked."""
 
     model: JudgeModel = Field(
         description="The judge, behind an endpoint; its host must be among judge_hosts. Each judgement has 20 s at "
@@ -39,7 +39,7 @@ class ShadowJudge(Settings):
 
     @property
     def most_a_day(self) -> int:
-        """Pairs that may be asked about in a day."""
+        """Number of pairs that may be judged in a day."""
         if self.cost_a_day is None:
             return self.pairs_a_day
         # The limit is a sum of such costs: 3 times 0.1 is within 0.3.

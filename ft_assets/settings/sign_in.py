@@ -51,7 +51,7 @@ class SignIn(Settings):
         return self
 
     def memberships(self, groups: list[str]) -> dict[str, str]:
-        """The role in each tenant of a person of these groups: of several the one that may most."""
+        """By tenant, the role of a person in these groups; of several roles, the one with most rights."""
         order = ("viewer", "member", "promoter", "admin")
         found: dict[str, str] = {}
         for each in self.members:

@@ -13,7 +13,7 @@ WINNER = "ft/winner"
 VERDICT = "ft/verdict"
 # Number of relaunches after runs that lost Dagster's database; not set on the first launch.
 AGAIN = "ft/again"
-# How often the submission had been resumed after a pause when this run was launched; not set before the first time.
+# How often the submission had been resumed when this run was launched; not set before the first resumption.
 RESUMED = "ft/resumed"
 # On a run that pulls a source: the dataset, and what names the rows that the source had.
 SOURCE = "ft/source"

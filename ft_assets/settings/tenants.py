@@ -39,7 +39,7 @@ def _check_base(text: str) -> str:
     return text
 
 
-# A base as the platform names it; without @COMMIT it means any revision of a Hub model.
+# A base as the tenants file names it; without @COMMIT: any revision of a Hub model.
 ServedBases = Annotated[tuple[Annotated[str, AfterValidator(_check_base)], ...], Strict(False), AfterValidator(unique)]
 
 
@@ -227,7 +227,7 @@ class TenantsFile(Settings):
     currency: str = Field(default="USD", min_length=1, max_length=10, description="Currency of the prices.")
 
     def require_tenant(self, tenant: str) -> None:
-        """Raise UserError for a tenant that does not exist, where only those of this file do."""
+        """Raise UserError for a tenant that is not in this file, if only its tenants exist (``tenants_closed``)."""
         if self.tenants_closed and tenant not in (SHARED, *self.tenants):
             raise UserError(
                 f"there is no tenant {tenant!r}; {nearest(tenant, list(self.tenants))}",
@@ -259,14 +259,14 @@ class TenantsFile(Settings):
         return self.judge_hosts if own is None else own
 
     def second_person_of(self, tenant: str) -> bool:
-        """Whether a second person approves a tenant's moves to production: its own word if it has one, else that for
-        all."""
+        """Whether a second person approves a tenant's moves to production: its own setting if it has one, else the
+        platform's."""
         own = self.tenants[tenant].production_second_person if tenant in self.tenants else None
         return self.production_second_person if own is None else own
 
     def parity_of(self, line: str) -> bool:
-        """Whether production of ``line`` takes only what servers are proved to give: the line's own word, else its
-        tenant's, else that for all."""
+        """Whether production of ``line`` requires a parity proof: the line's own setting, else its tenant's, else the
+        platform's."""
         own = self.tenants.get(line.partition(".")[0], Tenant())
         of_line = self.settings_of(line).production_parity
         said = own.production_parity if of_line is None else of_line

@@ -6,8 +6,8 @@ from typing import Any, Literal
 NoGates = Literal["none"]
 NO_GATES: NoGates = "none"
 UNGATED = "ungated"
-"""The asset in the address of such a result. It is another than ``adapter``, so that nothing that asks for an accepted
-adapter can take the one for the other."""
+"""The asset in the address of such a result. It differs from ``adapter``, so that an ungated result is never mistaken
+for an accepted adapter."""
 NOT_JUDGED = "the recipe has no gates, so nothing judged this result and it cannot be promoted"
 ADD_GATES = (
     "Register the recipe's next version with gates and run it with the same dataset: the training is used again, only "

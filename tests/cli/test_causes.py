@@ -146,7 +146,7 @@ ENDS = {
         cause="the disk hiccuped",
         remedy="mend it",
         blame="platform",
-        told="dataset: the worker failed for a reason of ours",
+        told="dataset: the worker failed because of the platform",
     ),
     "cancelled": End(
         make=partial(worker_ends, Outcome.CANCELLED, words("WorkFailed", "it was cancelled")),

@@ -128,7 +128,7 @@ def test_settings_that_somebody_broke_by_hand_are_set_right(
 
     settings = installed.objects.get(CONFIG_MAPS, "ft-system", "ft-settings")
     installed.objects.change(CONFIG_MAPS, settings, break_it)
-    assert "    tenants.yaml: it was no settings file" in ft("plan", folder).stdout.splitlines()
+    assert "    tenants.yaml: it was not a settings file" in ft("plan", folder).stdout.splitlines()
     assert ft("apply", folder).exit_code == 0
     assert ft("plan", folder).stdout == ""
 

@@ -91,7 +91,7 @@ def test_the_judge_of_copies_that_the_line_names_is_shown(ft: Ft, adapters: list
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("--steps", "one,100", "are not percents"),
+        ("--steps", "one,100", "is not a list of percentages"),
         ("--margin", "thumbs", "is not a margin"),
         ("--margin", "thumbs=much", "is not a margin"),
         ("--outcome", "mood", "'mood' is not a kind of outcome"),

@@ -44,7 +44,7 @@ def test_the_status_shows_stages_servers_and_what_is_wrong(ft: Ft) -> None:
     assert result.stdout.splitlines()[1].split() == ["acme.a.tiny", "production", "acme/adapter/0123", "b" * 12, "one"]
     assert "globex.b.tiny" in result.stdout
     assert "one: weights are damaged" in result.stdout
-    assert "drift: globex.b.tiny@22 is wanted, and not on one" in result.stderr
+    assert "drift: globex.b.tiny@22 is not on one, and should be" in result.stderr
     found = json.loads(ft("serve", "status", "--json").stdout)
     assert [each["models"] for each in found["servers"]] == [["acme.a.tiny@11", "globex.b.tiny@22"]]
 

@@ -26,7 +26,7 @@ def rolled(tmp_path: Path) -> Rolled:
 
 def test_a_candidate_that_was_taken_back_fails_with_the_evidence(rolled: Rolled) -> None:
     rolled.start()
-    assert outcomes_result(rolled.artifacts, rolled.candidate).description == "no rollout of it has ended"
+    assert outcomes_result(rolled.artifacts, rolled.candidate).description == "none of its rollouts has ended"
     rolled.serve(45, (0.3, 0.9), BEGIN, "one")
     record = rolled.conduct(BEGIN + HOUR).record
     result = outcomes_result(rolled.artifacts, rolled.candidate)

@@ -79,7 +79,7 @@ def test_the_right_bytes_are_kept_unpacked(tmp_path: Path, packed: bool) -> None
     ],
 )
 def test_other_bytes_are_refused_and_nothing_stays(tmp_path: Path, data: bytes, packed: bool, expected: str) -> None:
-    with pytest.raises(BadRecipe, match="there: this is another file than the one that was pinned") as caught:
+    with pytest.raises(BadRecipe, match="there: this is not the file that was pinned") as caught:
         store(data, tmp_path / "data", packed=packed)
     assert expected in caught.value.what
     assert list(tmp_path.iterdir()) == []

@@ -192,7 +192,7 @@ def test_who_is_in_no_group_any_more_is_refused_at_the_next_sign_in(provider: Pr
         provider.claims = {**ANN, "groups": groups}
         answer = browser.get("/console/oidc")
         assert answer.status_code == 403, groups
-        assert "o group of ann@acme.test opens a tenant here" in answer.text
+        assert "ann@acme.test&#39;s groups gives access to a tenant" in answer.text
         assert "ft-session" not in browser.cookies
 
 

@@ -1,1 +1,1 @@
-"""Who may ask: API keys, and what their roles allow."""
+"""Access: API keys, sessions, sign-ins, rate limits, and what roles allow."""

@@ -39,7 +39,7 @@ _SCHEMA = Schema(
 )
 _FORM = re.compile(r"ft-([a-z0-9]{12})-([A-Za-z0-9_-]{43})")
 _FORGET_EVERY = 1000
-# Asked for each request, so SQLAlchemy writes its SQL once.
+# Built once, as every request runs it.
 _BY_PREFIX = sa.select(api_keys).where(api_keys.c.prefix == sa.bindparam("prefix"))
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 
@@ -75,7 +75,7 @@ class Access:
     def create_key(
         self, tenant: str, role: Role, *, name: str, created_by: str, lifetime_s: float | None = None
     ) -> tuple[ApiKey, str]:
-        """A new key of ``tenant``, and its text, which is kept nowhere. Raises UserError for an invalid argument."""
+        """A new key of ``tenant``, and its text, which is not stored. Raises UserError for an invalid argument."""
         check_tenant(tenant)
         if role not in ROLES:
             raise UserError(f"there is no role {role!r}", where="role", remedy=f"Use one of {', '.join(ROLES)}.")
@@ -109,21 +109,21 @@ class Access:
         return key, f"ft-{prefix}-{secret}"
 
     def identify(self, text: str) -> Identity:
-        """Who holds the key ``text``. Raises NotIdentified for an unknown, expired or revoked one, without saying
-        which of them it is to those who do not know its secret."""
+        """Who holds the key ``text``. Raises NotIdentified for an unknown, expired or revoked one; only callers who
+        know its secret are told which it is."""
         with self._database.connect() as connection:
             return _identified(connection, text)
 
     def admit(self, text: str, limits: Callable[[Identity], Sequence[Limit]]) -> tuple[Identity, list[Allowance]]:
-        """Who holds the key ``text``, and what is left by these limits of theirs after one request more: ``identify``
-        and ``count`` in one transaction. Raises NotIdentified."""
+        """Who holds the key ``text``, and what their limits leave after this request: ``identify`` and ``count`` in one
+        transaction. Raises NotIdentified."""
         self._forget_now_and_then()
         with self._database.begin() as connection:
             found = _identified(connection, text)
             return found, count_within(connection, self._database, limits(found))
 
     def maker_of(self, proof: str) -> str:
-        """Who made the key that proved an identity; "" of what is no key."""
+        """Who made the key that proved an identity; "" if it was not proved by a key."""
         query = sa.select(api_keys.c.created_by).where(api_keys.c.prefix == proof.removeprefix(KEY))
         with self._database.connect() as connection:
             return str(connection.execute(query).scalar() or "") if proof.startswith(KEY) else ""
@@ -151,7 +151,7 @@ class Access:
         return _key(row)
 
     def open_session(self, identity: Identity) -> str:
-        """The token of a new session of 12 hours, which ends before if the key that proved ``identity`` does."""
+        """The token of a new 12-hour session, which ends earlier if the key that proved ``identity`` does."""
         return add_session(self._database, identity)
 
     def session(self, token: str) -> Identity:
@@ -167,19 +167,19 @@ class Access:
         remember(self._database, token, browser, step)
 
     def take(self, token: str, browser: str, kind: type[Sent] | type[Choosing]) -> Sent | Choosing:
-        """What was kept, once. Raises NotIdentified."""
+        """The step that was kept, which is then deleted. Raises NotIdentified."""
         return take(self._database, token, browser, kind)
 
     def sign(self, path: str) -> links.Signature:
-        """A signature of a link to ``path``; see ``links``."""
+        """The signature of a link to ``path``; see ``links``."""
         return links.sign(self._database, path)
 
     def check_link(self, path: str, given: links.Signature) -> None:
-        """Raise NotPermitted unless a link to ``path`` holds with this signature."""
+        """Raise NotPermitted unless the signature of a link to ``path`` is valid."""
         links.check(self._database, path, given)
 
     def count(self, limits: Sequence[Limit]) -> list[Allowance]:
-        """What the limits leave after one request more; see ``rate_limits``."""
+        """What the limits leave after this request; see ``rate_limits``."""
         self._forget_now_and_then()
         return count_request(self._database, limits) if limits else []
 
@@ -188,16 +188,17 @@ class Access:
         add_entry(self._database, request)
 
     def audit(self, tenant: str) -> list[Entry]:
-        """The tenant's requests, the oldest first; of "" those of nobody. Raises CorruptArtifact for a changed log."""
+        """The tenant's requests, the oldest first; for "", those without a valid key. Raises CorruptArtifact for a
+        changed log."""
         return read_entries(self._database, tenant)
 
     def audit_page(self, tenant: str, *, before: int | None, limit: int) -> list[Entry]:
-        """At most ``limit`` of them, the newest first, of those before the number ``before`` where it is given. Raises
-        CorruptArtifact where one of these was changed."""
+        """At most ``limit`` of them, the newest first; with ``before``, only those with smaller numbers. Raises
+        CorruptArtifact if one of these was changed."""
         return read_page(self._database, tenant, before=before, limit=limit)
 
     def check(self) -> None:
-        """Raise DatabaseUnavailable where the database does not answer."""
+        """Raise DatabaseUnavailable if the database does not answer."""
         with self._database.connect() as connection:
             connection.execute(sa.select(sa.literal(1)))
 

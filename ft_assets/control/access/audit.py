@@ -1,7 +1,7 @@
 """The audit log: who asked for what over HTTP, from where, and whether it was allowed. One chain a tenant.
 
-Each entry's digest covers it and the digest before it, so an entry that was changed, removed or put in between is
-found. Only the last entries can be cut off unseen; whoever fears that ships the log elsewhere (`ft audit --json`).
+Each entry's digest covers it and the digest before it, so an entry that was changed, removed or inserted between is
+found. Only a cut at the end stays unnoticed; against that, copy the log elsewhere (`ft audit --json`).
 """
 
 import time
@@ -44,13 +44,13 @@ class Entry(Asked):
 
 
 def add_entry(database: Database, asked: Asked) -> Entry:
-    """Write the tenant's next entry. Raises UserError where the database does not answer."""
+    """Write the tenant's next entry. Raises UserError if the database does not answer."""
     last = sa.select(audit.c.seq, audit.c.digest).where(audit.c.tenant == asked.tenant).order_by(audit.c.seq.desc())
     short = replace(
         asked, actor=asked.actor[:200], peer=asked.peer[:100], path=asked.path[:500], method=asked.method[:10]
     )
     with database.begin() as connection:
-        # Servers that write at the same moment take turns.
+        # Serializes servers that write at the same moment.
         database.lock(connection, f"audit {asked.tenant}")
         before = connection.execute(last.limit(1)).first()
         seq, head = (before.seq + 1, before.digest) if before else (1, "")
@@ -70,8 +70,8 @@ def read_entries(database: Database, tenant: str) -> list[Entry]:
 
 
 def read_page(database: Database, tenant: str, *, before: int | None, limit: int) -> list[Entry]:
-    """At most ``limit`` entries of a tenant, the newest first, of those before the number ``before`` where it is given.
-    Raises CorruptArtifact where one of these was changed."""
+    """At most ``limit`` entries of a tenant, the newest first; with ``before``, only those with smaller numbers. Raises
+    CorruptArtifact if one of these was changed."""
     query = sa.select(audit).where(audit.c.tenant == tenant).order_by(audit.c.seq.desc())
     if before is not None:
         query = query.where(audit.c.seq < before)
@@ -88,7 +88,7 @@ def _verify(tenant: str, entries: Sequence[Entry], head: str, first: int) -> Non
     for place, entry in enumerate(entries, first):
         if entry.seq != place or entry.digest != entry.expected(head):
             raise CorruptArtifact(
-                "an entry of the audit log was changed, removed or put in",
+                "an entry of the audit log was changed, removed or inserted",
                 where=f"audit of {tenant or 'nobody'}, entry {place}",
                 remedy="Compare with a backup of the access database, and find out who may write to it.",
             )

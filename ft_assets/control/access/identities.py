@@ -1,4 +1,4 @@
-"""Who asks, as a door proved it."""
+"""The proved identity of a caller."""
 
 import re
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ class Identity:
 
 
 def actor_of_key(name: str, prefix: str) -> str:
-    """What records keep of whoever holds a key."""
+    """The actor that records name for the holder of a key."""
     return f"{name} (key {prefix})"
 
 
 def actor_in_dagster(name: str) -> str:
-    """What records keep of whoever runs the deployment, for what was launched on Dagster's pages."""
+    """The actor that records name for the operator, for runs launched on Dagster's pages."""
     return f"{name} (in Dagster)"
 
 
 def person_of(actor: str) -> str:
-    """Whom an actor's name means: of all keys that have one name, and in Dagster, the same person."""
+    """The person behind an actor's name: keys of one name, and that name in Dagster, are the same person."""
     return _BY.sub("", actor).strip().casefold()

@@ -1,8 +1,8 @@
-"""Signatures of links: whoever has a link may read what it names, until it expires.
+"""Signatures of links: the holder of a link may read what it names, until it expires.
 
 The HMAC-SHA-256 is over the time at which the link expires and the path, whose first part is the tenant. Keys are
-random and stand in the access database, so that all servers have the same ones. A key signs for a week and is removed
-once no link of it can be open.
+random and stored in the access database, so that all servers share them. A key signs for a week and is removed once all
+of its links have expired.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _FORM = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """What a link carries beside its path. ``expires`` is in seconds since the epoch, ``key`` names the key."""
+    """What a link carries besides its path. ``expires`` is in seconds since the epoch, ``key`` names the key."""
 
     expires: int
     key: str
@@ -55,7 +55,7 @@ def check(database: Database, path: str, given: Signature) -> None:
 
 
 def _newest(database: Database) -> tuple[str, str]:
-    """Name and secret of the key that signs now; a new one where the last has signed for a week."""
+    """Name and secret of the current signing key; a new one if the last has signed for a week."""
     now = time.time()
     query = sa.select(link_keys).where(link_keys.c.created_at > now - _SIGNS_S).order_by(link_keys.c.created_at.desc())
     with database.connect() as connection:

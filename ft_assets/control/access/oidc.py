@@ -1,4 +1,4 @@
-"""OpenID Connect: where a person is sent to sign in, and who came back.
+"""OpenID Connect: the URL at which a person signs in, and the identity of a person who returns.
 
 The authorization code flow with PKCE (RFC 7636), a state and a nonce, as OpenID Connect Core 1.0 has it in section 3.1.
 The ID token's signature and claims are checked by joserfc, against the keys that the issuer publishes.
@@ -19,13 +19,13 @@ from joserfc.jwk import KeySet
 
 from ft_resources.errors import DatabaseUnavailable, NotIdentified
 
-# Signatures that only the issuer can make: neither none, nor those of a secret that both sides know.
+# Signatures that only the issuer can make: neither "none" nor HMAC with a shared secret.
 _SIGNATURES = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
 _TIMEOUT_S = 10.0
-# Clocks of two machines.
+# Allowed clock skew.
 _LEEWAY_S = 60
 _KEPT_S = 3600.0
-# A token with an unknown key has the keys fetched anew, and tokens that anybody can write not more often than this.
+# A token with an unknown key makes us fetch the keys again. Anybody can write such tokens, so not more often than this.
 _AGAIN_S = 10.0
 
 
@@ -46,7 +46,7 @@ class Client:
 
 @dataclass
 class Provider:
-    """What a provider says of itself; fetched when it is needed, and kept for an hour."""
+    """A provider's published metadata; fetched on demand, and cached for an hour."""
 
     issuer: str
     _metadata: dict[str, Any] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Provider:
             return self._metadata
 
     def keys(self, *, anew: bool = False) -> KeySet:
-        """The keys that it signs with; with ``anew`` those of now. Raises ProviderUnavailable."""
+        """The provider's signing keys; ``anew`` bypasses the cache. Raises ProviderUnavailable."""
         address = self.metadata()["jwks_uri"]
         with self._lock:
             age = time.monotonic() - self._keys_at
@@ -100,8 +100,8 @@ def authorization_url(provider: Provider, client: Client, *, state: str, nonce: 
 def claims_of(provider: Provider, client: Client, *, code: str, nonce: str, verifier: str) -> dict[str, Any]:
     """The checked claims of the ID token that ``code`` stands for.
 
-    Raises NotIdentified where the provider refuses the code, or the token is not one of this issuer, for this client
-    and this sign-in, signed, and of now; ProviderUnavailable.
+    Raises NotIdentified if the provider refuses the code, or the token is not signed, current, and made by this issuer
+    for this client and this sign-in; ProviderUnavailable.
     """
     metadata = provider.metadata()
     sent = {
@@ -130,7 +130,7 @@ def claims_of(provider: Provider, client: Client, *, code: str, nonce: str, veri
         jwt.JWTClaimsRegistry(leeway=_LEEWAY_S, **known).validate(found)
     except (JoseError, ValueError) as error:
         raise _refused(f"the provider's ID token is not valid ({type(error).__name__})") from error
-    # Section 3.1.3.7: a token for several has to say for whom it was asked.
+    # Section 3.1.3.7: a token for several audiences has to name the client that asked for it.
     party = found.get("azp", client.client_id if isinstance(found["aud"], str) or len(found["aud"]) == 1 else None)
     if party != client.client_id:
         raise _refused("the provider's ID token was made for another client")

@@ -1,8 +1,8 @@
 """Rate limits: how many requests a key, a tenant or an address may make, counted over all servers together.
 
-A leaky bucket as the generic cell rate algorithm keeps it (ITU-T I.371): of each subject only the time at which all of
-its requests are there again. A request moves that time on by what one request takes to come back, and is refused where
-it would then be more than a minute away. So a whole minute's requests may come at once, and then one at a time. One
+A leaky bucket as the generic cell rate algorithm keeps it (ITU-T I.371): it stores for each subject only the time at
+which its full allowance is restored. A request moves that time on by the interval of one request, and is refused if it
+would then be more than a minute away. So a whole minute's requests may come at once, and then one at a time. One
 statement counts a request for all of its subjects.
 """
 
@@ -31,12 +31,12 @@ class Limit:
 
 @dataclass(frozen=True, kw_only=True)
 class Allowance:
-    """What a limit leaves.
+    """The state of a limit.
 
     Args:
-        remaining: requests that may come at once.
-        reset_s: seconds until all of them are there again.
-        retry_s: seconds until the next one is allowed; 0.0 where this one was.
+        remaining: requests that may come immediately.
+        reset_s: seconds until the full allowance is restored.
+        retry_s: seconds until the next one is allowed; 0.0 if this one was.
     """
 
     limit: int
@@ -46,10 +46,9 @@ class Allowance:
 
 
 def count_request(database: Database, limits: Sequence[Limit]) -> list[Allowance]:
-    """What each limit leaves after one request more, in the same order; a refused one is not counted.
+    """Count a request, and return the state of each limit in the same order; a refused request is not counted.
 
-    Subjects are given in the order of how many share them, so that servers that count at once wait for each other in
-    the same order.
+    Subjects are sorted by how many share them, so that concurrent servers lock them in the same order.
     """
     with database.begin() as connection:
         return count_within(connection, database, limits)
@@ -64,7 +63,7 @@ def count_within(connection: sa.Connection, database: Database, limits: Sequence
         {"subject": each.subject, "full_at": now + _WINDOW_S / each.per_minute, "now": now, "latest": now + _LATEST_S}
         for each in limits
     ]
-    # Rows beside the statement, and not in it: SQLAlchemy then writes its SQL once, and not for each request.
+    # Rows as parameters, so that SQLAlchemy compiles the statement once.
     found = connection.execute(_counting(database), rows).all()
     left = {row.subject: (row.full_at - now, row.refused) for row in found}
     return [_allowance(limit, *left[limit.subject]) for limit in limits]
@@ -84,8 +83,8 @@ def _counting(database: Database) -> Any:
 
 
 def forget_old(database: Database) -> None:
-    """Remove subjects that have all of their requests again: they are counted as new ones are."""
-    # Rows that a request counts at this moment stay, and nobody waits for them.
+    """Remove subjects whose full allowance is restored: they count as new ones."""
+    # Rows that a request is counting are skipped, not waited for.
     old = sa.select(rate_limits.c.subject).where(rate_limits.c.full_at < time()).with_for_update(skip_locked=True)
     with database.begin() as connection:
         connection.execute(sa.delete(rate_limits).where(rate_limits.c.subject.in_(old)))

@@ -1,4 +1,4 @@
-"""Roles, each of which may do what the one before it may, and more; the platform's stands beside them."""
+"""Roles: each includes the rights of the one before it; the platform's role is separate."""
 
 from typing import Literal, get_args
 
@@ -12,7 +12,7 @@ PLATFORM: Role = "platform"
 
 
 def require_role(role: Role, needed: Role) -> None:
-    """Raise NotPermitted where ``role`` may less than ``needed``."""
+    """Raise NotPermitted if ``role`` has fewer rights than ``needed``."""
     if role == PLATFORM != needed:
         raise NotPermitted(
             "a key of the platform does nothing in a tenant's name",

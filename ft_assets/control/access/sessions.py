@@ -21,7 +21,7 @@ _FORM = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 def add_session(database: Database, identity: Identity) -> str:
-    """The token of a new session, which is kept nowhere. Those that are over go."""
+    """The token of a new session, which is not stored. Expired sessions are removed."""
     token, now = secrets.token_urlsafe(32), time.time()
     row = {**vars(identity), "created_at": now, "expires_at": now + LIFETIME_S, "token_sha256": _digest(token)}
     with database.begin() as connection:
@@ -31,7 +31,7 @@ def add_session(database: Database, identity: Identity) -> str:
 
 
 def find_session(database: Database, token: str) -> Identity:
-    """Who holds ``token``. Raises NotIdentified for one that is unknown or over, or whose key is."""
+    """Who holds ``token``. Raises NotIdentified for one that is unknown, or that has ended itself or with its key."""
     now = time.time()
     key = sa.and_(sessions.c.proof == KEY + api_keys.c.prefix, api_keys.c.revoked_at.is_(None))
     key = sa.and_(key, sa.or_(api_keys.c.expires_at.is_(None), api_keys.c.expires_at > now))
@@ -51,7 +51,7 @@ def find_session(database: Database, token: str) -> Identity:
 
 
 def revoke_session(database: Database, token: str) -> None:
-    """Refuse the token from now on; nothing happens to an unknown one."""
+    """Refuse the token from now on. An unknown token is ignored."""
     with database.begin() as connection:
         known = sa.and_(sessions.c.token_sha256 == _digest(token), sessions.c.revoked_at.is_(None))
         connection.execute(sa.update(sessions).where(known).values(revoked_at=time.time()))

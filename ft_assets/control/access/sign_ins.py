@@ -1,7 +1,7 @@
-"""Sign-ins under way: what this server has to remember between sending a person away and their return.
+"""Sign-ins under way: state between sending a person to the provider and their return.
 
-A row is found by the digest of its token and, in the same statement, is gone: nothing is answered twice. It belongs to
-one browser, which has a cookie that nobody else saw.
+A row is found by the digest of its token and deleted by the same statement, so it is used once. It belongs to one
+browser, by a secret cookie.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ class Choosing:
 
 
 def remember(database: Database, token: str, browser: str, step: Sent | Choosing) -> None:
-    """Keep ``step`` for ten minutes, for whoever shows ``token`` in the browser that has the cookie ``browser``."""
+    """Keep ``step`` for ten minutes, under ``token`` and for the browser with the cookie ``browser``."""
     now = time.time()
     row = {
         "token_sha256": _digest(token),
@@ -54,7 +54,7 @@ def remember(database: Database, token: str, browser: str, step: Sent | Choosing
 
 
 def take(database: Database, token: str, browser: str, kind: type[Sent] | type[Choosing]) -> Sent | Choosing:
-    """What was kept under ``token``, which is then gone. Raises NotIdentified for anything else."""
+    """The step that was kept under ``token``, which is deleted. Raises NotIdentified for anything else."""
     query = sa.delete(sign_ins).where(sign_ins.c.token_sha256 == _digest(token), sign_ins.c.kind == kind.__name__)
     with database.begin() as connection:
         row = connection.execute(query.returning(*sign_ins.c)).mappings().first()

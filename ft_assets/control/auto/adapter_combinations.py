@@ -18,7 +18,7 @@ def _new_rows_without_full(recipe: Recipe, known: Known | None) -> str:
     if recipe.variant == "full":
         if METHODS[recipe.method].teaches_tokens:
             return ""
-        return f"embeddings of new tokens need training on much text, which {recipe.method} is not"
+        return f"embeddings of new tokens need training on much text, which {recipe.method} does not do"
     return (
         f"a {recipe.variant} adapter is served as low-rank updates of its base, by vLLM and others, and has no "
         "embedding rows, so it could not hold those of new tokens"
@@ -35,13 +35,16 @@ def _kind_without_adapters(recipe: Recipe, known: Known | None) -> str:
 def _factored_lora_plus(recipe: Recipe, known: Known | None) -> str:
     if recipe.lora.lora_plus_ratio is None or recipe.training.optimizer != "adafactor":
         return ""
-    return "LoRA+ is two rates for AdamW, whose steps are as long as its rate; those of adafactor follow other rules"
+    return (
+        "LoRA+ sets two learning rates for AdamW, whose steps scale with the rate; adafactor scales its steps by "
+        "other rules"
+    )
 
 
 def _pissa_on_four_bits(recipe: Recipe, known: Known | None) -> str:
     if recipe.lora.init != "pissa" or recipe.variant != "qlora":
         return ""
-    return "pissa begins with the largest parts of the weights, and a base in 4 bits has rounded ones: not those it has"
+    return "pissa takes the largest singular values from the weights, and a base in 4 bits has only rounded weights"
 
 
 def _pissa_with_dora(recipe: Recipe, known: Known | None) -> str:
@@ -53,9 +56,7 @@ def _pissa_with_dora(recipe: Recipe, known: Known | None) -> str:
 def _pissa_with_dropout(recipe: Recipe, known: Known | None) -> str:
     if recipe.lora.init != "pissa" or not recipe.lora.dropout:
         return ""
-    return (
-        "the adapters of pissa begin as the largest parts of the weights, and dropout would leave those out at random"
-    )
+    return "the adapters of pissa begin as the largest parts of the weights, which dropout would leave out at random"
 
 
 def _kind_in_shards(recipe: Recipe, known: Known | None) -> str:

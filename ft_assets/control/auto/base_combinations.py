@@ -61,7 +61,7 @@ def _adapts_experts(recipe: Recipe, known: Known | None) -> bool:
 
 
 def _experts_in_zero3(recipe: Recipe, known: Known | None) -> str:
-    """Seen with two ranks: losses of one rank where documents are packed, and others where they run apart."""
+    """Observed with two ranks: packed documents give the losses of one rank, documents apart other ones."""
     if recipe.hardware.sharding != "zero3" or not _adapts_experts(recipe, known):
         return ""
     return "all-linear reaches the base's experts, and zero3 loses parts of the gradients of their adapters"

@@ -7,7 +7,7 @@ from ft_assets.workers.model_size.known import Known, gpu_of
 from ft_assets.workers.model_size.model_size import Architecture
 from ft_assets.workers.model_size.time import Work, training_seconds
 
-# Compiling takes some minutes and saves about a tenth of the time after it: less than half an hour pays too little.
+# Compiling takes some minutes and saves about a tenth of the time: below half an hour it does not pay.
 _PAYS_S = 1800
 # Families of which a test shows that a layer is one graph, with fused attention. Routing to experts is more than one.
 COMPILED = ("gemma", "gemma3_text", "llama", "mistral", "olmo2", "phi3", "qwen2", "qwen3")
@@ -17,7 +17,7 @@ _LAYOUTS = ("none", "fsdp", "hsdp")
 
 
 def compiling(recipe: Recipe, known: Known) -> Choice:
-    """For a recipe whose every other setting is resolved."""
+    """``auto`` for a recipe whose other settings are all resolved."""
     refusal = _refusal(recipe, known.model)
     if refusal:
         return Choice("off", f"not {refusal}")
@@ -32,7 +32,7 @@ def compiling(recipe: Recipe, known: Known) -> Choice:
 
 
 def _refusal(recipe: Recipe, model: Architecture | None) -> str:
-    """Where ``auto`` does not compile, ``""`` if it does."""
+    """Why ``auto`` does not compile; "" if it does."""
     gpu, _ = gpu_of(recipe.hardware)
     if gpu is None:
         return "on a CPU"

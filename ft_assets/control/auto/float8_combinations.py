@@ -1,69 +1,65 @@
 """Where ``training.precision: fp8`` does not work, or is slower than bf16."""
 
+from collections.abc import Callable
+
 from ft_assets.control.auto.combination import Combination
 from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.workers.model_size.known import Known, gpu_of
 
 
-def _on_cpu(recipe: Recipe, known: Known | None) -> str:
-    if recipe.training.precision != "fp8" or recipe.hardware.device != "cpu":
+def _on_cpu(recipe: Recipe) -> str:
+    if recipe.hardware.device != "cpu":
         return ""
-    return "a CPU does not multiply 8-bit floats, and only imitating their rounding is slower than fp32"
+    return "a CPU does not multiply 8-bit floats, and emulating their rounding is slower than fp32"
 
 
-def _older_gpu(recipe: Recipe, known: Known | None) -> str:
+def _older_gpu(recipe: Recipe) -> str:
     gpu, named = gpu_of(recipe.hardware)
-    if recipe.training.precision != "fp8" or gpu is None or not named or gpu.fp8:
-        return ""
-    return f"{gpu.name} does not multiply 8-bit floats"
+    return "" if gpu is None or not named or gpu.fp8 else f"{gpu.name} does not multiply 8-bit floats"
 
 
-def _four_bit(recipe: Recipe, known: Known | None) -> str:
-    if recipe.training.precision != "fp8" or recipe.variant != "qlora":
+def _four_bit(recipe: Recipe) -> str:
+    if recipe.variant != "qlora":
         return ""
     return "a base in 4 bits is unpacked to bf16 for each product, and would be rounded a second time"
 
 
-def _divided(recipe: Recipe, known: Known | None) -> str:
+def _divided(recipe: Recipe) -> str:
     sharding = recipe.hardware.sharding
-    if recipe.training.precision != "fp8" or sharding in ("auto", "none"):
-        return ""
-    return f"fp8 puts layers of its own in place of the base's, whose weights {sharding} divides"
+    return "" if sharding in ("auto", "none") else f"fp8 replaces the base's layers, whose weights {sharding} divides"
 
 
-def _compared(recipe: Recipe, known: Known | None) -> str:
-    if recipe.training.precision != "fp8" or not METHODS[recipe.method].compares:
+def _compared(recipe: Recipe) -> str:
+    if not METHODS[recipe.method].compares:
         return ""
     return (
         f"{recipe.method} compares with log-probabilities that are computed once, in layers that are not compiled, and "
-        "8 bits turn the other order of sums into other numbers"
+        "in 8 bits another order of sums gives other numbers"
     )
 
 
-def _uncompiled(recipe: Recipe, known: Known | None) -> str:
-    if recipe.training.precision != "fp8" or recipe.training.compile != "off":
+def _uncompiled(recipe: Recipe) -> str:
+    if recipe.training.compile != "off":
         return ""
     return "in layers that are not compiled, casting to 8 bits takes longer than it saves, and compile is off"
 
 
+def _float8(found: Callable[[Recipe], str], instead: str) -> Combination:
+    def of_fp8(recipe: Recipe, known: Known | None) -> str:
+        return found(recipe) if recipe.training.precision == "fp8" else ""
+
+    return Combination(where="training.precision", found=of_fp8, instead=instead)
+
+
 FLOAT8: tuple[Combination, ...] = (
-    Combination(where="training.precision", found=_on_cpu, instead="Use precision fp32, bf16 or auto."),
-    Combination(
-        where="training.precision",
-        found=_older_gpu,
-        instead="Use precision bf16 or auto, or a GPU of compute capability 8.9 and above, such as L40S or H100.",
+    _float8(_on_cpu, "Use precision fp32, bf16 or auto."),
+    _float8(
+        _older_gpu,
+        "Use precision bf16 or auto, or a GPU of compute capability 8.9 and above, such as L40S or H100.",
     ),
-    Combination(where="training.precision", found=_four_bit, instead="Use precision bf16, or variant lora."),
-    Combination(
-        where="training.precision",
-        found=_compared,
-        instead="Use precision bf16, or a method without a reference: sft, cpt, orpo or simpo.",
-    ),
-    Combination(where="training.precision", found=_divided, instead="Use sharding none, or precision bf16."),
-    Combination(
-        where="training.precision",
-        found=_uncompiled,
-        instead="Use precision bf16, or compile on; auto does not compile every base.",
-    ),
+    _float8(_four_bit, "Use precision bf16, or variant lora."),
+    _float8(_compared, "Use precision bf16, or a method without a reference: sft, cpt, orpo or simpo."),
+    _float8(_divided, "Use sharding none, or precision bf16."),
+    _float8(_uncompiled, "Use precision bf16, or compile on; auto does not compile every base."),
 )

@@ -22,7 +22,7 @@ def _whole_moments(recipe: Recipe, known: Known | None) -> str:
     needs = {
         "adafactor": "adafactor needs the means of whole rows and columns of a matrix",
         "adamw_8bit": "adamw_8bit scales whole blocks of a matrix",
-        "muon": "muon turns whole matrices",
+        "muon": "muon orthogonalises whole matrices",
     }[recipe.training.optimizer]
     return f"{needs}, and {recipe.hardware.sharding} gives each GPU only a part of them"
 
@@ -36,7 +36,7 @@ def _bfloat16_adapters(recipe: Recipe, known: Known | None) -> str:
 def _bfloat16_precision(recipe: Recipe, known: Known | None) -> str:
     if recipe.training.weights != "bfloat16" or recipe.training.precision in ("auto", "bf16", "fp8"):
         return ""
-    return f"weights in bfloat16 are computed with in bf16, and the precision is {recipe.training.precision}"
+    return f"a model with weights in bfloat16 computes in bf16, and the precision is {recipe.training.precision}"
 
 
 def _bfloat16_optimizer(recipe: Recipe, known: Known | None) -> str:

@@ -11,7 +11,7 @@ from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.workers.model_size.known import Known, gpu_of
 
-# An adapter starts at zero behind a small matrix and needs about ten times the rate of full training, whatever the
+# An adapter starts at zero after a small matrix and needs about ten times the rate of full training, whatever the
 # method ("LoRA Learns Less and Forgets Less", https://arxiv.org/abs/2405.09673, 2e-4; QLoRA,
 # https://arxiv.org/abs/2305.14314, 2e-4; Zephyr's DPO with QLoRA, 5e-6).
 _ADAPTER_FACTOR = 10

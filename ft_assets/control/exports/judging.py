@@ -1,4 +1,4 @@
-"""Whether an export is as good as the adapter that it was made of: gated again, and held against its own figures."""
+"""Whether an export is as good as its adapter: gated again, and compared with the adapter's own results."""
 
 from ft_assets.settings.catalogue.gates.regression import BenchmarkRegressionGate
 from ft_assets.settings.recipe.acceptance import GateSettings
@@ -11,14 +11,14 @@ from ft_resources.canonical import canonical_json
 from ft_resources.errors import GateRejected
 
 SAME = "as_the_adapter"
-"""Name of the verdict that holds an export against its adapter."""
+"""Name of the verdict that compares an export with its adapter."""
 
 
 def judge_export(artifacts: Artifacts, adapter: Artifact, exported: Artifact, report: Artifact) -> list[Verdict]:
     """The verdicts on an export, from its own evaluation ``report``: those of the adapter's gates, and ``SAME``.
 
-    A gate that the samples could not decide for the adapter, and that a person waived there, is waived here too where
-    it is inconclusive again. ``SAME`` compares the results of both item by item.
+    If a gate was inconclusive for the adapter and waived by a person, it is waived here too if it is inconclusive
+    again. ``SAME`` compares the results of both item by item.
     """
     theirs, params = adapter.manifest.inputs, adapter.manifest.identity["params"]
     before = {each.gate: each for each in judge_candidate(artifacts, theirs, params)}
@@ -38,7 +38,7 @@ def require_as_good(verdicts: list[Verdict], where: str) -> None:
     if passed(gates) and all(each.lets_through for each in verdicts):
         return
     raise GateRejected(
-        f"the export is not as good as the adapter, so it is not given out\n{reasons(verdicts)}",
+        f"the export is not as good as the adapter, so it is not released\n{reasons(verdicts)}",
         where=where,
         remedy="Use the adapter with its base, as it was evaluated; or export it in more bits: quantised in another "
         "format, or merged. A merged model that is worse needs a base in a wider dtype, such as bfloat16 or float32, "
@@ -49,9 +49,8 @@ def require_as_good(verdicts: list[Verdict], where: str) -> None:
 def _same(artifacts: Artifacts, adapter: Artifact, report: Artifact) -> Verdict:
     """Whether no score of the export is worse than the adapter's by more than the recipe lets a candidate lose.
 
-    Too few samples to prove it do not fail it, as they would a new candidate: a merged model's logits are proved
-    (``workers.exports.equality``), a quantised one's are measured, and what is left to find is a loss that the items do
-    show.
+    Unlike a new candidate, it does not fail for too few samples: a merged model's logits are proved
+    (``workers.exports.equality``), a quantised one's are measured, so only a loss that the items do show matters.
     """
     from ft_assets.control.lines.incumbent import compare_reports
 

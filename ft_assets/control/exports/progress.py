@@ -19,12 +19,12 @@ from ft_resources.store import Store
 
 @dataclass(frozen=True, kw_only=True)
 class ExportProgress:
-    """How one export stands.
+    """The state of one export.
 
     Args:
         format: its name in ``EXPORTS``.
         state: waits, making, evaluating, failed, rejected, ungated, or accepted (as good as the adapter).
-        phase: what its worker does, or did last.
+        phase: its worker's present phase, or its last.
         address: where it is, once it is made.
         report: its own evaluation, once that is made.
         detail: the verdict's reasons, or why it could not be made.
@@ -39,7 +39,8 @@ class ExportProgress:
 
 
 def export_progress(store: Store, submission: Submission) -> list[ExportProgress]:
-    """How the exports stand that the recipe asks for, and what else was made; none before the adapter is."""
+    """The state of the exports that the recipe asks for, and of others that were made; empty before the adapter
+    exists."""
     artifacts = Artifacts(store)
     try:
         adapter = identity.exported(artifacts, submission.dataset, submission.recipe, submission.gates)
@@ -47,13 +48,13 @@ def export_progress(store: Store, submission: Submission) -> list[ExportProgress
     except StoreUnavailable:
         raise
     except UserError:
-        # It is not made yet, or the status itself says what is wrong.
+        # The adapter does not exist yet, or the status itself says what is wrong.
         return []
     return progress_of(artifacts, adapter, asked)
 
 
 def progress_of(artifacts: Artifacts, adapter: Artifact, asked: Sequence[str]) -> list[ExportProgress]:
-    """How those of an adapter's exports stand that are ``asked`` for by name, and all that are made."""
+    """The state of an adapter's exports: those ``asked`` for by name, and all that were made."""
     found = [_standing(artifacts, adapter, wanted) for wanted in EXPORTS.values()]
     return [each for each in found if each.format in asked or each.address]
 

@@ -58,11 +58,11 @@ def adapter(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Artifact
 
 
 def exported(artifacts: Artifacts, dataset_key: str, recipe_key: str, gates: Sequence[str] = ()) -> Artifact:
-    """What a pair's last step has made: its accepted adapter, or its ungated result; ``gates`` as above."""
+    """The result of a pair's last step: its accepted adapter, or its ungated result; ``gates`` as above."""
     return require_made(artifacts, adapter_request(artifacts, dataset_key, recipe_key, gates))
 
 
 def require_gated(params: Mapping[str, Any], where: str) -> None:
-    """Raise UserError for an ungated result: no gate judged it, whatever address it lies at."""
+    """Raise UserError for an ungated result, at whatever address it is: no gate judged it."""
     if without_gates(params):
         raise UserError(f"this result is ungated: {NOT_JUDGED}", where=where, remedy=ADD_GATES)

@@ -1,4 +1,4 @@
-"""A carried pair: not trained, but given another pair's weights on its own base."""
+"""A carried pair: it is not trained, but uses another pair's weights on its own base."""
 
 from ft_assets.control.identity.bases import base_model
 from ft_assets.control.identity.lookup import registered_recipe

@@ -14,7 +14,7 @@ from ft_resources.work import WorkRequest
 
 
 def raw_dataset(artifacts: Artifacts, dataset_key: str) -> Artifact:
-    """The uploaded bytes behind a dataset version. Raises UserError for a key that was never added, and Deleted."""
+    """The uploaded bytes of a dataset version. Raises UserError for a key that was never added, and Deleted."""
     key = DatasetKey.parse(dataset_key)
     require_dataset_alive(artifacts.store, key)
     pointer = DATASET.find(artifacts.store, str(key))
@@ -28,8 +28,8 @@ def raw_dataset(artifacts: Artifacts, dataset_key: str) -> Artifact:
 
 
 def dataset_request(artifacts: Artifacts, dataset_key: str) -> WorkRequest:
-    """What a version is made of. Raises MissingInput for one whose earlier versions' holdouts are not settled (see
-    ``held_out``), or that mixes in one that is not curated, and HeldForReview for the latter."""
+    """The inputs of a curated version. Raises MissingInput for one whose earlier versions' holdouts are not settled
+    (see ``held_out``), or that mixes in one that is not curated, and HeldForReview for the latter."""
     raw = raw_dataset(artifacts, dataset_key)
     settled = raw.manifest.identity["params"]["policy"]
     policy = policy_of(settled)
@@ -54,7 +54,7 @@ def dataset_request(artifacts: Artifacts, dataset_key: str) -> WorkRequest:
 
 
 def _held_out(artifacts: Artifacts, dataset_key: str) -> dict[str, InputRef]:
-    """What earlier versions held out; nothing for the first version, and for those of before there was a memory."""
+    """What earlier versions held out; nothing for the first version, and for versions older than this record."""
     if not (DATASET.find(artifacts.store, dataset_key) or {}).get("follows"):
         return {}
     settled = HELD_OUT.find(artifacts.store, dataset_key)

@@ -1,5 +1,5 @@
-"""What the doctor says of a pair's token pack with today's inputs, and the refusal of a sick one, or of a holdout that
-an earlier training has read."""
+"""The doctor's verdicts on a pair's token pack, and the refusal of a failed pack, or of a holdout that an earlier
+training has read."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory

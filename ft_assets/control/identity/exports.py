@@ -1,4 +1,4 @@
-"""What is made of an adapter for other engines: it follows from the adapter alone, wherever it stands."""
+"""Exports of an adapter for other engines: they follow from the adapter alone."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -16,7 +16,7 @@ from ft_resources.work import Resources, WorkRequest
 
 _PEFT_CONFIG = "adapter_config.json"
 _BYTES = 4
-# For the libraries, the logits of a text and what a layer takes while it is merged.
+# For the libraries, the logits of a text, and the memory of a layer while it is merged.
 _ROOM_GIB = 8.0
 
 
@@ -68,7 +68,7 @@ def _require_repeatable(report: Artifact, wanted: ExportFormat) -> None:
 
 
 def _resources(artifacts: Artifacts, recipe_key: str, base: InputRef) -> Resources:
-    """No GPU, and memory for the base in float32, in which logits are compared; or the recipe's, where that is more."""
+    """No GPU, and memory for the base in float32, in which logits are compared; or the recipe's, if that is more."""
     wanted = registered_recipe(artifacts, recipe_key).recipe.hardware.resources(0).model_copy(update={"gpu_type": None})
     found = artifacts.find(Address.parse(base.address))
     if found is None or "parameters" not in found.facts:
@@ -93,7 +93,7 @@ def asked_formats(artifacts: Artifacts, recipe_key: str, asset: str) -> list[Exp
 
 
 def exports_missing(artifacts: Artifacts, adapter: Artifact, names: Iterable[str]) -> list[str]:
-    """Those of the formats ``names`` in which an accepted adapter is not made, or not evaluated, yet."""
+    """The formats among ``names`` whose export of an accepted adapter is not made, or not evaluated, yet."""
     missing = []
     for name in names:
         try:

@@ -1,7 +1,7 @@
 """What earlier versions of a dataset held out, as an input of a version.
 
 Each version follows the one before, by its record. When it is first to be curated, one create-only record settles what
-the versions before it held out; a copy of that memory, which has no texts, outlives them.
+the versions before it held out; a copy of that record, which has no texts, outlives them.
 """
 
 import tempfile
@@ -59,7 +59,7 @@ def _held_until(artifacts: Artifacts, key: str, curate: Curate, actor: str) -> d
 
 
 def _curated(artifacts: Artifacts, key: str, curate: Curate) -> Artifact | None:
-    """The curated version, which is made if need be; None where that is impossible."""
+    """The curated version, made if necessary; None if that is impossible."""
     try:
         request = dataset_request(artifacts, key)
     except (Deleted, MissingInput, HeldForReview):

@@ -27,7 +27,7 @@ def baseline_report_request(artifacts: Artifacts, recipe_key: str) -> WorkReques
     base, suites = base_model(artifacts, recipe_key), suite_inputs(artifacts, recipe)
     resources = recipe.hardware.resources(_suite_processes(recipe, suites))
     if base.address.tenant != recipe.recipe_key.owner:
-        # It runs as ``shared``, whose role may publish bases for all tenants.
+        # The work runs as ``shared``, whose role may publish bases for all tenants.
         resources = resources.model_copy(update={"image": None})
     return WorkRequest(
         asset="baseline_report",
@@ -93,12 +93,12 @@ def eval_report_request(
 def reevaluation_request(
     artifacts: Artifacts, adapter: Artifact, exported: Artifact, tenants: TenantsFile = NO_TENANTS
 ) -> WorkRequest:
-    """The evaluation of what was ``exported`` of an adapter, a whole model: on the very suites, rows and settings that
-    the adapter was evaluated with, whatever their names lead to today."""
+    """The evaluation of an export of an adapter, a whole model: on exactly the suites, rows and settings of the
+    adapter's evaluation, whatever their names refer to today."""
     report = artifacts.get(Address.parse(adapter.manifest.inputs["eval_report"].address)).manifest
     params, theirs = report.identity["params"], adapter.manifest.identity["params"]
     recipe = registered_recipe(artifacts, theirs["recipe"]).recipe
-    # Its weights are one set: there is nothing to choose.
+    # It has one set of weights: there is nothing to choose.
     inputs = {name: ref for name, ref in report.inputs.items() if not name.startswith(VALIDATION_INPUT)}
     return WorkRequest(
         asset="eval_report",
@@ -131,7 +131,7 @@ def _validation_suite(artifacts: Artifacts, recipe: Recipe) -> dict[str, InputRe
 def _evaluated_on(
     dataset_key: str, recipe: Recipe, suites: dict[str, InputRef], tenants: TenantsFile
 ) -> dict[str, Any]:
-    """Where an evaluation runs, and what it may ask; no part of its identity."""
+    """Where an evaluation runs, and which judges it may ask; not part of its identity."""
     processes = _suite_processes(recipe, suites)
     return {
         "runtime": {**_judge_hosts(dataset_key, recipe, tenants), "processes": processes},

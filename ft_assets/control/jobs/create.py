@@ -1,4 +1,4 @@
-"""Record what a tenant asks for over HTTP, once however often it is asked."""
+"""Record a tenant's HTTP request for a job, once for repeated requests."""
 
 import time
 from collections.abc import Mapping
@@ -28,9 +28,9 @@ def create_job(
     """See ``api.create_job``."""
     now = time.time()
     job = Job(id=new_id(now), tenant=tenant, actor=actor, created_at=now, **asked)
-    # Without what is as always, so that a key stands for the same request after a job got one more field.
+    # Without defaults, so that a key still means the same request after ``Job`` gets another field.
     body = digest(job.model_dump(mode="json", exclude={"id", "created_at", "actor"}, exclude_defaults=True))
-    # A client waits for the answer, and a bucket takes as long for one look as for some at a time.
+    # A client waits, and a bucket answers several concurrent requests as fast as one.
     with ThreadPoolExecutor(1) as beside:
         checked = beside.submit(_check, store, job, models)
         if sent := _asked_before(store, tenant, key, body) if key else _just_sent(store, tenant, body, now):
@@ -42,7 +42,7 @@ def create_job(
         marked = beside.submit(store.put_json, job.marker, {"created_at": now})
         owner = mine.create_or_get(store, jobs.key_path(tenant, key or _window(body, now)))
         marked.result()
-    # The job of an id that was just made cannot be settled.
+    # A job with a new id cannot be settled yet.
     settled = None if owner == mine else jobs.find_settled(store, job.model_copy(update={"id": owner.job}))
     if settled is not None and not key:
         # The window's first job was cancelled, or failed: this is another one.
@@ -68,7 +68,7 @@ def planned_job(store: Store, models: ModelsFile, tenant: str, asked: Mapping[st
 
 
 def _check(store: Store, job: Job, models: ModelsFile) -> None:
-    """Raise UserError for what is wrong with a request without a look at its rows."""
+    """Raise UserError for an invalid request, as far as that shows without its rows."""
     for param, file_id in (("training_file", job.training_file), ("validation_file", job.validation_file)):
         if file_id or param == "training_file":
             _require_trainable(store, job.tenant, file_id, param)
@@ -94,7 +94,7 @@ def _require_trainable(store: Store, tenant: str, file_id: str, param: str) -> N
 
 
 def _require_recipe(store: Store, job: Job) -> None:
-    """Raise NotFound for a recipe that is not there, or belongs to another tenant."""
+    """Raise NotFound for a recipe that does not exist, or belongs to another tenant."""
     missing = NotFound(f"there is no recipe {job.recipe!r}", where="recipe", remedy="Name a registered recipe's key.")
     try:
         key = RecipeKey.parse(job.recipe)
@@ -105,7 +105,7 @@ def _require_recipe(store: Store, job: Job) -> None:
 
 
 def _just_sent(store: Store, tenant: str, body: str, now: float) -> Job | None:
-    """The job of the same content that was asked for without a key in the last minutes."""
+    """The job with the same content that was requested without a key in the last minutes."""
     paths = [jobs.key_path(tenant, _window(body, then)) for then in (now, now - _SAME_BODY_S)]
     with ThreadPoolExecutor(len(paths)) as readers:
         owners = list(readers.map(partial(JobKey.find, store), paths))
@@ -114,14 +114,14 @@ def _just_sent(store: Store, tenant: str, body: str, now: float) -> Job | None:
         if job is None or now - job.created_at >= _SAME_BODY_S:
             continue
         settled = jobs.find_settled(store, job)
-        # Who asks again after a cancellation or an error wants it to be tried again.
+        # A repeated request after a cancellation or an error means: try again.
         if settled is None or settled.submission:
             return job
     return None
 
 
 def _asked_before(store: Store, tenant: str, key: str, body: str) -> Job | None:
-    """The job of an idempotency key, however its files stand by now. Raises KeyTaken."""
+    """The job of an idempotency key, whether or not its files still exist. Raises KeyTaken."""
     owner = JobKey.find(store, jobs.key_path(tenant, key))
     if owner is None:
         return None
@@ -139,5 +139,5 @@ def _require_same(owner: JobKey, body: str) -> None:
 
 
 def _window(body: str, at: float) -> str:
-    """The key of a request without one; a user's key cannot be equal, as it has no NUL."""
+    """The key of a request without one. It has a NUL, so no user's key can be equal."""
     return f"\0{body} {int(at // _SAME_BODY_S)}"

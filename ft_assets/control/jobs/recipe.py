@@ -21,7 +21,7 @@ _NAME, _DIGEST = 24, 8
 
 
 class Hyperparameters(Settings):
-    """What OpenAI's dialect lets a job set; ``auto`` and nothing leave it to the model's recipe."""
+    """The hyperparameters of OpenAI's API; ``auto``, or leaving one out, means the model's recipe decides."""
 
     n_epochs: Annotated[int, Field(ge=1, le=50)] | Auto = Field(default="auto", description="Epochs.")
     batch_size: Annotated[int, Field(ge=1, le=65536)] | Auto = Field(default="auto", description="Examples a step.")
@@ -60,7 +60,7 @@ def recipe_of_job(job: Job, model: OfferedModel, locked: str = "") -> Recipe:
     training = {**content.get("training", {})}
     if asked.n_epochs != "auto":
         training["epochs"] = asked.n_epochs
-        # The model's own limit would end a longer training that was asked for.
+        # The model's own limit would cut the requested number of epochs short.
         training.pop("max_steps", None)
     if asked.batch_size != "auto":
         training["global_batch_size"] = asked.batch_size
@@ -77,7 +77,7 @@ def recipe_of_job(job: Job, model: OfferedModel, locked: str = "") -> Recipe:
 
 
 def _rate(content: dict[str, Any], where: str) -> float:
-    """The learning rate that the model's recipe has by itself."""
+    """The learning rate of the model's recipe."""
     rate = resolve(parse_strict(Recipe, {"key": "model.v1", **content}, where))[0].training.learning_rate
     if not isinstance(rate, int | float):
         raise BadRecipe(

@@ -22,7 +22,7 @@ def accepted_adapter(artifacts: Artifacts, address: str, line: str) -> Artifact:
     """The accepted adapter of ``line`` at ``address``: it exists, matches its manifest and is not deleted."""
     artifact = artifacts.get(Address.parse(address))
     if artifact.address.asset in ("adapter", UNGATED):
-        # First, as it says more than that this is no adapter, and for an adapter that was written by hand.
+        # First, as its message says more than "not an adapter"; also for an adapter that was written by hand.
         require_gated(artifact.manifest.identity["params"], address)
     if artifact.address.asset != "adapter":
         raise UserError(

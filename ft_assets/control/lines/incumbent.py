@@ -1,4 +1,4 @@
-"""Compare a candidate with its line's served adapter, on the per-sample results that both left in the store."""
+"""Compare a candidate with its line's served adapter, on the per-sample results of both in the store."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,7 +37,7 @@ def compare_with_incumbent(
     version moves no row to another split. There exact match is compared, and the metric of the candidate's
     ``task_gain``: shares by the regression gate's limits; perplexity may rise by as much as ``task_gain`` requires it
     to fall. Refusals of harmful prompts and answers to safe ones count if both were asked the same prompts and judged
-    by the same rule; the safety gate's margin of uncertainty applies. With nothing in common, the result is no pass.
+    by the same rule; the safety gate's margin of uncertainty applies. With nothing in common, it does not pass.
     """
     gates = GateSettings.model_validate_json(canonical_json(candidate.manifest.identity["params"]["gates"]))
     return compare_reports(_report(artifacts, incumbent), _report(artifacts, candidate), gates, floor)
@@ -61,7 +61,7 @@ def compare_reports(
 
 
 def _rise(gain: TaskGainGate, floor: BenchmarkRegressionGate) -> float:
-    """Points that a token's likelihood may fall: a candidate may ask for a gain of any size, and not for this by it."""
+    """Points that a token's likelihood may fall, bounded: a candidate's own gates may not loosen it without limit."""
     return min(100 * gain.min_relative, max(floor.max_drop_points, 100 * TaskGainGate().min_relative))
 
 

@@ -161,7 +161,7 @@ def read_line(store: Store, line: str) -> LineState:
 
 
 def address_at(store: Store, line: str, stage: str) -> str | None:
-    """The address of the adapter that stands at ``stage`` of ``line``, None for none."""
+    """The address of the adapter in ``stage`` of ``line``, None for none."""
     state = read_line(store, line)
     return next((found.adapter.address for each in POINTERS if each == stage and (found := state.at(each))), None)
 

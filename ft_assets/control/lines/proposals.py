@@ -53,7 +53,7 @@ class Answer(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ProposalState:
-    """A proposal and its answer; ``state`` is overtaken where the line moved on without it."""
+    """A proposal and its answer; ``state`` is "overtaken" if the line moved on without it."""
 
     proposal: Proposal
     answer: Answer | None
@@ -74,7 +74,7 @@ class WaitsForSecondPerson(UserError):
 
 
 def propose(store: Store, record: PromotionRecord, *, made_by: str, waive_incumbent: bool) -> Proposal:
-    """Record that ``record``'s move waits; the open proposal of the same adapter where there is one."""
+    """Record that ``record``'s move waits. Returns the proposal, or the open one of the same adapter."""
     for known in read_proposals(store, record.line):
         same = known.proposal.adapter == record.adapter and known.proposal.waive_incumbent == waive_incumbent
         if same and known.state == "open":
@@ -117,12 +117,12 @@ def open_proposal(store: Store, line: str, proposal: str = "") -> ProposalState:
 
 
 def answer(store: Store, proposal: Proposal, answer: Answer) -> Answer:
-    """Record how a proposal ended; the answer that counts, which is another one where somebody was faster."""
+    """Record how a proposal ended. Returns the answer that counts: another one if somebody was faster."""
     return answer.create_or_get(store, f"{_folder(proposal.line)}/{proposal.id}/answer.json")
 
 
 def same_person(proposal: Proposal, actor: str, made_by: str) -> bool:
-    """Whether ``actor`` is who proposed, holds a key that the proposer made, or made the key of the proposer."""
+    """Whether ``actor`` made the proposal, holds a key that the proposer made, or made the proposer's key."""
     proposer, person = person_of(proposal.actor), person_of(actor)
     return proposer in (person, person_of(made_by)) or person == person_of(proposal.made_by)
 

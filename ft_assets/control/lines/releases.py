@@ -1,4 +1,4 @@
-"""Held and released bases: a successor's new base serves nobody until it is released.
+"""Held and released bases: a successor's new base is not served until it is released.
 
 A successor is a recipe that was registered because its base moved (``names/successor``). Its base is held until the
 create-only record ``names/base_release/<recipe key>.json`` releases it. The base of a recipe that a person registered

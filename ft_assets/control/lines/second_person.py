@@ -1,4 +1,4 @@
-"""The second person: who approves a proposed move to production, or declines it.
+"""The second person, who approves or declines a proposed move to production.
 
 All checks run again at the approval. An approval is recorded first and carried out then, so of several answers at one
 moment one counts. If the process ends in between, or another move takes the place in the log, the same approval again
@@ -37,7 +37,7 @@ def approve(artifacts: Artifacts, line: str, decision: Decision, *, proposal: st
     as_asked = replace(decision, reason=asked.reason, waive_incumbent=asked.waive_incumbent)
     record, new = prepare(artifacts, asked.adapter.address, "production", as_asked)
     if not new or record.replaces != asked.replaces or record.adapter != asked.adapter:
-        # Another approval may have carried it out since the look above.
+        # Another approval may have carried it out since the check above.
         if (carried := _carried_out(store, asked)) is not None:
             return carried
         raise UserError(

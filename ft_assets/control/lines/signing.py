@@ -1,4 +1,4 @@
-"""Whoever lets an adapter answer requests signs it, where a key is configured."""
+"""A promotion signs its adapter, if a key is configured."""
 
 from ft_resources.artifacts import Address, Artifacts, InputRef
 from ft_resources.errors import CorruptArtifact
@@ -6,14 +6,14 @@ from ft_resources.signatures import require_signed, sign, signing_key
 
 
 def assure_signed(artifacts: Artifacts, adapter: InputRef) -> bool:
-    """Sign exactly the bytes that were judged, where ``FT_SIGNING_KEY`` is set; whether the signature is new.
+    """Sign exactly the bytes that were judged, if ``FT_SIGNING_KEY`` is set; returns whether the signature is new.
 
-    Raises Unsigned where ``FT_TRUSTED_KEYS`` demands a signature that is still lacking, CorruptArtifact where other
-    bytes are there now, Misconfigured for keys that cannot be used, and StoreUnavailable.
+    Raises Unsigned if ``FT_TRUSTED_KEYS`` demands a signature that is still missing, CorruptArtifact if the bytes
+    differ now, Misconfigured for unusable keys, and StoreUnavailable.
     """
     artifact = artifacts.get(Address.parse(adapter.address))
     if artifact.digest != adapter.digest:
-        raise CorruptArtifact("its content is not what was judged", where=adapter.address)
+        raise CorruptArtifact("its content differs from what was judged", where=adapter.address)
     key = signing_key()
     new = key is not None and sign(artifacts.store, artifact, key)
     require_signed(artifacts.store, artifact)

@@ -1,4 +1,4 @@
-"""Whether a line's checks of parity are as they were written, and production has the proofs that it needs."""
+"""Whether a line's parity checks are unaltered, and production has the proofs that it needs."""
 
 from collections.abc import Iterator
 

@@ -60,7 +60,7 @@ class UsageRecord(Record):
 
     @property
     def gpu_hours(self) -> float:
-        """Occupied GPU-hours, whoever pays."""
+        """Occupied GPU-hours, billed or not."""
         return self.gpus * self.share * (self.ended_at - self.started_at) / 3600
 
     @property
@@ -163,8 +163,8 @@ def _counted_beside(store: Store, record: UsageRecord) -> bool:
 
 
 def _refund(store: Store, attempt: Attempt, outcome: Outcome) -> Refund:
-    """Who pays: decided by the cluster's evidence, otherwise by the worker's ending. What gives hours back is worth a
-    lie to a worker that has what it came for: whoever published its artifact pays until a person decides."""
+    """Who pays: decided by the cluster's evidence, otherwise by the worker's ending. A worker might lie to get a refund
+    for work that it finished: an attempt that published its artifact is billed until a person decides."""
     found = POLICIES[outcome].refund
     if outcome not in _HEARD_OUT:
         found = (attempt.place() or {}).get("refund", found)

@@ -1,7 +1,7 @@
-"""Drift of servers: when what is served differs from the promotion log for too long, and when it does no more.
+"""Drift of servers: when served adapters differed from the promotion log for too long, and when that ended.
 
-``shared/serving_drift/<seq>.json`` holds the changes, create-only; the last one is the current state. Every
-``ft serve`` may write them, and what one of them wrote is not written by another again.
+``shared/serving_drift/<seq>.json`` holds the changes, create-only; the last one is the current state. Every ``ft
+serve`` may write them; none repeats a change that another one wrote.
 """
 
 import time
@@ -22,8 +22,8 @@ from ft_resources.store import Store
 
 FOLDER = f"{SHARED}/serving_drift"
 QUIET_S = 120.0
-"""Without drift for so long, a process that was just started says that an earlier one's drift is over: its own is known
-only after a minute."""
+"""A new process must see no drift for so many seconds before it records the end of an earlier drift: its own drift
+shows only after a minute."""
 _NAMED = 50
 
 
@@ -43,7 +43,7 @@ class DriftChange(Record):
 
 
 class DriftWatch:
-    """Records changes, look by look, by one thread. Drift is one change for a tenant, however long it lasts."""
+    """Records changes at each look; used by one thread. Drift is one change for a tenant, however long it lasts."""
 
     def __init__(self, store: Store, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._store, self._clock, self._began = store, clock, clock()
@@ -51,9 +51,10 @@ class DriftWatch:
         self._knows = False
 
     def look(self, status: ServingStatus) -> DriftChange | None:
-        """Record what changed with this look; None for nothing. Raises StoreUnavailable and CorruptArtifact."""
+        """Record the change that this look shows; None if there is none. Raises StoreUnavailable and
+        CorruptArtifact."""
         if status.trouble:
-            # What is wanted is not known now.
+            # The wanted state is unknown at present.
             return None
         if status.drift:
             self._knows = True
@@ -94,7 +95,7 @@ class DriftWatch:
 
 
 def drift_event(store: Store, due: Due) -> Event | None:
-    """The event for a change; a tenant is told of its own lines."""
+    """The event for a change; a tenant sees its own lines only."""
     found = DriftChange.find(store, due.path)
     if found is None:
         return None
@@ -118,7 +119,7 @@ def drift_event(store: Store, due: Due) -> Event | None:
 
 
 def drifting_tenants(store: Store, due: Due) -> list[str]:
-    """Whose lines a change is of."""
+    """The tenants of the lines in a change."""
     found = DriftChange.find(store, due.path)
     return sorted(found.tenants) if found else []
 

@@ -1,1 +1,1 @@
-"""Proofs that servers give what was evaluated: their records, and what production demands of them."""
+"""Parity proofs, that servers answer as the evaluated model did: their records, and what production demands."""

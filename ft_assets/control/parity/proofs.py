@@ -1,4 +1,4 @@
-"""What is proved of the servers that answer for an adapter now, and what production demands."""
+"""Parity proofs of the servers that answer for an adapter now, and what production demands."""
 
 from dataclasses import dataclass
 
@@ -12,11 +12,11 @@ from ft_resources.errors import UserError
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """One server of an adapter's base, and the last check of the adapter with the settings that it has.
+    """One server of an adapter's base, and the last check of the adapter with the server's present settings.
 
     Args:
-        settings: None where ``servers.yaml`` does not say them.
-        record: None where the adapter was not checked with them.
+        settings: None if ``servers.yaml`` does not give them.
+        record: None if the adapter was not checked with them.
     """
 
     server: str
@@ -29,7 +29,7 @@ class Proof:
 
     @property
     def sentence(self) -> str:
-        """How it stands, in words."""
+        """The result in words."""
         if self.settings is None:
             return f"{self.server}: servers.yaml does not say how it computes"
         with_settings = f"{self.server} ({self.settings.sentence})"
@@ -40,8 +40,8 @@ class Proof:
 
 
 def proofs_of(artifacts: Artifacts, adapter: Artifact, servers: ServersFile) -> list[Proof]:
-    """How each server of the adapter's base stands. Raises CorruptArtifact for records that were altered, and UserError
-    where the base is gone."""
+    """The proof of each server of the adapter's base. Raises CorruptArtifact for altered records, and UserError if the
+    base is gone."""
     base = artifacts.get(Address.parse(adapter.manifest.inputs["base"].address))
     return [
         Proof(
@@ -54,8 +54,7 @@ def proofs_of(artifacts: Artifacts, adapter: Artifact, servers: ServersFile) -> 
 
 
 def require_parity(artifacts: Artifacts, adapter: Artifact, servers: ServersFile) -> list[str]:
-    """What was found, where every server of the adapter's base is proved to give what was evaluated. Raises UserError
-    otherwise."""
+    """The findings, if every server of the adapter's base has a proof. Raises UserError otherwise."""
     proofs = proofs_of(artifacts, adapter, servers)
     lacking = [proof.sentence for proof in proofs if not proof.proved]
     if lacking:

@@ -1,7 +1,7 @@
-"""Parity records: for each adapter and each settings of a server, a log of whether it gives what was evaluated.
+"""Parity records: for each adapter and each server configuration, a log of whether it answers as the evaluated model.
 
 Record ``seq`` is at ``<tenant>/parity/<content digest of the adapter>/<digest of the settings>/<seq>.json``. The last
-one counts, so a server can be checked again once it is mended, and no answer of before is lost.
+one counts, so a repaired server can be checked again, and earlier results are kept.
 """
 
 import uuid
@@ -39,7 +39,7 @@ class ParityRecord(SealedRecord):
 
 
 def record_parity(store: Store, adapter: Artifact, report: ParityReport, *, server: str, actor: str) -> ParityRecord:
-    """Write the report behind those of the same adapter and settings. Raises CorruptArtifact for a broken log."""
+    """Append the report to the log of this adapter and these settings. Raises CorruptArtifact for a broken log."""
     log = _log(store, adapter.ref, report.settings.digest)
     while True:
         records, head = log.read()
@@ -60,7 +60,7 @@ def record_parity(store: Store, adapter: Artifact, report: ParityReport, *, serv
 
 
 def list_parity(store: Store, adapter: Artifact) -> list[ParityRecord]:
-    """The records that count for an adapter, one for each settings it was checked with, oldest first.
+    """The last record of an adapter for each settings it was checked with, oldest first.
 
     Raises CorruptArtifact, which names the file, for a log with a gap or a record that was altered.
     """
@@ -81,7 +81,7 @@ def parity_logs(store: Store, tenant: str, adapter: str) -> Iterator[ChainedLog[
 
 
 def last_parity(store: Store, adapter: Artifact, settings: ServerSettings) -> ParityRecord | None:
-    """The record that counts for an adapter and these very settings; None without a check. Raises CorruptArtifact as
+    """The last record of an adapter and exactly these settings; None if there is no check. Raises CorruptArtifact as
     ``list_parity``."""
     records, _ = _log(store, adapter.ref, settings.digest).read()
     return records[-1] if records else None

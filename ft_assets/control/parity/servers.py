@@ -10,11 +10,11 @@ from ft_assets.workers.serving.parity.settings import ServerSettings
 from ft_resources.artifacts import Artifact
 
 EMBEDDED = "embedded"
-"""What the server is called that ``ft serve`` starts for a base that no other one has."""
+"""Name of the server that ``ft serve`` starts for a base that no configured server has."""
 
 
 def settings_by_server(base: Artifact, servers: ServersFile) -> dict[str, ServerSettings | None]:
-    """The servers of a base by name with their settings; None where ``servers.yaml`` does not say them.
+    """The servers of a base by name, with their settings; None if ``servers.yaml`` does not give them.
 
     The embedded server's are those that it has on this machine. Its base is fetched only where a GPU computes in the
     base's own dtype.

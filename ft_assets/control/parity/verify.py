@@ -1,4 +1,4 @@
-"""Whether the checks of parity are as they were written."""
+"""Whether the records of parity checks are unaltered."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from ft_resources.store import Store
 
 
 def log_findings(store: Store, tenant: str, adapter: str) -> Iterator[str]:
-    """Sentences that name what was altered in the checks of the adapter with the content digest ``adapter``."""
+    """Sentences about alterations in the checks of the adapter with the content digest ``adapter``."""
     for log in parity_logs(store, tenant, adapter):
         try:
             log.read()
@@ -17,7 +17,7 @@ def log_findings(store: Store, tenant: str, adapter: str) -> Iterator[str]:
 
 
 def store_findings(store: Store) -> Iterator[str]:
-    """What was altered in the checks of all adapters, also of those that never stood in a line."""
+    """The same for all adapters, also for those that were never in a line."""
     for tenant in store.tenants():
         for adapter in checked_adapters(store, tenant):
             yield from log_findings(store, tenant, adapter)

@@ -1,4 +1,5 @@
-"""What a sample of a dataset's rows says of its token pack, before anything is curated, scored or packed."""
+"""Predicts from a sample of a dataset's rows what its token pack will refuse, before anything is curated, scored or
+packed."""
 
 import tempfile
 from dataclasses import dataclass, replace
@@ -21,14 +22,14 @@ from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadData
 from ft_resources.lazy import load
 
-# Fewer rows of an upload may all be left out by curation.
+# Curation may leave out all of fewer rows.
 _SURELY = 3
 
 
 def look_ahead(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: KnownBase) -> list[str]:
-    """Sentences about rows that are longer than the recipe's window, and what becomes of them; none if all fit.
+    """Sentences about rows that are longer than the recipe's window, and what packing does with them; none if all fit.
 
-    Raises BadData for rows that the template refuses, in its words, and for long ones where ``overlong`` is reject.
+    Raises BadData for rows that the template refuses, in its words, and for long ones if ``overlong`` is reject.
     """
     if base.file("tokenizer.json") is None:
         return ["Whether the rows fit the template and the window is not known: the base's files are not here yet."]
@@ -40,7 +41,7 @@ def look_ahead(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: Kno
         settings = _settings(recipe, base, Path(scratch))
         of = f"in a sample of {sample.batch.num_rows:,} of {sample.rows:,} rows"
         long = _long(sample, sample.batch, settings, of)
-        # One row of thousands is enough for a refusal, and a sample hardly ever has it.
+        # One row of thousands is enough for a refusal, and a sample hardly ever contains it.
         enough = overlong == "split" or len(long.rows) >= (_SURELY if overlong == "reject" else 1)
         if not enough and sample.batch.num_rows < sample.rows:
             of = f"among the {sample.longest.num_rows:,} longest of {sample.rows:,} rows"
@@ -72,9 +73,9 @@ class _Long:
     Args:
         rows: int64 [rows, 2], row of the upload and its tokens.
         files: each row's file.
-        lost: how many of them packing leaves out.
-        of: which rows were looked at, in words.
-        share: which share of all rows is left out, in words; "" if those that were looked at say nothing about it.
+        lost: number of them that packing leaves out.
+        of: which rows were examined, in words.
+        share: share of all rows that is left out, in words; "" if the examined rows do not tell.
     """
 
     rows: NDArray[np.int64]

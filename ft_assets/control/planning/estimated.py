@@ -29,7 +29,7 @@ class Estimate:
         trials: number of trainings covered, more than one for a sweep.
         documents: how documents run through the base, packed or apart, and why; empty if nothing is known of the base.
         at_most: whether the training may stop early; steps, tokens, time, GPU-hours and price are those of all steps.
-        notes: what else to know before the training, as sentences.
+        notes: further remarks, as sentences.
         provable: whether holdout and suites are large enough for each gate.
         exports: what the recipe's exports would take after the training, which is in no other number here.
         price: in ``currency``; None if GPU-hours or the type's price are unknown.

@@ -1,7 +1,6 @@
-"""What a recipe's exports would take: disk by arithmetic, time as earlier ones on the same base took.
+"""What a recipe's exports would take: disk by arithmetic, time from earlier exports on the same base.
 
-Nothing predicts the time of a converter, or of an evaluation, from a size, so without an earlier one it is unknown, and
-the estimate says so.
+The time of a converter or an evaluation cannot be predicted from sizes, so without an earlier one it is unknown.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +22,7 @@ from ft_resources.errors import CorruptArtifact
 
 _RUNS = 3
 _USUAL_BYTES_EACH = 2.0
-# Of the arithmetic: what a file has beside weights, and layers whose rows a format cannot divide and keeps wider.
+# Uncertainty: a file's contents besides weights, and layers that a format cannot divide and stores with more bits.
 _LESS, _MORE = 0.97, 1.25
 
 
@@ -101,7 +100,7 @@ class _Past:
     evaluation: Mapping[str, Any]
 
     def seconds_of(self, wanted: ExportFormat) -> tuple[float | None, str]:
-        """Median seconds of the last ones, and a description."""
+        """Median seconds of the last works, and a description."""
         if not self.base:
             return None, "the base model is not prepared yet"
         parts = []
@@ -118,7 +117,7 @@ class _Past:
         return sum(seconds for _, seconds in parts), f"medians of the last {_RUNS} or fewer on this base: {said}"
 
     def _took(self, asset: str, alike: Callable[[Artifact], bool]) -> list[float]:
-        """Seconds of the newest works that are ``alike``; of each, its last attempt's."""
+        """Seconds of the last attempts of the newest works that are ``alike``."""
         found = [each for each in self._made(asset) if alike(each)]
         found.sort(key=lambda each: each.manifest.created_at)
         spans = (_seconds(self.artifacts, each) for each in reversed(found))
@@ -126,7 +125,7 @@ class _Past:
 
     def _made(self, asset: str) -> Iterator[Artifact]:
         for fingerprint in self.artifacts.store.folders(f"{self.tenant}/{asset}"):
-            # Damaged ones give no figure, and are no reason to fail the estimate.
+            # A damaged work gives no time, and does not fail the estimate.
             with suppress(CorruptArtifact):
                 artifact = self.artifacts.find(Address(tenant=self.tenant, asset=asset, fingerprint=fingerprint))
                 if artifact is not None and artifact.manifest.inputs["base"].digest == self.base:
@@ -142,7 +141,7 @@ def _params(artifact: Artifact) -> dict[str, Any]:
 
 
 def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of an evaluation; which weights of the training it took makes no difference to its time."""
+    """The settings of an evaluation, without its choice of weights, which does not affect its time."""
     return {name: each for name, each in params.get("evaluation", {}).items() if name != "candidate"}
 
 

@@ -50,7 +50,8 @@ def base_of_recipe(artifacts: Artifacts, recipe_key: str) -> KnownBase:
     try:
         base: Artifact | None = identity.base_model(artifacts, recipe_key)
     except MissingInput:
-        # An upload is the base. An adapter is a whole model, or its own base has the merged model's size and form.
+        # An upload is the base itself. An adapter is a whole model, or its own base has the merged model's size and
+        # form.
         at_hand = lock.inputs.get("base") or lock.inputs.get("adapter") or lock.inputs.get("upload")
         base = artifacts.find(Address.parse(at_hand.address)) if at_hand else None
         digest = ""

@@ -1,4 +1,4 @@
-"""What a store lacks for honest gates: found by reading records, before anybody trains."""
+"""What a store lacks for trustworthy gates: found by reading records, before any training."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Lack:
     Args:
         of: the store, a dataset version or a recipe.
         what: what is missing and what follows, as a sentence.
-        remedy: the command that mends it, or begins to.
+        remedy: the command that corrects it, or the first step.
     """
 
     of: str
@@ -76,7 +76,7 @@ def _of_datasets(artifacts: Artifacts, tenant: str) -> Iterator[Lack]:
             continue
         add = f"ft dataset add FILE --name {'.'.join(name)} --policy dataset.yaml"
         if unseen := sorted(suites - set(policy["contamination"]["suites"])):
-            # The same rows stay the same version with "all"; the suites' names make another one.
+            # With "all" the same rows would stay the same version; with the suites' names they become another one.
             every = ", ".join(sorted(suites | set(policy["contamination"]["suites"])))
             yield Lack(
                 of=str(key),

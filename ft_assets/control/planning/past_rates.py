@@ -22,7 +22,7 @@ from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact, UserError
 
 _RUNS = 3
-# Operations per token that differ by less than this share count as equal.
+# Operations per token within this share of each other count as equal.
 _LIKE = 0.1
 # A forward pass larger or smaller by more than this factor uses a device differently, so its rate says nothing.
 _FARTHEST = 4.0
@@ -139,7 +139,7 @@ def _same_hardware(past: HardwareSettings | None, now: HardwareSettings) -> bool
     if past is None:
         return now.gpus == 0 and now.nodes == 1
     if now.elastic:
-        # Its rate is of no number of GPUs.
+        # The number of GPUs varied, so its rate cannot be used.
         return False
     mine, theirs = ((each.gpus, each.nodes, each.context_parallel, each.gpu_type) for each in (now, past))
     return mine == theirs
@@ -170,7 +170,7 @@ def _pack(artifacts: Artifacts, run: Artifact) -> Artifact | None:
 def _trainings(artifacts: Artifacts, tenant: str) -> list[Artifact]:
     found = []
     for fingerprint in artifacts.store.folders(f"{tenant}/checkpoint"):
-        # A damaged training gives no rate, and is no reason to fail the estimate.
+        # A damaged training gives no rate, and does not fail the estimate.
         with suppress(CorruptArtifact):
             artifact = artifacts.find(Address(tenant=tenant, asset="checkpoint", fingerprint=fingerprint))
             # A carried checkpoint has the figures of the original training, and took no time itself.

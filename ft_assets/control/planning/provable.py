@@ -32,23 +32,23 @@ from ft_assets.workers.suites.suites import safety_prompts
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import HeldForReview, MissingInput
 
-# True shares of faults of a candidate that ought to pass: harmful prompts answered, and safe ones refused.
+# True fault rates of a candidate that should pass: harmful prompts answered, and safe ones refused.
 _ANSWERED, _REFUSED = 0.01, 0.02
-# Relative gains are largest here, in points; a base that scores less, or more, needs more rows.
+# Here a relative gain is largest in points; a base that scores less, or more, needs more rows.
 _BASE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Provable:
-    """What one gate can show on the samples that it will have.
+    """What one gate can show on its samples.
 
     Args:
         on: what is measured, such as a suite's key.
-        samples: how many there will be, in units of ``unit``.
-        needed: how many are enough, about; None if no number is.
+        samples: number of samples, in units of ``unit``.
+        needed: about how many would be enough; None if no number would be.
         enough: whether these are.
-        hopeless: whether they leave even a good candidate undecided more often than not.
-        shows: what so many show, as a clause.
+        hopeless: whether even a good candidate would more often than not be inconclusive.
+        shows: what these samples can show, as a clause.
     """
 
     gate: str
@@ -79,7 +79,7 @@ def provable(artifacts: Artifacts, dataset_key: str, recipe: Recipe) -> tuple[Pr
         return ()
     held = holdout_rows(artifacts, dataset_key)
     rows = [] if held is None else [min(held, recipe.evaluation.holdout.max_samples)]
-    # Of single answers with a thumb, nobody counted the thumbs.
+    # For unpaired data, the thumbs up were not counted.
     unit = "holdout rows, of which the liked ones count" if METHODS[recipe.method].form.answers == 1 else "holdout rows"
     return (*(task_gain(each, gates.task_gain, unit) for each in rows), *suites_shown(artifacts, recipe, gates))
 
@@ -109,12 +109,12 @@ def task_gain(rows: int, gate: TaskGainGate, unit: str = "holdout rows") -> Prov
     """``task_gain`` on so many holdout rows, called ``unit``: the smallest gain that they show."""
     small, asked = rows <= SMALL_HOLDOUT, gate.min_relative
     shown = _shown(rows, gate.metric, small=small)
-    # A gate that asks for any gain asks for none that would be too small.
+    # A gate that accepts any gain has no smallest one.
     needed = fewest(lambda n: _shown(n, gate.metric, small=small) <= (asked or math.inf) and n >= MIN_ROWS)
     if small and (needed is None or needed > SMALL_HOLDOUT):
         needed = fewest(lambda n: _shown(n, gate.metric, small=False) <= asked)
     over = "" if gate.metric == PERPLEXITY else f" over a base at {_BASE:.0%}"
-    says = f"a gain of {shown:.0%}{over} shows 8 times of 10" if rows >= MIN_ROWS else "no gain shows"
+    says = f"a gain of {shown:.0%}{over} is shown 8 times in 10" if rows >= MIN_ROWS else "no gain shows"
     return Provable(
         gate=TASK_GAIN.name,
         on=gate.metric,
@@ -128,7 +128,7 @@ def task_gain(rows: int, gate: TaskGainGate, unit: str = "holdout rows") -> Prov
 
 
 def _shown(rows: int, metric: str, *, small: bool) -> float:
-    """The smallest gain, as a share of the base's score, that so many rows show; ``small``: if losses may decide."""
+    """The smallest gain, as a share of the base's score, that ``rows`` rows show; ``small``: if losses may decide."""
     if not rows:
         return math.inf
     if metric == PERPLEXITY:
@@ -173,5 +173,5 @@ def _by_chance(gate: str, on: str, n: int, unit: str, who: str, chance: Callable
         needed=fewest(lambda count: count >= MIN_ROWS and chance(count) >= POWER),
         enough=passes >= POWER,
         hopeless=passes < 0.5,
-        shows=f"a candidate {who} passes {round(100 * passes)} times of 100",
+        shows=f"a candidate {who} passes {round(100 * passes)} times in 100",
     )

@@ -24,9 +24,9 @@ from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import HeldForReview, MissingInput
 
 ROWS = 256
-# A few rows that are too long end the packing of all, and are hardly ever among those that are evenly spread.
+# A few rows that are too long make packing refuse all, and an even sample hardly ever contains them.
 LONGEST = 16
-# More is not read: whoever asks waits for the answer.
+# More is not read: the caller waits for the answer.
 _MOST_BYTES = 64 * 1024 * 1024
 _CHUNKS = 4
 
@@ -39,8 +39,8 @@ class RowSample:
         batch: ``id``, ``file``, ``row`` and the columns of the form; evenly spread rows.
         longest: the same columns; at most ``LONGEST`` rows, those with the most bytes of text.
         form: the rows' form.
-        rows: how many there are in all.
-        curated: whether they are of the training split, so that all of them will be packed.
+        rows: number of rows in total.
+        curated: whether they are from the training split, so that all of them will be packed.
     """
 
     batch: pa.RecordBatch
@@ -51,7 +51,7 @@ class RowSample:
 
 
 def sample_rows(artifacts: Artifacts, dataset_key: str) -> RowSample | None:
-    """At most ``ROWS`` rows; None of a version that is too large to be read for this, and of one without rows.
+    """At most ``ROWS`` rows; None for a version without rows, or too large to be read for this.
 
     Raises UserError for an unknown version.
     """
@@ -118,7 +118,7 @@ def _packed(
 
 
 def _different(examples: pa.RecordBatch) -> pa.RecordBatch:
-    """The first of the examples of each id, in order."""
+    """The first example of each id, in order."""
     _, first = np.unique(np.asarray(examples.column("id").dictionary_encode().indices), return_index=True)
     return examples.take(pa.array(np.sort(first)))
 
@@ -143,5 +143,5 @@ def _sizes(column: pa.Array) -> np.ndarray:
 
 
 def _spread(count: int, wanted: int) -> np.ndarray:
-    """At most ``wanted`` of 0 .. count - 1, evenly spread, int64."""
+    """At most ``wanted`` integers from 0 to count - 1, evenly spread, int64."""
     return np.unique(np.linspace(0, count - 1, wanted).astype(np.int64)) if count else np.zeros(0, np.int64)

@@ -142,7 +142,7 @@ def _sampled_tokens(curated: Artifact, base: KnownBase, max_length: int) -> floa
     try:
         table = pq.read_table(io.BytesIO(curated.read("train.parquet")))
     except pa.ArrowInvalid:
-        # The training will report what is wrong; the guess does without a sample.
+        # The training will report the problem; the guess is made without a sample.
         return None
     if not table.num_rows:
         return None

@@ -29,7 +29,8 @@ def load_recipe(path: Path) -> Recipe:
 
 
 def _beside(recipe: Path, named: str, where: str) -> Path:
-    """The file ``named`` in the recipe's folder or below it; a link out of it would put other files into a recipe."""
+    """The file ``named`` in the recipe's folder or below it; a link out of the folder could put any file into a
+    recipe."""
     folder = recipe.parent.resolve()
     path = (folder / named).resolve()
     if not path.is_relative_to(folder):

@@ -26,7 +26,7 @@ class StoredRecipe:
     """A registered recipe: its content, the digest of recipe and base, and the base's lock.
 
     ``trials`` are those of a sweep, in its order; ``trial`` names the sweep if this recipe is a trial. ``of_model`` is
-    the model of the catalogue for which a job had it registered; "" where a person did.
+    the catalogue's model if a job registered the recipe; "" if a person did.
     """
 
     recipe: Recipe
@@ -77,7 +77,7 @@ def _resolved(path: str, data: bytes) -> Recipe:
     return resolve(_parsed(path, data).recipe)[0]
 
 
-# By what is read, so that it is always what the store holds: a status asks for its recipe thirty times.
+# Cached by content, so it always matches the store: a status asks for its recipe thirty times.
 @lru_cache(maxsize=1000)
 def _parsed(path: str, data: bytes) -> StoredRecipe:
     try:

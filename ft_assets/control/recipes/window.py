@@ -1,4 +1,4 @@
-"""A recipe's windows and the context of its base: no window is longer than what the base reads at once."""
+"""A recipe's windows and the context of its base: no window is longer than the context."""
 
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_resources.errors import BadRecipe
@@ -21,6 +21,6 @@ def within_context(recipe: Recipe, context: int | None, where: str = "") -> Reci
             "context.",
         )
     packing = recipe.packing.model_copy(update={"max_length": context})
-    # It stays a default, which another registration of the same file need not write either.
+    # It still counts as a default, so that the same file can be registered again.
     packing.model_fields_set.discard("max_length")
     return recipe.model_copy(update={"packing": packing})

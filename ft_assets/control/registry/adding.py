@@ -31,7 +31,7 @@ def parse_name(name: str) -> DatasetKey:
 def look_at_rows(source: Path | str, policy: Path | DatasetPolicy | None) -> tuple[str, DatasetPolicy]:
     """Name of the data form of the rows in a file (of a folder the first) or Hub split, by the first of them, and the
     policy that reads them so: ``policy`` if it names a file. Raises UserError."""
-    # Its kernels take a second to import, which no other door of this file should wait for.
+    # Its kernels take a second to import, which other callers of this file should not wait for.
     from ft_assets.control.registry.first_rows import look
 
     settled = _policy(policy)

@@ -13,7 +13,7 @@ from ft_resources.store import Store
 def fetch_base_file(store: Store, lock: BaseLock, name: str, target: Path, *, hub: Callable[[], Hub]) -> bool:
     """Copy the file ``name`` of a base that is not a folder on this machine to ``target``; False if it has none.
 
-    An adapter that is no whole model has the files of its own base, except for those that it brings.
+    An adapter that is not a whole model has the files of its own base, except for those that it brings.
     """
     if lock.kind == "hub":
         if name in lock.files:

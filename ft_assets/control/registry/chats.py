@@ -1,4 +1,4 @@
-"""Whether a recipe shows its base conversations, for which a chat template is needed."""
+"""Whether a recipe needs a chat template."""
 
 from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.recipe.recipe import Recipe
@@ -10,7 +10,7 @@ from ft_resources.store import Store
 
 
 def needs_base_template(store: Store, recipe: Recipe) -> bool:
-    """Whether the base must have a chat template: the recipe names none, and learns or asks by one.
+    """Whether the base must have a chat template: the recipe names none, and trains on or evaluates conversations.
 
     Plain texts need none, and neither do suites that compare likelihoods. Suites that are not registered do not count.
     """

@@ -1,4 +1,4 @@
-"""Columns of an upload that fit no form: which there are, and how they can probably be read."""
+"""Columns of an upload that fit no form: their names, and a guess at how to read them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ _SHOWN = 20
 
 
 class UnknownColumns(BadData):
-    """Rows whose columns fit no form; ``guess`` reads them, None if nothing was found that does."""
+    """Rows whose columns fit no form; ``guess`` reads them, None if no guess does."""
 
     def __init__(self, error: BadData, remedy: str, guess: Guess | None) -> None:
         self.guess = guess

@@ -19,7 +19,7 @@ NO_SUITE = (
     "The base has a chat template, and no safety suite is registered: nothing will say whether the candidate still "
     "refuses harmful requests. ft suite install safety brings one; gates: {safety: null} asks for none."
 )
-# Every threshold, as a recipe states it: a later change of a default changes none.
+# Every threshold is written out: a later change of a default changes no recipe.
 _GATE = SafetyGate(**SafetyGate().model_dump())
 
 
@@ -44,7 +44,7 @@ def with_default_safety(
 
 
 def with_safety_of(stored: Recipe, recipe: Recipe) -> Recipe:
-    """``recipe``, read again, with the safety that its registration as ``stored`` added to it."""
+    """``recipe``, read again, with the safety settings that its registration as ``stored`` added."""
     if stored.gates == NO_GATES or stored.gates.safety != _GATE or _is_said(recipe):
         return recipe
     return _with(recipe, tuple(key for key in stored.evaluation.suites if key not in recipe.evaluation.suites)[-1:])

@@ -1,4 +1,4 @@
-"""The beginning of a file that somebody is about to upload: what its rows are, and which of them cannot be used."""
+"""Preview of a file before its upload: what its first rows are, and which of them cannot be used."""
 
 import json
 import tempfile
@@ -20,13 +20,13 @@ from ft_assets.workers.datasets.intake.spool import spool
 from ft_resources.errors import BadData
 
 _SHOWN_ROWS, _SHOWN_BAD, _SHOWN_CHARACTERS = 5, 50, 600
-# For the beginning of a file these are more than enough.
+# More than enough for the beginning of a file.
 _LIMITS = ReadLimits(seconds=15.0, out_bytes=64 << 20)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShownRow:
-    """A row that can be used: its number, and its texts, shortened, each with whose or what it is (``user``)."""
+    """A usable row: its number, and its shortened texts, each with its role or field (``user``)."""
 
     row: int
     texts: tuple[tuple[str, str], ...]
@@ -34,7 +34,7 @@ class ShownRow:
 
 @dataclass(frozen=True, kw_only=True)
 class BadRow:
-    """A row that cannot be used; ``problem`` never quotes it."""
+    """An unusable row; ``problem`` never quotes it."""
 
     row: int
     field: str
@@ -47,11 +47,11 @@ class FirstLook:
 
     Args:
         kinds: what the rows teach (``chat``), and how many of each.
-        rows: how many were read; of those ``bad_rows`` cannot be used, of which ``bad`` are the first.
-        shown: the first that can be used.
+        rows: number that was read; ``bad_rows`` of them are unusable, ``bad`` are the first of these.
+        shown: the first usable ones.
         whole: whether that was the whole file.
-        later: why nothing can be said before the whole file is there; "" where something was said.
-        refused: why the whole file would be refused, as far as it can be known; "" if nothing speaks against it.
+        later: why there is no preview before the whole upload; "" if there is one.
+        refused: why the whole file would be refused, as far as is known; "" if nothing is known against it.
     """
 
     kinds: tuple[tuple[str, int], ...] = ()
@@ -65,13 +65,13 @@ class FirstLook:
 
 
 def first_look(name: str, head: bytes, *, whole: bool) -> FirstLook:
-    """Look at the first bytes of the file ``name``, or all of them. Raises BadData for a file that is something else
-    than its name says, or that has no rows."""
+    """Read the first bytes of the file ``name``, or all of them. Raises BadData for a file that is not what its name
+    says, or has no rows."""
     kind = kind_of(name)
     check_head(head[:HEAD_BYTES], kind, name)
     part = head if whole else _whole_rows(head, kind)
     if not part:
-        return FirstLook(later="Files of this kind are looked at once they are here as a whole.")
+        return FirstLook(later="Files of this kind can be checked only after the whole upload.")
     policy = DatasetPolicy()
     with tempfile.TemporaryDirectory(prefix="ft-look-") as scratch:
         path = Path(scratch, "upload")
@@ -83,7 +83,7 @@ def first_look(name: str, head: bytes, *, whole: bool) -> FirstLook:
             try:
                 check_uploads([rows], policy)
             except BadData as error:
-                # What the policy could change is no remedy of who uploads a file alone.
+                # A remedy in the policy does not help a user who uploads only a file.
                 refused = error.what.rstrip(".")
     kinds: Counter[str] = Counter()
     for form, count in found.forms.items():
@@ -141,7 +141,7 @@ def _short(text: str) -> str:
 
 
 def _whole_rows(head: bytes, kind: Kind) -> bytes:
-    """The rows that are whole in the beginning of a file; b"" where none can be read without the rest."""
+    """The complete rows in the beginning of a file; b"" if none can be read without the rest."""
     if kind.codec:
         return b""
     if kind.format in ("jsonl", "txt"):
@@ -152,7 +152,7 @@ def _whole_rows(head: bytes, kind: Kind) -> bytes:
 
 
 def _whole_records(head: bytes) -> bytes:
-    """A CSV up to its last line end that is in no quoted field; b"" if there is none."""
+    """A CSV up to its last newline outside a quoted field; b"" if there is none."""
     end, quotes = len(head), head.count(b'"')
     while (start := head.rfind(b"\n", 0, end)) >= 0:
         quotes -= head.count(b'"', start, end)
@@ -163,7 +163,7 @@ def _whole_records(head: bytes) -> bytes:
 
 
 def _whole_elements(head: bytes) -> bytes:
-    """A JSON array of those elements that are whole, or as many lines of JSON."""
+    """A JSON array of the complete elements, or the complete lines of JSON."""
     if head.lstrip()[:1] == b"{":
         try:
             json.loads(head.partition(b"\n")[0])

@@ -1,4 +1,4 @@
-"""The first rows of an upload: which data they are, for a first try without a recipe."""
+"""The data form of an upload's first rows, for a first try without a recipe."""
 
 import json
 
@@ -26,7 +26,7 @@ def look(spool: Spool, policy: DatasetPolicy) -> tuple[str, DatasetPolicy]:
         reading.add_parsed(spool, chunk.first_row, chunk.too_long, parsed)
         break
     if not reading.forms:
-        # What a base lacks for data that these are not would be told first.
+        # Otherwise the user would first be told what the base lacks for another form.
         check_uploads([spool], policy)
     return reading.kind, policy
 

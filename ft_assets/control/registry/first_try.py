@@ -1,6 +1,6 @@
-"""The recipe of a first try: nobody wrote it, it follows from the base, the form of the rows and the machine.
+"""The recipe of a first try: derived from the base, the form of the rows and the machine.
 
-What is equal in these gives the same key and content, so asking again with the same file is the same pair.
+Equal inputs give the same key and content, so a repeated request with the same file is the same pair.
 """
 
 import hashlib
@@ -30,7 +30,8 @@ _NAME, _DIGEST = 24, 8
 
 
 def name_of(source: str) -> str:
-    """The dataset name of a file, or of ``hub:org/name@revision#split``: what a key may contain of its own name."""
+    """The dataset name for a file, or ``hub:org/name@revision#split``: the characters of its name that a key may
+    contain."""
     stem = PurePath(source.partition("#")[0].partition("@")[0] if source.startswith("hub:") else source).name
     plain = unicodedata.normalize("NFKD", stem.partition(".")[0]).encode("ascii", "ignore").decode().lower()
     return _part(plain, 40) or f"rows-{_short(stem)}"
@@ -60,7 +61,7 @@ def register_first_try(
         raise BadRecipe(str(error), where=f"base {base!r}", remedy=remedy) from error
     locked = base
     if isinstance(reference, FolderPath):
-        # By its content, not its path. Whether a template is needed is looked at when the recipe is registered.
+        # By content, not path. The registration checks whether a template is needed.
         locked = lock_folder(reference.path.expanduser(), f"base {base!r}", template_given=True).source
 
     def register(*, plain: bool) -> RegisteredRecipe:
@@ -92,7 +93,7 @@ def first_try(form: str, base: str, dataset: DatasetKey, locked: str, gpus: int 
         "description": f"A first try of {method.name} on {dataset.tenant}.{dataset.name}, made from the rows' form.",
         "base": base,
         "method": method.name,
-        # Rejecting long rows, as the default does, would end a first try whose author has no setting to change.
+        # Rejecting long rows, the default, would end a first try without a setting that its author could change.
         "packing": {"overlong": "split" if method.form.plain else "truncate"},
         "hardware": {"gpus": gpus},
         "gates": NO_GATES,

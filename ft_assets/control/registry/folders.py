@@ -1,4 +1,4 @@
-"""A folder in place of files: those in it and below it that can be read as rows."""
+"""A folder in place of files: all files in and below it that can be read as rows."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from ft_assets.workers.datasets.intake.kinds import CODECS, kind_of
 from ft_resources.errors import BadData
 
 NAMED = 3
-"""So many files are named where a sentence is about more."""
+"""Number of files that a sentence about more of them names."""
 _ENDINGS = 8
 
 
@@ -30,7 +30,9 @@ def files_of(source: Path) -> tuple[list[Path], str]:
         (found if _can_be_read(path) else others).append(path)
     if not found:
         raise BadData(
-            "no file in this folder can be read", where=str(source), remedy=f"Put files into it that are {READABLE}."
+            "no file in this folder can be read",
+            where=str(source),
+            remedy=f"Put files of these kinds into it: {READABLE}.",
         )
     return found, _left_out(source, others)
 
@@ -57,7 +59,7 @@ def _left_out(folder: Path, others: Sequence[Path]) -> str:
 
 
 def _ending(path: Path) -> str:
-    """What the name of ``path`` ends in; of compressed files what they are does not show without another ending."""
+    """The ending of a file's name; a compressed file without a second ending does not show its format."""
     *before, last = ["", *path.suffixes]
     if last.lower() in CODECS:
         return f"{before[-1]}{last}" if before and before[-1] else f"{last} without another ending"

@@ -1,4 +1,4 @@
-"""Whether the rows' kinds say more than their answers: scores by kind mean nothing where each kind has one answer."""
+"""Whether the rows' kinds are just their answers: scores by kind mean nothing if each kind has one answer."""
 
 from collections.abc import Iterable
 
@@ -39,7 +39,7 @@ class Kinds:
         turns, chosen, rejected = (
             np.asarray(pc.list_value_length(examples.column(name))) for name in ("messages", "chosen", "rejected")
         )
-        # Where there are chosen or rejected answers, the last turn of the messages is the question.
+        # With chosen or rejected answers, the last turn of the messages is the question.
         places = np.flatnonzero((turns > 0) & (chosen + rejected == 0) & np.asarray(pc.not_equal(kinds, "")))
         if not len(places):
             return
@@ -53,7 +53,7 @@ class Kinds:
             self._different.update(kinds.unique()[:2].to_pylist())
 
     def warnings(self, form: FormSettings) -> tuple[str, ...]:
-        """That each kind is its rows' answer, where that is so."""
+        """A warning if each kind equals its rows' answer."""
         if self._same < self._rows or len(self._different) < 2:
             return ()
         source = form.source(KIND)

@@ -1,4 +1,4 @@
-"""Locks of bases: which files with which digests a recipe stands on from its registration on."""
+"""Locks of bases: the files and digests that a recipe is bound to from its registration on."""
 
 import tempfile
 from pathlib import Path
@@ -39,7 +39,7 @@ def lock_base(store: Store, recipe: Recipe, hub: Hub | None, where: str) -> Base
         return _lock_stored(store, recipe, reference.digest, where)
     if isinstance(reference, AcceptedAdapter):
         lock = lock_adapter(Artifacts(store), reference, recipe.recipe_key, where)
-        # Texts are learned without a template, and an adapter is exported with the one that it was trained with.
+        # Plain texts need no template, and an adapter is exported with the template that it was trained with.
         if needs_base_template(store, recipe) and TEMPLATE not in lock.files:
             raise BadRecipe(NO_TEMPLATE, where=where, remedy=NAME_TEMPLATE)
         return lock

@@ -1,4 +1,4 @@
-"""Look at many sources without waiting for any of them for long: a look may outlast the call that began it."""
+"""Check many sources without a long wait for any of them: a check may outlast the call that began it."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,14 +12,14 @@ from ft_resources.errors import UserError
 T = TypeVar("T")
 
 _AT_ONCE = 8
-# A database may count for minutes, or a tenant's query sleep: the others wait for it no longer than this.
+# A database may count for minutes, or a tenant's query may sleep: the others wait no longer than this.
 _PATIENCE_S = 5.0
 
 
 class Looks(Generic[T]):
-    """Looks under way. One that has not ended is taken up again by the next call, and never begun twice.
+    """Checks in progress. The next call joins an unfinished one and never begins it twice.
 
-    The threads are no executor's: those would keep a process from ending.
+    Plain threads, as an executor's would keep the process from ending.
     """
 
     def __init__(self) -> None:
@@ -28,9 +28,9 @@ class Looks(Generic[T]):
     def at(
         self, watches: Sequence[Watch], look: Callable[[Watch], T], *, store: str, seconds: float
     ) -> Iterator[tuple[Watch, T | UserError | TimeoutError]]:
-        """What ``look`` finds at each of ``watches``, as far as one comes in ``seconds``; TimeoutError if it goes on.
+        """The result of ``look`` for each of ``watches`` reached in ``seconds``; TimeoutError for one still running.
 
-        A look that fails is a UserError, in whatever way it does: a tenant's query can make a driver raise anything.
+        Any failure becomes a UserError: a tenant's query can make a driver raise anything.
         """
         began = time.monotonic()
         for first in range(0, len(watches), _AT_ONCE):
@@ -70,7 +70,7 @@ def _outcome(future: Future[T]) -> T | UserError:
         return future.result()
     if isinstance(error, UserError):
         return error
-    # Never an unknown error's text: it may have what the connection's secrets hold.
+    # Never an unknown error's text: it may contain the connection's secrets.
     return UserError(
         f"the source cannot be looked at ({type(error).__name__})",
         where="source",

@@ -31,20 +31,20 @@ from ft_assets.workers.datasets.split import SIDES, Split, fill_sides, sides_of,
 from ft_resources.errors import BadData
 
 _UNKNOWN, _WRONG = Reason.UNKNOWN_SCHEMA.value, Reason.WRONG_TYPE.value
-# Where turns and labels are spelt otherwise.
+# Fields of turns and labels, which an upload may spell in another way.
 _SPELT = re.compile(r"(.*\.(role|from|content|value)|.*\[\d+\]|label|messages|conversations)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Checked:
-    """What an upload is like: how many rows, and what the tenant must know before training on them."""
+    """Facts about an upload: its number of rows, and what the tenant must know before training on them."""
 
     rows: int
     warnings: tuple[str, ...]
 
 
 def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> Checked:
-    """What ``spools`` are like, read in one pass and in bounded memory.
+    """Check ``spools`` in one pass and in bounded memory.
 
     Raises BadData for bad rows beyond what the policy allows, for rows of different kinds of data, for answers that
     people did not like and that would be learned as good ones, for fewer than 100 different examples, and for groups or
@@ -90,7 +90,7 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> Checked:
     try:
         check_rows(report)
     except BadData as error:
-        # Where only some rows have such fields, a mapping would lose the others.
+        # If only some rows have such fields, a mapping would lose the others.
         unfit = reading.bad[_UNKNOWN] + reading.bad[_WRONG]
         if unknown and 2 * unfit > reading.rows:
             raise unknown_columns(error, unknown, form, unfit=bool(reading.bad[_UNKNOWN])) from None
@@ -116,7 +116,7 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> Checked:
 
 
 def _more_pieces(policy: DatasetPolicy, characters: int) -> str:
-    """What gives enough pieces of a text of so many characters."""
+    """How to get enough pieces from a text of ``characters`` characters."""
     now = policy.text.chunk_characters
     # Pieces end at headings and paragraphs, so there are more than this; some may be left out later.
     wanted = characters // (2 * MIN_EXAMPLES)
@@ -180,6 +180,6 @@ def _unknown(lines: bytes, parsed: Parsed) -> Iterator[dict[str, Any]]:
         if bad["reason"] == _UNKNOWN or (bad["reason"] == _WRONG and _SPELT.fullmatch(bad["field"]))
     ]
     if places:
-        # What is after the last of them stays in one piece.
+        # The rest after the last of them stays in one piece.
         pieces = lines.split(b"\n", places[-1] + 1)
         yield from (decode_line(pieces[place], ended=True) for place in places)

@@ -44,11 +44,11 @@ def place_of(store: Store, tenants: TenantsFile, watch: Watch) -> tuple[Source, 
 def pull(
     store: Store, tenants: TenantsFile, watch: Watch, *, seen: str, actor: str, place: Place | None = None
 ) -> tuple[Pull, DatasetVersion]:
-    """Fetch the rows and add them as a version; rows and a policy that are a version already make no new one.
+    """Fetch the rows and add them as a version; no new version is made if rows and policy are a version already.
 
-    ``seen`` is what was noticed, where the source waits for an asset; others say themselves what they had when they
-    were read. Raises BadData for rows that cannot be used, which is recorded: they are not fetched again until the
-    source has others. Raises UserError and StoreUnavailable for what passes or is mended; nothing is recorded then.
+    ``seen`` is the noticed materialization if the source waits for an asset; other sources report what they had when
+    read. Raises BadData for rows that cannot be used, which is recorded: they are not fetched again until the source
+    has others. Raises UserError and StoreUnavailable for temporary or correctable problems; nothing is recorded then.
     """
     source, found = place_of(store, tenants, watch)
     policy = watch.settled().model_copy(update={"source": None})
@@ -80,7 +80,7 @@ def pull(
 
 
 def _files_beside(store: Store, watch: Watch, source: Source, scratch: Path) -> dict[str, list[Path]]:
-    """By role, the files of the version whose rows each new one has too; none where the source names none."""
+    """By role, the files of the version whose rows are added to each new one; empty if the source names none."""
     files: dict[str, list[Path]] = {"upload": [], "validation": [], "holdout": []}
     if source.traffic is None or source.traffic.beside is None:
         return files

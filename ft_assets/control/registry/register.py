@@ -42,7 +42,7 @@ from ft_resources.store import Store
 class RegisteredRecipe:
     """Result of a registration; ``created`` is False if the same recipe was registered already.
 
-    ``notes`` say what the recipe's author did not write and should know.
+    ``notes`` tell the recipe's author about settings that were added.
     """
 
     key: str
@@ -100,7 +100,7 @@ def register_read(
     of_model: str = "",
 ) -> RegisteredRecipe:
     """``register_recipe`` for a recipe that was read from ``where``; a base's folder is relative to ``beside``.
-    ``of_model`` is the model of the catalogue for which a job has it registered."""
+    ``of_model`` is the catalogue's model if a job registers the recipe."""
     if owner := recipe.recipe_key.tenant:
         tenants.require_tenant(owner)
     reference = recipe.base_reference

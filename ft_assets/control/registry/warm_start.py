@@ -18,7 +18,7 @@ from ft_resources.errors import BadRecipe
 from ft_resources.store import Store
 
 AtStage = Callable[[Store, str, str], str | None]
-"""The address of the adapter at a line's stage, if one stands there."""
+"""The address of the adapter in a line's stage, if there is one."""
 _CONFIG = "adapter_config.json"
 _FULL = 64
 
@@ -28,8 +28,8 @@ def lock_warm_start(
 ) -> Recipe:
     """``recipe`` with its warm start by full address, and with that adapter's rank and alpha in place of ``auto``.
 
-    ``stored`` is the recipe as it is registered already: what it names stays the adapter of that time, wherever its
-    line has gone since. Raises BadRecipe for what names no adapter that the recipe may use.
+    ``stored`` is the recipe if it is registered already: it keeps the adapter of that time, even if its line has moved
+    on. Raises BadRecipe if the recipe may not use the named adapter.
     """
     if recipe.training.warm_start is None:
         return recipe
@@ -74,8 +74,8 @@ def require_continuable(artifacts: Artifacts, recipe: Recipe, lock: BaseLock, wh
 def _shape(artifacts: Artifacts, adapter: Artifact, where: str) -> dict[str, Any]:
     """The settings in ``lora`` that give an adapter of the shape and scale of ``adapter``.
 
-    Rank and scale are those of its files: PiSSA saves twice the rank that it trains. The modules are as its own recipe
-    names them, as the files list what ``all-linear`` meant for that base.
+    Rank and scale are those of its files: PiSSA saves twice the rank that it trains. The modules are taken from its own
+    recipe, as the files list what ``all-linear`` meant for that base.
     """
     if _CONFIG not in adapter.manifest.files:
         raise BadRecipe(

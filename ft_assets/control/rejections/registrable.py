@@ -1,4 +1,4 @@
-"""Advice is only given where registration would take it."""
+"""Suggestions are made only if their recipe could be registered."""
 
 from collections.abc import Mapping
 from typing import Any

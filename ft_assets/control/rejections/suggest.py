@@ -84,7 +84,7 @@ def suggest(
         past: accepted runs of the same tenant, newest first.
         registered: the recipe to be changed, as it was registered; ``recipe`` if not given.
 
-    Nothing that registration would refuse. Empty if no gate was measured: then a report must be made first.
+    Never a change that registration would refuse. Empty if no gate was measured: then a report must be made first.
     """
     seen = observed or Observed()
     blocking = {verdict.gate: verdict for verdict in verdicts if not verdict.lets_through}
@@ -135,27 +135,27 @@ def _of_curves(curves: Curves, recipe: Recipe, failed: set[str]) -> Iterator[Sug
                 },
             )
         if gentler := milder(recipe):
-            yield Suggestion(what="or let it learn less by heart", why=why, change=gentler)
+            yield Suggestion(what="or make it memorise less", why=why, change=gentler)
     elif memorised:
         trained, validated = memorised
         yield Suggestion(
             what="train for fewer epochs, and validate often enough to see when to stop",
-            why=f"training loss ended at {trained:.3f} and validation loss at {validated:.3f}: it learned by heart",
+            why=f"training loss ended at {trained:.3f} and validation loss at {validated:.3f}: it memorised rows",
             change={
                 "training.validate_every_steps": max(1, curves.steps // 10),
                 **epochs(recipe, 0.5),
             },
         )
-    # What forgets, forgets more of it.
+    # A candidate that forgets would forget even more.
     unfinished = _unfinished(curves) if failed & _SKILL and REGRESSION.name not in failed else ""
     if unfinished:
         yield Suggestion(what="train longer", why=unfinished, change=longer(recipe, curves.steps))
-    # Cut gradients are no reason for a lower rate, with which as many steps learn even less.
+    # Clipped gradients do not justify a lower rate, with which the same number of steps learns even less.
     yield from _of_jumps(curves, recipe, cut=not unfinished)
 
 
 def _unfinished(curves: Curves) -> str:
-    """Why the training ended too early; "" if nothing says so."""
+    """Why the training seems to have ended too early; "" if there is no sign of it."""
     if (short := curves.too_short()) is not None:
         fell = f"fell by {short:.1%}" if short > 0 else "did not fall"
         return f"it took only {curves.steps} steps, in which training loss {fell}"
@@ -179,8 +179,10 @@ def _of_jumps(curves: Curves, recipe: Recipe, *, cut: bool) -> Iterator[Suggesti
     elif cut and clipped > _CLIPPED:
         yield Suggestion(
             what="lower the learning rate",
-            why=f"after the warm-up {clipped:.0%} of the gradients were longer than {recipe.training.max_grad_norm:g} "
-            "and were cut",
+            why=(
+                f"after the warm-up {clipped:.0%} of the gradients had a norm above {recipe.training.max_grad_norm:g} "
+                "and were clipped"
+            ),
             change=rate,
         )
 
@@ -198,7 +200,7 @@ def _of_answers(recipe: Recipe, blocking: Mapping[str, Verdict], seen: Observed)
     if seen.learned is not None and seen.learned < _LEARNED:
         last = recipe.packing.learn == "last_assistant"
         yield Suggestion(
-            what="learn every answer of a conversation" if last else "shorten prompts, or give longer answers",
+            what="train on every answer of a conversation" if last else "shorten prompts, or give longer answers",
             why=f"only {seen.learned:.1%} of the tokens it read carry loss",
             change={"packing.learn": "all_assistant"} if last else {},
         )

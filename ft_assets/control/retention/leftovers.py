@@ -130,7 +130,7 @@ def _groups(place: Place, rule: Leftovers) -> Iterator[_Group]:
 
 def _group_of(place: Place, path: Sequence[str], rule: Leftovers) -> _Group | None:
     """The group that an object is removed with; None if it is kept. ``path`` is relative to the address."""
-    over = "the artifact is there" if place.writer else "it came to no artifact"
+    over = "the artifact is there" if place.writer else "it produced no artifact"
     if path[0] == "attempts" and len(path) > 2:
         if path[2] in SAVED:
             resumable = not place.writer and place.again

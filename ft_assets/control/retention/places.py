@@ -66,7 +66,7 @@ def collect_places(
     most: int | None = None,
     seconds: float | None = None,
 ) -> PlacesCollected:
-    """Remove what finished work has left behind.
+    """Remove leftovers of finished work.
 
     Args:
         now: UTC.

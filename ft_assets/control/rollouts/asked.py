@@ -141,9 +141,9 @@ def _plan(store: Store, line: str, wish: Wish, decision: Decision, incumbent: In
         raise UserError(what, where="rollout", remedy=f"Outcomes that may count are {', '.join(KINDS)}.")
     if "format" in wish.outcomes and decision.tenants.settings_of(line).format is None:
         raise UserError(
-            "nothing says what a valid answer of the line is, so the outcome format would never come",
+            "no answer format is set for the line, so the outcome format would never occur",
             where=f"line {line}",
-            remedy="Say it in tenants.yaml (lines: format), or do not count it.",
+            remedy="Set it in tenants.yaml (lines: format), or do not count it.",
         )
     limit = wish.latency_limit_s
     if "latency" in wish.outcomes and limit is None:

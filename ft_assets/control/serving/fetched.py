@@ -63,9 +63,9 @@ class FetchedAdapters:
         source = source_of(base.manifest.identity["params"])
         if source != self._base:
             raise BadAdapter(
-                f"{name} stands on {source or trained_on.address}, and this server has {self._base}",
+                f"{name} was trained on {source or trained_on.address}, and this server has {self._base}",
                 where="model",
-                remedy="Ask a server of the adapter's base.",
+                remedy="Ask a server that has the adapter's base.",
             )
 
     def _keep(self, *, taken: str) -> None:

@@ -101,7 +101,11 @@ def _lacking(name: str, base: str, seen: Seen) -> dict[str, str]:
 def _words(difference: Hashable) -> str:
     assert isinstance(difference, tuple)
     kind, name, server = difference
-    return f"{name} is wanted, and not on {server}" if kind == "missing" else f"{name} is not wanted, and on {server}"
+    return (
+        f"{name} is not on {server}, and should be"
+        if kind == "missing"
+        else f"{name} is on {server}, and should not be"
+    )
 
 
 def _trouble(standing: Standing) -> str:

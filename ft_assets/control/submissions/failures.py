@@ -97,7 +97,9 @@ def of_lost_run() -> Failure:
     return Failure(
         cause="the run ended before any of its steps failed: its process was lost, or the code could not be loaded",
         blame="platform",
-        remedy="Launch it again; if it ends so again, look at the code location in the UI, and at the daemon's log.",
+        remedy=(
+            "Launch it again; if it ends in the same way, look at the code location in the UI and at the daemon's log."
+        ),
     )
 
 

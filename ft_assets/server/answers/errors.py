@@ -10,9 +10,10 @@ from ft_assets.server.answers.base import Object
 _MODEL = "#/components/schemas/{model}"
 _FASTAPIS = ("HTTPValidationError", "ValidationError")
 _SAID = {
-    "400": "The request is not as it is described here, or asks for what cannot be.",
-    "4XX": "Who asks is not known (401), may not (403), asks for what is not there (404) or too much (429).",
-    "5XX": "The server, its store or a server of models failed.",
+    "400": "The request is invalid, or asks for something impossible.",
+    "4XX": "The caller is not known (401) or may not do this (403), the object does not exist (404), or the caller "
+    "asks too often (429).",
+    "5XX": "The server, its store or a model server failed.",
 }
 
 

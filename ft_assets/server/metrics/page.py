@@ -20,7 +20,7 @@ def metrics_page(
     requests: RequestFigures, store: Store, environment: Mapping[str, str] = os.environ
 ) -> Iterator[int | None]:
     """Serve ``/metrics`` on the port that ``FT_METRICS_PORT`` names while the block runs; gives the port, or None where
-    no port is named. Raises UserError for a port that cannot be had."""
+    no port is named. Raises UserError for a port that cannot be opened."""
     wanted = environment.get(PORT, "")
     if not wanted:
         yield None
@@ -31,7 +31,7 @@ def metrics_page(
         server, thread = start_http_server(int(wanted), registry=requests.registry)
     except (ValueError, OSError, OverflowError) as error:
         raise UserError(
-            f"port {wanted!r} cannot be had: {error}", where=PORT, remedy="Name a free port, or leave it out."
+            f"port {wanted!r} cannot be opened: {error}", where=PORT, remedy="Name a free port, or leave it out."
         ) from error
     platform.start()
     try:

@@ -1,6 +1,6 @@
-"""Vision-language checkpoints whose text part is trained: as a whole they are loaded, and all else in them is frozen.
+"""Vision-language checkpoints whose text part is trained: the whole model is loaded, and everything else is frozen.
 
-What is asked for here is answered from a parsed ``config.json``, without loading a model.
+All functions here work on a parsed ``config.json``, without loading a model.
 """
 
 from collections.abc import Mapping
@@ -61,8 +61,8 @@ COMPOSITES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "smolvlm": _LLAMA,
     }
 )
-"""``model_type`` to what its text part is like where ``config.json`` does not say: makers leave out what is the default
-of Transformers' class."""
+"""By ``model_type``, settings of the text part that ``config.json`` may omit: makers leave out the defaults of
+Transformers' class."""
 _OTHER_PARTS = ("vision_config", "audio_config")
 
 
@@ -75,7 +75,7 @@ def text_settings(config: Mapping[str, Any]) -> Mapping[str, Any]:
         if defaults is not None and inner.get("model_type", defaults["model_type"]) != defaults["model_type"]:
             # The text part is of another family, such as a Mistral in a LLaVA.
             defaults = None
-        # Whether the head is tied is said of the whole model.
+        # Whether the head is tied is a setting of the whole model.
         tied = {name: config[name] for name in ("tie_word_embeddings",) if name in config}
         return {**(defaults or {}), **inner, **tied}
     return config if defaults is None else {**defaults, **config, "model_type": defaults["model_type"]}
@@ -87,8 +87,7 @@ def has_other_parts(config: Mapping[str, Any]) -> bool:
 
 
 def require_text_part(config: Mapping[str, Any], where: str) -> None:
-    """Raise BadBase for a model of ``REFUSED``, and for one with other parts of which nothing here says how its text
-    part is trained alone."""
+    """Raise BadBase for a model of ``REFUSED``, and for one with further parts that is not in ``COMPOSITES``."""
     kind = str(config.get("model_type"))
     if kind in COMPOSITES or not (kind in REFUSED or has_other_parts(config)):
         return

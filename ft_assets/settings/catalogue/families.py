@@ -1,6 +1,6 @@
-"""The model families that are tried in the tests, and how their documents run (``packing.mode: auto``).
+"""The model families that the tests cover, and how their documents run (``packing.mode: auto``).
 
-A training decides by the base itself; this says beforehand what it will decide, without loading anything.
+A training decides by the base itself; this predicts its decision, without loading anything.
 """
 
 import json
@@ -109,16 +109,17 @@ _APART = {
 FAMILIES: Mapping[str, str] = MappingProxyType({**dict.fromkeys(_PACKED, ""), **_APART})
 """``model_type`` to why its documents run apart; empty where they are packed."""
 TEN = ("llama", "qwen3", "gemma3_text", "phi3", "mixtral", "deepseek_v3", "gpt_oss", "qwen3_next", "lfm2", "gemma2")
-"""Those of which the tests also train one step at each change, resume a full training, and train on four bits."""
+"""Families with further tests at each change: a training step, the resumption of a full training, and a 4-bit
+training."""
 KNOWN: Mapping[str, str] = MappingProxyType({**FAMILIES, **PLACED})
-"""The same, with those that the tests do not train."""
+"""``FAMILIES``, and those that the tests do not train."""
 
 
 _SCORES = {
     **dict.fromkeys(("gemma2", "vaultgemma"), "attention scores with a softcap"),
     **dict.fromkeys(("flint", "gpt_oss", "granite_swa", "granitemoe_swa", "mimo_v2_flash"), "attention sinks"),
 }
-"""Families that are packed on a CPU, and on a GPU where a fused function computes this right."""
+"""Families that are packed on a CPU, and on a GPU if a fused function computes their attention correctly."""
 TOLD = frozenset(
     [
         *("bailing_hybrid", "bamba", "falcon_h1", "granitemoehybrid", "kimi_linear", "lfm2", "lfm2_moe", "lfm2_vl"),
@@ -126,14 +127,15 @@ TOLD = frozenset(
         *("qwen3_next", "zamba2"),
     ]
 )
-"""Families whose layers Transformers tells where documents begin: packed where their kernels keep to it, by trial."""
+"""Families whose layers are told by Transformers where documents begin: packed if a trial shows that their kernels
+respect it."""
 UNDECIDED = "decided when it trains"
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 
 
 def has_experts(config: Mapping[str, Any]) -> bool:
-    """Whether a parsed ``config.json`` says that feed-forward layers have several experts. Hybrids name numbers that
-    none of their layers has: those are not believed."""
+    """Whether a parsed ``config.json`` says that feed-forward layers have several experts. Hybrids may state numbers
+    that apply to none of their layers; those are ignored."""
     values = text_settings(config)
     counts = (values.get(name) for name in _EXPERTS)
     return "layers_block_type" not in values and any(isinstance(count, int) and count > 1 for count in counts)

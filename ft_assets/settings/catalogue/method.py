@@ -12,7 +12,7 @@ OwnLoss = Callable[[Mapping[str, Any]], float]
 
 
 def nothing_more(settings: Mapping[str, Any]) -> float:
-    """For a loss that is the likelihood alone."""
+    """For a loss without a part beyond the likelihood."""
     return 0.0
 
 

@@ -1,5 +1,5 @@
-"""Architectures of which the tests try how documents run, and that their losses are those of each alone, without
-training them."""
+"""Architectures for which the tests check how documents run, and that each document's loss is the same as alone,
+without training them."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

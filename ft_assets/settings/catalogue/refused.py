@@ -48,4 +48,4 @@ ENCODERS: Mapping[str, str] = MappingProxyType(
         for kind in kinds.split()
     }
 )
-"""As ``REFUSED``, for what is found by a look at the config, or at losses of a model before it trains."""
+"""As ``REFUSED``, for models that are found by their config, or by their losses before training."""

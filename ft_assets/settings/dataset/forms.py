@@ -97,12 +97,12 @@ class FormSettings:
 
     @property
     def forms(self) -> Mapping[str, RowForm]:
-        """The possible row forms, in the order in which they are tried."""
+        """The candidate row forms, in the order in which they are tried."""
         return GUESSED if self.form == "auto" else {self.form: ROW_FORMS[self.form].row}
 
     @property
     def _mapped(self) -> list[tuple[str, str]]:
-        """Each form's field with each of the upload's that it is mapped to."""
+        """Pairs of a form's field and an upload's field that it is mapped to."""
         return [*self.fields, *((field, source) for field, sources in self.joined for source in sources)]
 
     @property

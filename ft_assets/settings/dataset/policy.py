@@ -99,7 +99,7 @@ class ParaphraseSettings(StrictModel):
 
 
 class ContaminationSettings(StrictModel):
-    """Examples that reveal test items: a whole question, or mostly text of items, whatever its dress."""
+    """Examples that reveal test items: a whole question, or mostly text of items, in any formatting."""
 
     suites: tuple[Annotated[str, text_check(check_suite_key)], ...] | Literal["all"] = Field(
         default="all",
@@ -147,7 +147,7 @@ class PersonalDataSettings(StrictModel):
 
     @property
     def searched(self) -> tuple[str, ...]:
-        """The types of findings that there may be: ``types``, and those of the recogniser and the model if set."""
+        """All possible types of findings: ``types``, and those of the recogniser and the model if set."""
         ids = ("id",) if self.recogniser else ()
         return (*self.types, *ids, *(self.names.types if self.names else ()))
 

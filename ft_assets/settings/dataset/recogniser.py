@@ -44,7 +44,7 @@ NationalId = Literal[
 
 Entity = Literal["PERSON", "LOCATION"]
 ENTITY_TYPES: dict[Entity, str] = {"PERSON": "name", "LOCATION": "place"}
-"""By presidio's name of an entity, the type of its findings in reports."""
+"""Types of findings in reports, by presidio's name of the entity."""
 
 
 class RecogniserSettings(StrictModel):

@@ -1,4 +1,4 @@
-"""Sources: where the rows of a dataset come from, so that new versions come by themselves."""
+"""Sources: where the rows of a dataset come from, so that new versions are made automatically."""
 
 from typing import Annotated, Self
 

@@ -1,4 +1,4 @@
-"""How an upload spells turns and labels, where its exporter has words of its own for them."""
+"""How an upload spells turns and labels, if its exporter uses other words."""
 
 from typing import Annotated, Literal, Self
 
@@ -46,7 +46,7 @@ class LabelSettings(StrictModel):
         return self
 
     def says(self, value: str | int) -> bool | None:
-        """Whether people liked the answer; None for a value that stands in neither list."""
+        """Whether people liked the answer; None for a value that is in neither list."""
         text = folded(value)
         if text in map(folded, self.liked):
             return True
@@ -54,5 +54,5 @@ class LabelSettings(StrictModel):
 
 
 def folded(value: str | int) -> str:
-    """The value of a label as it is compared: without capitals and blanks around it."""
+    """A label's value as it is compared: in lower case, stripped."""
     return str(value).strip().lower()

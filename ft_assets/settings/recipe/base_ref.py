@@ -55,7 +55,7 @@ class AdapterOfPair:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AdapterAtStage:
-    """``artifact:LINE@STAGE``: what stands there; registration rewrites the reference to its address."""
+    """``artifact:LINE@STAGE``: the adapter in that stage; registration rewrites the reference to its address."""
 
     line: str
     stage: str

@@ -15,16 +15,16 @@ _CLOSING = re.compile(rf"\{{\{{ (\[[^\n]*\])\[0\] {re.escape(_LAST)} \}}\}}\Z")
 
 
 def with_end_of_turn(source: str | None, ends: Sequence[str]) -> str | None:
-    """The Jinja text ``source`` (None: the base's own) that writes the first of ``ends`` behind a last answer."""
+    """The Jinja text ``source`` (None: the base's own), extended to write the first of ``ends`` after a last answer."""
     if not ends:
         return source
-    # Jinja leaves out one line end at the end of a template.
+    # Jinja drops one newline at the end of a template.
     text = _BASES_OWN if source is None else source.removesuffix("\n")
     return f"{text}{{{{ {json.dumps(list(ends), ensure_ascii=False)}[0] {_LAST} }}}}"
 
 
 def without_end_of_turn(source: str | None) -> tuple[str | None, tuple[str, ...]]:
-    """``source`` and ``ends`` of a text that ``with_end_of_turn`` made; of another text that text, and none."""
+    """``source`` and ``ends`` of a text that ``with_end_of_turn`` made; any other text is returned with no ends."""
     found = _CLOSING.search(source) if source is not None else None
     if source is None or found is None:
         return source, ()

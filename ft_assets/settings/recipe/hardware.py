@@ -11,14 +11,14 @@ from ft_resources.work import Resources
 
 
 class GpuRange(Settings):
-    """A training that starts on what there is: ``max`` GPUs, half, a quarter and so on, but not fewer than ``min``."""
+    """A training that uses the GPUs that are free: ``max``, half, a quarter and so on, but not fewer than ``min``."""
 
     min: int = Field(ge=1, le=8, description="Fewest GPUs on which the training starts or goes on.")
     max: int = Field(ge=2, le=8, description="Most GPUs that it takes when there is room.")
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Numbers of GPUs on which it may run, the largest first: ``max`` as often halved as that leaves no rest."""
+        """Numbers of GPUs on which it may run, the largest first: ``max``, halved as long as the result is whole."""
         found = [self.max]
         while found[-1] % 2 == 0 and found[-1] // 2 >= self.min:
             found.append(found[-1] // 2)

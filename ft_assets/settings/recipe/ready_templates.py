@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 PLAIN = "plain"
-# Lines end before an answer begins: a blank in front of it would be a token that answers do not begin with.
+# An answer begins on its own line: after a blank it would begin with another token.
 PLAIN_TEMPLATE = """\
 {{- bos_token if bos_token }}
 {%- for message in messages %}
@@ -46,7 +46,7 @@ _MISTRAL = """\
 {%- endfor %}"""
 _OWN = {PLAIN: PLAIN_TEMPLATE, "chatml": _CHATML, "mistral": _MISTRAL}
 _ALSO = {"harmony": "gptoss", "qwen2": "qwen2_5"}
-# Variants for training, older texts of a template, and models that see pictures.
+# Variants for training, older versions of a template, and vision models.
 _OTHERS = re.compile(r".*(_training|_v\d+|_vl|^llava.*|^idefics.*|^smolvlm.*|^diffusion.*)")
 
 

@@ -141,7 +141,7 @@ class Recipe(Settings):
             return data
         return {**data, "gates": {**gates, "task_gain": {**method.form.task_gain, **gain}}}
 
-    # Of these validators the last one comes first: the ones above see what this one gives.
+    # The last "before" validator runs first: the ones above see its result.
     @model_validator(mode="before")
     @classmethod
     def _has_what_its_profile_judges(cls, data: Any) -> Any:
@@ -217,7 +217,7 @@ class Recipe(Settings):
     def token_settings(self) -> dict[str, Any]:
         """Settings that affect tokens, as JSON: equal settings share token packs."""
         return {
-            # Windows are the same however they run through a model.
+            # Windows do not depend on how they run through the model.
             "packing": self.packing.model_dump(mode="json", exclude={"mode", "end_of_turn"}),
             "chat_template": self.template,
             "seed": self.training.seed,

@@ -25,7 +25,7 @@ def shown_settings(recipe: Recipe, origins: Mapping[str, str]) -> list[tuple[str
         if _used(recipe, section):
             settings = getattr(recipe, section)
             values = settings.model_dump(mode="json")
-            # Dumps omit a later setting with its default, which may be what its author left to ``auto``.
+            # Dumps omit newer settings with their default, which may be an ``auto``.
             for name in type(settings).model_fields.keys() - values.keys():
                 if f"{section}.{name}" in origins:
                     values[name] = getattr(settings, name)

@@ -8,7 +8,7 @@ from ft_assets.settings.recipe.base_ref import parse_adapter
 from ft_resources.settings import Auto, Names, Settings
 from ft_resources.strict_model import added_field
 
-# Training settings that affect when or how something is done, never the result, or by rounding only.
+# Training settings that never change the result, except by rounding.
 WITHOUT_EFFECT = {
     "checkpoint_every_steps",
     "checkpoint_every_minutes",
@@ -17,7 +17,7 @@ WITHOUT_EFFECT = {
     "offload",
     "compile",
 }
-# Most validations of a run whose recipe does not say when to validate.
+# Maximum number of validations if the recipe does not set their interval.
 VALIDATIONS = 10
 
 
@@ -70,7 +70,7 @@ KINDS = {name: field.default for name, field in LoraSettings.model_fields.items(
 
 
 class EarlyStoppingSettings(Settings):
-    """When a training ends before its last step: its validation loss no longer falls."""
+    """Ends a training before its last step, once its validation loss no longer falls."""
 
     patience: int = Field(
         ge=1, le=1000, description="Stop after this many validations in a row that did not lower the best loss."

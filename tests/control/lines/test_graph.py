@@ -136,7 +136,7 @@ def gates_in(result: dg.ExecuteInProcessResult) -> dict[str, dg.AssetCheckEvalua
     parity = found.pop("serve_parity", None)
     assert parity is None or (parity.passed and (parity.description or "").startswith("not required"))
     outcomes = found.pop("live_outcomes", None)
-    assert outcomes is None or (outcomes.passed and outcomes.description == "no rollout of it has ended")
+    assert outcomes is None or (outcomes.passed and outcomes.description == "none of its rollouts has ended")
     return found
 
 

@@ -12,7 +12,7 @@ from tests.control.notices.servers import Hook
 from tests.control.notices.world import Tell, bodies, kinds
 from tests.control.rollouts.made import made_rollout
 
-ACME, OTHER = "acme.a.tiny@11 is wanted, and not on one", "other.b.tiny@22 is wanted, and not on one"
+ACME, OTHER = "acme.a.tiny@11 is not on one, and should be", "other.b.tiny@22 is not on one, and should be"
 
 
 class Clock:

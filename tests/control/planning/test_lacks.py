@@ -88,7 +88,7 @@ def test_a_version_is_told_which_suites_it_was_never_compared_with_until_its_nex
 def test_a_small_holdout_is_told_with_the_gain_that_it_shows(project: Project, tmp_path: Path) -> None:
     install(project.store, tmp_path)
     (found,) = lacks(project.store, add(project, rows=100))
-    assert found.what == "Its holdout of 10 rows is too small: a gain of 27% over a base at 50% shows 8 times of 10."
+    assert found.what == "Its holdout of 10 rows is too small: a gain of 27% over a base at 50% is shown 8 times in 10."
 
 
 def test_a_recipe_that_asks_for_no_safety_or_is_hard_to_pass_is_told(project: Project, tmp_path: Path) -> None:

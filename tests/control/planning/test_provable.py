@@ -71,7 +71,7 @@ def test_a_suite_says_how_many_items_are_needed() -> None:
     few, enough = no_drop("some.v1", 250, gate), no_drop("some.v1", 1000, gate)
     assert few.in_words == (
         "regression, some.v1: 250 items, too few (about 873 are needed); "
-        "a candidate as good as the base passes 32 times of 100."
+        "a candidate as good as the base passes 32 times in 100."
     )
     assert (few.enough, few.hopeless, enough.enough, enough.hopeless) == (False, True, True, False)
     assert no_drop("some.v1", few.needed or 0, gate).enough
@@ -95,7 +95,7 @@ def test_a_holdout_says_which_gain_it_shows_and_how_many_rows_show_the_one_asked
     found = task_gain(400, TaskGainGate())
     assert found.in_words == (
         "task_gain, exact_match: 400 holdout rows, too few (about 1,568 are needed); "
-        "a gain of 11% over a base at 50% shows 8 times of 10, and the recipe asks for 5%."
+        "a gain of 11% over a base at 50% is shown 8 times in 10, and the recipe asks for 5%."
     )
     assert not found.hopeless
     assert task_gain(found.needed or 0, TaskGainGate()).enough

@@ -215,7 +215,7 @@ def test_only_what_may_go_to_production_may_be_rolled_out(rolled: Rolled) -> Non
         ({"outcomes": ("mood",), "margins": {}}, "'mood' is not a kind of outcome"),
         ({"outcomes": ("judge",)}, "a margin is given for what does not count"),
         ({"outcomes": (), "margins": {}}, "at least one kind"),
-        ({"outcomes": ("format",), "margins": {}}, "nothing says what a valid answer"),
+        ({"outcomes": ("format",), "margins": {}}, "no answer format is set"),
         ({"minimum": 0}, "greater than or equal to 1"),
         ({"outcomes": ("thumbs", "latency")}, "usual latency is not known: 0 answers"),
     ],

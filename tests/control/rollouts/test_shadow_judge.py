@@ -131,7 +131,7 @@ def test_a_judge_that_the_line_lets_see_nothing_any_more_is_sent_nothing(
         (lambda url: tenants(url, keep=False), "keeps no conversations"),
         (lambda url: tenants(url, hosts=[]), "may not receive this tenant's rows"),
         (lambda url: tenants(url, hosts=[{"host": "127.0.0.1", "private": True}]), "may not be sent to 127.0.0.1"),
-        (lambda url: tenants(url, model={"allow_same_family": False}), "nobody here knows the family"),
+        (lambda url: tenants(url, model={"allow_same_family": False}), "the family of the judge"),
     ],
 )
 def test_a_rollout_whose_judge_may_not_judge_does_not_begin(

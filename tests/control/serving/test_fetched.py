@@ -92,7 +92,7 @@ def test_an_adapter_of_another_base_and_a_whole_model_are_refused(lines: Lines, 
     adapter, whole = lines.adapter(base), lines.adapter(base, {"model.safetensors": b"1"})
     for each in (adapter, whole):
         lines.promote(each, base, "staging")
-    with pytest.raises(BadAdapter, match=f"stands on {BASE}, and this server has hub:acme/other@"):
+    with pytest.raises(BadAdapter, match=f"was trained on {BASE}, and this server has hub:acme/other@"):
         fetching(lines, tmp_path / "copies", base=f"hub:acme/other@{COMMIT}").take(name_of(adapter))
     with pytest.raises(BadAdapter, match="whole model"):
         fetching(lines, tmp_path / "copies").take(name_of(whole))

@@ -116,7 +116,7 @@ def test_a_corrupt_adapter_is_told_tried_again_later_and_keeps_no_other_waiting(
         clock.now += 3
         found = reconciler.look()
     assert 3 < len(fleet.begun) < 10
-    assert found.drift == (f"{name_of(bad, 'acme.a.tiny')} is wanted, and not on one-{base.digest[:4]}",)
+    assert found.drift == (f"{name_of(bad, 'acme.a.tiny')} is not on one-{base.digest[:4]}, and should be",)
     fleet.refuses.clear()
     clock.now += 100
     reconciler.look()

@@ -163,5 +163,5 @@ def made_status() -> ServingStatus:
         servers=(
             ServerShown(name="one", base="b" * 64, state="answers", models=("acme.a.tiny@11", "globex.b.tiny@22")),
         ),
-        drift=("globex.b.tiny@22 is wanted, and not on one",),
+        drift=("globex.b.tiny@22 is not on one, and should be",),
     )

@@ -189,7 +189,7 @@ def test_an_attempt_that_runs_too_long_is_ended_and_not_tried_again(on_cluster: 
     # The worker says that it was stopped; the cluster knows why.
     assert ended_as(attempt, Cause.RUN_TIMEOUT)["refund"] == "none"
     assert isinstance(got[0], WorkFailed)
-    assert "ran into its limit of time" in str(got[0])
+    assert "reached its time limit" in str(got[0])
     assert len(attempts_at(on_cluster.store, request.address)) == 1
 
 

@@ -57,7 +57,7 @@ def test_the_lines_page_shows_stage_weights_and_bounds_of_the_open_rollout_and_n
     copied = Wish(candidate=str(candidate.address), outcomes=("refusal",), shadow=20)
     start(artifacts, LINE, copied, decided())
     page = viewer.page
-    for shown in ("20 % copied<small>", "100 %<small>", "nobody is sent its answers", "0 of 200 at this stage"):
+    for shown in ("20 % copied<small>", "100 %<small>", "its answers are sent to nobody", "0 of 200 at this stage"):
         assert shown in page, shown
     cancelled = api.cancel_rollout(LINE, reason="enough", store=project.store, actor="ann")
     # What cannot be read is told, and takes no button away.

@@ -114,7 +114,7 @@ def test_the_page_says_why_nothing_can_be_tried(project: Project, line: Line, fl
     assert "Ask both" in member.get(path).text
     fleet.servers = []
     page = member.get(path).text
-    assert ("Ask both" in page, "No server of models answers for this model" in page) == (False, True)
+    assert ("Ask both" in page, "No model server answers for this model" in page) == (False, True)
     assert ask(member, path).status_code == 404
     job = started(project, member)
     finish(project.store, submission_of(project, job), SubmissionStatus.REJECTED, reason="task_gain", suggestions=())

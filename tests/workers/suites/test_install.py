@@ -118,7 +118,7 @@ def test_a_wrong_digest_is_refused_by_name(store: Store, source: Mirror, tmp_pat
     changed = FILES["asks/my prompts.csv"].replace(b"ice", b"ico")
     source.files[f"/org/asks/{COMMIT}/my%20prompts.csv"] = changed
     offline = write_files(tmp_path / "files", {"asks/my prompts.csv": changed}) if way == "offline" else None
-    with pytest.raises(BadRecipe, match=r"my(%20| )prompts.csv: this is another file than the one that was pinned"):
+    with pytest.raises(BadRecipe, match=r"my(%20| )prompts.csv: this is not the file that was pinned"):
         install(store, "asks", offline=offline)
     assert api.list_suites(store=store) == []
 

@@ -15,7 +15,7 @@ CHAT = Form(
         "sharegpt": RowForm(
             needs=("conversations",), may_have=("system", "tools"), reader=f"{_READERS}:read_sharegpt", rank=1
         ),
-        # Such rows were read without their system field before there was this form, and still are by ``auto``.
+        # Before this form existed such rows were read without their system field, and ``auto`` still does that.
         "system/messages": RowForm(
             needs=("messages",), may_have=("system", "tools"), reader=f"{_READERS}:read_anthropic"
         ),

@@ -11,7 +11,7 @@ TEXT = Form(
     plain=True,
     # Last in the order: never guessed if fields of other forms are present.
     rows={"text": RowForm(needs=("text",), reader="ft_assets.workers.datasets.forms.convert:read_text", rank=5)},
-    # A text has no answer to match. How it goes on stays open, as in a conversation: a small fall is a gain.
+    # A text has no answer to match, and many continuations are good, as in a conversation: a small fall is a gain.
     task_gain=PROFILES["chat"]["task_gain"],
     refusals=(
         Refusal(

@@ -14,7 +14,7 @@ UNPAIRED = Form(
     # KTO weighs the two kinds of answers (``kto.desirable_weight``), and its KL estimate all of them alike.
     weighed=False,
     completed_by="ft_assets.workers.packs.documents.mismatched:with_mismatched",
-    # Such rows were read without their label before there were these forms, and still are by ``auto``: a policy names
+    # Before these forms existed such rows were read without their label, and ``auto`` still does that: a policy names
     # the form, and ``ft dataset add`` refuses answers that people did not like otherwise.
     rows={
         "unpaired_preference": RowForm(

@@ -1,4 +1,4 @@
-"""Gates by what a model is for: a profile is a name for thresholds, which a recipe states in their place."""
+"""Gates by the model's purpose: a profile is a name that a recipe may give instead of thresholds."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -9,12 +9,12 @@ ProfileName = Literal["chat", "code", "extraction", "classification", "none"]
 _NO_LOSS = {"max_drop_points": 2.0, "margin_points": 1.0}
 PROFILES: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
-        # Of two good answers hardly one is a copy of the other, so likelihoods tell. Much of how an answer is worded
-        # stays open, whoever writes it: a small fall is a gain.
+        # Two good answers are hardly ever equal, so likelihoods are compared. Any answer may be worded in many ways: a
+        # small fall is a gain.
         "chat": {"benchmark_regression": _NO_LOSS, "task_gain": {"metric": "perplexity", "min_relative": 0.02}},
-        # Programs leave less open than conversations.
+        # Programs can be written in fewer ways than conversations.
         "code": {"benchmark_regression": _NO_LOSS, "task_gain": {"metric": "perplexity", "min_relative": 0.05}},
-        # One answer is right, to the letter.
+        # One answer is right, character by character.
         "extraction": {"benchmark_regression": _NO_LOSS, "task_gain": {"metric": "exact_match", "min_relative": 0.05}},
         # Rare labels count as much as common ones.
         "classification": {"benchmark_regression": _NO_LOSS, "task_gain": {"metric": "macro_f1", "min_relative": 0.05}},
@@ -24,13 +24,13 @@ PROFILES: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType(
 
 
 def profile_of(gates: Any) -> str | None:
-    """The name that ``gates``, as written, have for their profile; None for anything else."""
+    """The profile that ``gates``, as written, name; None if they name none."""
     name = gates.get("profile") if isinstance(gates, dict) else None
     return name if isinstance(name, str) else None
 
 
 def stated(gates: Mapping[str, Any]) -> dict[str, Any]:
-    """``gates`` with the thresholds of its profile in the place of the name; what is written beside it wins."""
+    """``gates`` with its profile replaced by that profile's thresholds; thresholds that are also written win."""
     written = {name: value for name, value in gates.items() if name != "profile"}
     for name, section in PROFILES[gates["profile"]].items():
         own = written.get(name, {})

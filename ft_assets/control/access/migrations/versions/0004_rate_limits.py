@@ -8,8 +8,8 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """Create the table. PostgreSQL writes no log of it, so that counting a request waits for no disk: whoever counts
-    again from nothing after a crash has lost nothing."""
+    """Create the table, unlogged in PostgreSQL, so that counting a request waits for no disk: after a crash, counting
+    simply starts again."""
     op.create_table(
         "rate_limits",
         sa.Column("subject", sa.String(200), primary_key=True),

@@ -20,5 +20,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop the table: who is away to sign in begins again."""
+    """Drop the table: sign-ins under way have to begin again."""
     op.drop_table("sign_ins")

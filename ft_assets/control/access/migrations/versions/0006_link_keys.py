@@ -18,5 +18,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop the table: links that are open end."""
+    """Drop the table: open links become invalid."""
     op.drop_table("link_keys")
