@@ -38,7 +38,7 @@ def test_a_judge_of_the_family_that_wrote_the_answers_is_refused() -> None:
 
 
 def test_what_nobody_knows_is_said_and_needs_leave() -> None:
-    assert "the family of the judge our-judge is not known" in refusal(judge("our-judge"))
+    assert "the family of the judge our-judge at judge.example.com is not known" in refusal(judge("our-judge"))
     assert refusal(judge("our-judge", family="Qwen")) == ""
     assert "is of the base's family (Llama)" in refusal(judge("our-judge", family="llama"))
     assert "family of the base" in refusal(judge("gpt-4.1"), base=("folder:sha256:00", "OddForCausalLM"))
