@@ -127,7 +127,7 @@ def test_a_full_candidate_is_scored_in_the_dtype_of_its_base_on_a_gpu(tmp_path: 
 def test_a_run_that_another_version_began_is_not_continued(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     context = bench.context()
     monkeypatch.setitem(CODE_VERSIONS, "checkpoint", "next")
-    with pytest.raises(UserError, match="by version next"):
+    with pytest.raises(UserError, match="this worker has version next"):
         train(context)
 
 
