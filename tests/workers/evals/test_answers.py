@@ -85,7 +85,7 @@ def test_metrics_are_paired_and_perplexity_weighs_tokens() -> None:
 @pytest.mark.parametrize("nll", [float("nan"), float("inf"), 1e6])
 def test_a_likelihood_that_has_no_perplexity_is_an_error_and_no_score(nll: float) -> None:
     broken = HoldoutComparison(rows=[row(0, "a")], base=[score("")], candidate=[score("", nll)])
-    with pytest.raises(UserError, match="the candidate's likelihood of an answer is not a number that has a perp"):
+    with pytest.raises(UserError, match="the candidate's likelihood of an answer gives no finite perplexity"):
         broken.metrics(seed=1)
 
 
