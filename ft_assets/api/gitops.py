@@ -133,7 +133,14 @@ def _on_cluster(folder: Path, tenants: TenantsFile, store: Store, cluster: Api |
             where=f"namespace {settings.control_namespace}",
             remedy="Install the chart first (docs/start/cluster.md), or point KUBECONFIG to another cluster.",
         )
-    return [*first, *differences(cluster, wanted), *strays(cluster, wanted, f"{STORE}={mark}", kueue or "")]
+    gone = strays(cluster, wanted, f"{STORE}={mark}", kueue or "")
+    if settings.queue and not flavours.exists() and any(each.object["kind"] == "ClusterQueue" for each in gone):
+        raise Misconfigured(
+            "kubernetes.yaml names a queue, and the folder has no flavours.yaml any more",
+            where=str(flavours),
+            remedy="Add the file: without it every tenant would lose its queue. Without Kueue, leave out `queue`.",
+        )
+    return [*first, *differences(cluster, wanted), *gone]
 
 
 def _marked(manifest: Object, mark: str) -> Object:

@@ -170,6 +170,18 @@ def test_a_folder_that_lost_its_tenants_file_deletes_nobody(ft: Ft, folder: Path
     assert installed.objects.find(NAMESPACES, "", "ft-acme")
 
 
+def test_a_folder_that_lost_its_flavours_file_takes_nobodys_queue(ft: Ft, folder: Path, installed: Cluster) -> None:
+    assert ft("apply", folder).exit_code == 0
+    (folder / "flavours.yaml").unlink()
+    refused = ft("apply", folder)
+    assert refused.exit_code == 2
+    assert "the folder has no flavours.yaml any more" in " ".join(refused.stderr.split())
+    settings = (folder / "kubernetes.yaml").read_text()
+    (folder / "kubernetes.yaml").write_text(settings.replace("queue: ft-{tenant}\n", ""))
+    queues = {"ResourceFlavor cpu", "Cohort ft", "ClusterQueue ft-acme", "LocalQueue ft-acme/ft-acme"}
+    assert queues < deleted(ft("plan", folder).stdout)
+
+
 def test_tenants_of_another_platform_on_the_cluster_stay(
     ft: Ft, folder: Path, installed: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,10 +317,6 @@ def test_what_left_the_flavours_is_deleted_and_told_so(ft: Ft, folder: Path, ins
     assert deleted(ft("plan", folder).stdout) == gone
     assert ft("apply", folder).exit_code == 0
     assert ft("plan", folder).stdout == ""
-    file.unlink()
-    assert {"ResourceFlavor cpu", "Cohort ft", "ClusterQueue ft-acme", "LocalQueue ft-acme/ft-acme"} < deleted(
-        ft("plan", folder).stdout
-    )
 
 
 def deleted(plan: str) -> set[str]:
