@@ -1,4 +1,4 @@
-"""What a file is like, before it is uploaded as a whole."""
+"""Preview of a file before the whole of it is uploaded."""
 
 from ft_assets.api.files import check_filename
 from ft_assets.control.registry.first_look import BadRow as BadRow

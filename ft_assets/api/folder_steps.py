@@ -1,4 +1,4 @@
-"""How a difference between a folder and the platform is told: one line, and below it which settings change."""
+"""How a difference between a folder and the platform is shown: one line, followed by the settings that change."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ SETTINGS = ("kubernetes.yaml", "tenants.yaml", "models.yaml", "servers.yaml")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FolderStep:
-    """One thing that differs: ``what`` it is, such as ``Namespace ft-acme`` or ``recipe first.v1``, and in ``details``
-    which settings change, as ``path: before -> after``."""
+    """One difference: ``what`` differs, such as ``Namespace ft-acme`` or ``recipe first.v1``, and in ``details`` which
+    settings change, as ``path: before -> after``."""
 
     verb: Literal["create", "change", "delete"]
     what: str
@@ -25,7 +25,7 @@ class FolderStep:
 
 
 def step_of(difference: Difference) -> FolderStep:
-    """What a difference on the cluster is called."""
+    """Display name of a difference on the cluster."""
     details = tuple(line for field in difference.fields for line in _lines(*field))
     return FolderStep(verb=difference.verb, what=name_of(difference.object), details=details)
 

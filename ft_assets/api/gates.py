@@ -1,4 +1,4 @@
-"""What the gates say of a candidate, and who lets an undecided one through."""
+"""The gates' verdicts on a candidate, and waivers of inconclusive ones."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ from ft_resources.store import Store
 
 
 class NotEvaluated(MissingInput):
-    """A pair is not evaluated yet, and an open submission is at it."""
+    """A pair is not evaluated yet, and an open submission is working on it."""
 
     def __init__(self, missing: MissingInput, submission: str, state: str) -> None:
         super().__init__(missing.asset, missing.partition)
@@ -33,7 +33,7 @@ class NotEvaluated(MissingInput):
 
 @dataclass(frozen=True, kw_only=True)
 class GateReport:
-    """The verdict of every gate, whether all let the candidate through, and what to try where one does not.
+    """The verdict of every gate, whether all let the candidate through, and what to try if one does not.
 
     ``ungated`` says that the recipe has no gates; ``passed`` is False then.
     """
@@ -87,7 +87,8 @@ def waive_gate(
     store: Store | None = None,
     actor: str = "",
 ) -> WaiverRecord:
-    """Let a candidate through whose own data is too small to tell; the record names who and stays.
+    """Waive an inconclusive gate of a candidate whose own data is too small to decide; the record names the actor and
+    is permanent.
 
     The first waiver stands: compare ``actor`` and ``note``. Raises UserError for a gate that is not inconclusive or is
     never waived, and without a note; MissingInput where nothing was evaluated yet.
@@ -101,7 +102,8 @@ def waive_gate(
 
 @contextmanager
 def _evaluated(store: Store, dataset: str, recipe: str) -> Iterator[None]:
-    """Raises NotEvaluated for MissingInput where a submission works on the pair: nothing is to be made by hand then."""
+    """Raises NotEvaluated in place of MissingInput if a submission works on the pair: then nothing has to be made by
+    hand."""
     try:
         yield
     except MissingInput as error:

@@ -1,7 +1,7 @@
-"""A folder that says what the platform should have: what differs from it, and how that is brought about.
+"""GitOps: a folder with the desired state of the platform; show the differences, and apply them.
 
 The folder has ``tenants.yaml`` and ``recipes/*.yaml``, and for a cluster ``kubernetes.yaml``, ``flavours.yaml``,
-``models.yaml`` and ``servers.yaml``. A recipe that is registered and not in the folder stays: its results need it.
+``models.yaml`` and ``servers.yaml``. A registered recipe that is not in the folder stays: its results need it.
 """
 
 from collections.abc import Callable, Sequence
@@ -144,14 +144,14 @@ def _on_cluster(folder: Path, tenants: TenantsFile, store: Store, cluster: Api |
 
 
 def _marked(manifest: Object, mark: str) -> Object:
-    """With the label by which it is found once the folder has it no more, which another store's platform on the same
-    cluster has otherwise."""
+    """With the label by which it is found once it is gone from the folder; a platform of another store on the same
+    cluster has another label."""
     labels = {**manifest["metadata"].get("labels", {}), STORE: mark}
     return {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}
 
 
 class _CheckedError(Exception):
-    """A recipe passed every check of a registration."""
+    """Raised in place of a registration once a recipe has passed every check."""
 
 
 def _unregistered(folder: Path, store: Store, tenants: TenantsFile, actor: str, hub: Hub | None) -> dict[str, Path]:
@@ -171,7 +171,7 @@ def _unregistered(folder: Path, store: Store, tenants: TenantsFile, actor: str, 
 
 
 def _checked(file: Path, store: Store, tenants: TenantsFile, actor: str, hub: Hub | None) -> str:
-    """The key of the recipe in ``file``, which passed every check of a registration."""
+    """The key of the recipe in ``file``, after every check of a registration."""
     keys = []
 
     def stop(recipe: StoredRecipe) -> None:
@@ -187,8 +187,8 @@ def _checked(file: Path, store: Store, tenants: TenantsFile, actor: str, hub: Hu
 
 
 def _require_idle(gone: Sequence[Object], store: Store, cluster: Api | None) -> None:
-    """Refuse to delete what work in flight needs: of its tenant, or of any, for what all tenants share. None needs that
-    nodes stay warm."""
+    """Refuse to delete what work in flight needs: work of its tenant, or of any tenant for shared objects. None needs
+    that nodes stay warm."""
     gone = [each for each in gone if each["kind"] not in WARM]
     if not gone or cluster is None:
         return
@@ -209,7 +209,7 @@ def _require_idle(gone: Sequence[Object], store: Store, cluster: Api | None) -> 
 
 
 def _tenant_of(manifest: Object) -> str:
-    """The tenant that an object is for; "" for one that tenants share."""
+    """The tenant of an object; "" for one that tenants share."""
     metadata = manifest["metadata"]
     if manifest["kind"] == "ClusterQueue":
         return str(metadata["name"]).removeprefix(_QUEUE)

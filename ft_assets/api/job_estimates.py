@@ -1,4 +1,4 @@
-"""What a job would take, before anybody asks for it."""
+"""The estimate of a job before it is created."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the owner of a job can do about an error: a job takes a file as it is, and no ``dataset.yaml``."""
+"""Remedies for the owner of a job, who cannot write a ``dataset.yaml``: a job takes a file as it is."""
 
 import re
 
@@ -12,7 +12,7 @@ _FORMS = '{"messages": […]}, {"prompt": …, "completion": …} or {"text": �
 
 
 def remedy_for_job(error: UserError) -> str:
-    """The remedy of ``error`` with what a job can change; "" if it has none."""
+    """The remedy of ``error`` in terms of what a job's owner can change; "" if it has none."""
     if isinstance(error, UnknownColumns):
         renamed = _renamed(error.guess) if error.guess else ""
         return renamed or f"Write the rows as a job reads them, such as {_FORMS}, and upload that file."

@@ -1,4 +1,4 @@
-"""How jobs stand. What never changes is read once a process, and what a page of jobs needs is read at once."""
+"""The states of jobs. Permanent records are read once per process, and those for a page of jobs concurrently."""
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
@@ -22,11 +22,11 @@ from ft_resources.store_glance import Glance, Look, NotingGlance
 
 @dataclass(frozen=True, kw_only=True)
 class JobState:
-    """A job and how it stands.
+    """A job and its state.
 
     Args:
         job: the request.
-        settled: what it became; None while its files are looked at.
+        settled: what it became; None while its files are checked.
         status: that of its submission, if it became one.
         outcome: how the submission ended, if it has.
     """
@@ -42,12 +42,12 @@ _SETTLED: Remembered[SettledJob] = Remembered(100_000)
 _ENDED: Remembered[JobState] = Remembered(100_000)
 _OUTCOMES: Remembered[SubmissionOutcome] = Remembered(100_000)
 _TOKENS: Remembered[int] = Remembered(100_000)
-# Where the state of an open job was read when somebody last asked for it.
+# Where the state of an open job was read at the last request for it.
 _LOOKS: Remembered[frozenset[Look]] = Remembered(10_000)
 
 
 def job_state(tenant: str, job_id: str, *, store: Store | None = None, launcher: Launcher | None = None) -> JobState:
-    """A tenant's job and how it stands. Raises NotFound."""
+    """A tenant's job and its state. Raises NotFound."""
     store = store_or_default(store)
     path = jobs.job_path(tenant, job_id)
     job, settled = _settled_job(store, tenant, job_id)
@@ -113,7 +113,7 @@ def _looks(store: Store, tenant: str, job_id: str) -> tuple[Iterable[Look], bool
 
 
 def trained_tokens(ended: JobState, *, store: Store | None = None) -> int | None:
-    """Tokens that the training of a job that has ended read; None where none was finished."""
+    """Tokens that the training of an ended job read; None if no training was finished."""
     store = store_or_default(store)
     if ended.settled is None or not ended.settled.submission:
         return None
@@ -127,7 +127,7 @@ def trained_tokens(ended: JobState, *, store: Store | None = None) -> int | None
 
 
 def submission_of(store: Store, tenant: str, settled: SettledJob) -> Submission:
-    """The submission that a job became. Raises UserError where it is gone."""
+    """The submission that a job became. Raises UserError if it is gone."""
     found = known_submission(store, tenant, settled.submission)
     if found is None:
         raise UserError("the job's submission is gone", where=f"submission {settled.submission}", remedy="Ask again.")

@@ -61,7 +61,7 @@ def create_job(
     store: Store | None = None,
     models: ModelsFile | None = None,
 ) -> tuple[Job, bool]:
-    """Record that a tenant wants a model; ``settle_job`` does the rest. The second value is whether it is new.
+    """Record a tenant's request for a model; ``settle_job`` does the rest. The second value is whether it is new.
 
     ``asked`` are fields of ``Job``. Asking again with the same ``key``, or without one with the same content within
     five minutes, gives the first job.
@@ -82,8 +82,8 @@ def settle_job(
     orchestrator: Orchestrator | None = None,
     launcher: Launcher | None = None,
 ) -> SettledJob:
-    """Make of a job what it asks for: recipe, dataset version and submission. Doing it again changes nothing, and where
-    several do it, or somebody cancels meanwhile, the first word counts.
+    """Turn a job into recipe, dataset version and submission. Doing it again changes nothing, and where several do it,
+    or somebody cancels meanwhile, the first word counts.
 
     What is wrong with it is part of the result. Raises StoreUnavailable, DatabaseUnavailable and Misconfigured, and the
     job stays open.
@@ -94,10 +94,10 @@ def settle_job(
         settled = jobs.settle(store, job, _settled(store, job, tenants, models, orchestrator))
     made = find_by_key(store, job.tenant, _key(job))
     if made is not None and made.id != settled.submission and find_outcome(store, made) is None:
-        # It was cancelled, or found wrong by another server, while this was asked for.
+        # It was cancelled, or refused by another server, in the meantime.
         who = settled.cancelled_by or job.actor
         cancel(made.id, store=store, actor=who, orchestrator=orchestrator, launcher=launcher)
-    # That of a process that died before it could.
+    # A process died before it could delete the marker.
     store.delete(job.marker)
     return settled
 
@@ -109,7 +109,7 @@ def load_settling() -> None:
 
 
 def give_up(job: Job, *, store: Store | None = None) -> SettledJob:
-    """Record that a job could not be prepared, for a reason that is the platform's."""
+    """Record that a job could not be prepared because of the platform."""
     said = "The platform could not prepare this job. Its operator's log says why."
     return jobs.settle(store_or_default(store), job, SettledJob(error=said, at=time.time()))
 
@@ -121,7 +121,7 @@ def _settled(
     models: ModelsFile | None,
     orchestrator: Orchestrator | None,
 ) -> SettledJob:
-    """What the job becomes, or what is wrong with it."""
+    """The submission that the job becomes, or its error."""
     tenants, models = configured(tenants, load_tenants), models or offered_models()
     blamed = "model"
     try:
@@ -141,12 +141,12 @@ def _settled(
             actor=job.actor,
         ).submission
     except (StoreUnavailable, DatabaseUnavailable, CorruptArtifact):
-        # Another try may well succeed, and the tenant can do nothing about it.
+        # Temporary, and nothing that the tenant could change.
         raise
     except UserError as error:
         if (asked_before := find_by_key(store, job.tenant, _key(job))) is None:
             return _wrong(error, error.where if error.where in _PARAMS else blamed)
-        # Another server came to it first, and its file is gone by now.
+        # Another server settled it first, and its file has been deleted since.
         asked = asked_before
     return SettledJob(submission=asked.id, dataset=asked.dataset, recipe=asked.recipe, at=time.time())
 
@@ -204,7 +204,7 @@ def cancel_job(
     orchestrator: Orchestrator | None = None,
     launcher: Launcher | None = None,
 ) -> JobState:
-    """Cancel a job, whatever it is at. Raises NotFound, and UserError for one that has ended."""
+    """Cancel a job in any phase. Raises NotFound, and UserError for one that has ended."""
     store = store_or_default(store)
     state = job_state(tenant, job_id, store=store, launcher=launcher)
     if state.settled is None:
@@ -237,7 +237,7 @@ def pause_job(
 def resume_job(
     tenant: str, job_id: str, *, actor: str, store: Store | None = None, launcher: Launcher | None = None
 ) -> JobState:
-    """Let a paused job go on. Raises as ``pause_job``."""
+    """Resume a paused job. Raises as ``pause_job``."""
     store = store_or_default(store)
     submission = _require_submission(job_state(tenant, job_id, store=store, launcher=launcher))
     resume(submission, store=store, actor=actor)
@@ -248,18 +248,18 @@ _PARAMS = {"training_file", "validation_file", "hyperparameters", "suffix", "mod
 
 
 def recipe_of(store: Store, job: Job, tenants: TenantsFile, models: ModelsFile) -> str:
-    """The key of the recipe that a job gets of its model, which is registered."""
+    """Register the recipe that a job gets from its model; returns its key."""
     model, where, beside = offered(models, job.model), f"model {job.model}", models_path().resolve().parent
     base, locked = parse_base(model.base), ""
     if isinstance(base, FolderPath):
-        # What is in it may change: then equal jobs have other recipes.
+        # The folder's content may change: then equal jobs get different recipes.
         locked = lock_folder(beside / base.path.expanduser(), where, template_given=True).source
     recipe = recipe_of_job(job, model, locked)
     return register_read(store, recipe, where, actor=job.actor, tenants=tenants, beside=beside, of_model=job.model).key
 
 
 def dataset_of(store: Store, job: Job, tenants: TenantsFile, orchestrator: Orchestrator | None = None) -> str:
-    """The key of the dataset version that the job's files are."""
+    """Add the job's files as a dataset version; returns its key."""
     with tempfile.TemporaryDirectory(prefix="ft-job-") as scratch:
         train = fetch_file(job.tenant, job.training_file, Path(scratch, "train"), store=store)
         validation = (

@@ -1,4 +1,4 @@
-"""What a store lacks for honest gates."""
+"""What a store lacks for trustworthy gates."""
 
 from ft_assets.api.defaults import store_or_default
 from ft_assets.control.planning.lacks import Lack as Lack

@@ -1,4 +1,4 @@
-"""Where the adapters of a line stand: promote, roll back, look."""
+"""The stages of a line's adapters: promote, roll back, show."""
 
 import logging
 from typing import cast
@@ -32,17 +32,16 @@ def promote(
     made_by: str = "",
     log: Log = _LOG,
 ) -> tuple[PromotionRecord, bool]:
-    """Move an adapter to a stage, if every check allows it; the record names who and stays.
+    """Move an adapter to a stage, if every check allows it; the record names the actor and is permanent.
 
     Args:
         target: a line (``tenant.dataset.recipe``), a pair ``DATASET|RECIPE``, or an adapter's address.
         to: dev, staging, production, deprecated or archived.
         reason: why; it is recorded.
-        waive_incumbent: let a comparison with the adapter in production through that is inconclusive.
+        waive_incumbent: waive an inconclusive comparison with the adapter in production.
         made_by: who made the key by which ``actor`` was proved; see ``maker_of``.
 
-    Returns:
-        The record, and False where the adapter stood there already.
+    Returns: The record, and False if the adapter was in that stage already.
 
     Raises:
         UserError: for an unknown target or stage, without a reason, and where a check says no.
@@ -114,25 +113,25 @@ def approve_promotion(
 def decline_promotion(
     line: str, *, reason: str, proposal: str = "", store: Store | None = None, actor: str = "", made_by: str = ""
 ) -> ProposalState:
-    """End a proposal without moving anything; who proposed it withdraws it so. Raises NotFound where nothing waits, and
-    UserError for one that was answered."""
+    """End a proposal without moving anything; its author withdraws it in the same way. Raises NotFound where nothing
+    waits, and UserError for one that was answered."""
     decision = Decision(actor=actor_or_user(actor), reason=reason, made_by=made_by)
     return second_person.decline(Artifacts(store_or_default(store)), own_line(line), decision, proposal=proposal)
 
 
 def list_proposals(line: str, *, store: Store | None = None) -> list[ProposalState]:
-    """Moves of a line to production that were proposed, the newest first, and how each stands."""
+    """Proposed moves of a line to production, the newest first, each with its state."""
     return proposals.read_proposals(store_or_default(store), own_line(line))
 
 
 def list_lines(*, tenant: str = "", store: Store | None = None) -> list[tuple[str, LineState]]:
-    """All lines in which something was decided, and how they stand."""
+    """All lines with a promotion log, and their states."""
     store = store_or_default(store)
     return [(name, lines.read_line(store, name)) for name in lines.list_lines(store, tenant)]
 
 
 def show_line(line: str, *, store: Store | None = None) -> LineState:
-    """A line's history and what stands in each stage. Raises UserError for what is no line, BadLog for a broken one."""
+    """A line's history and the adapter in each stage. Raises UserError for an invalid line, BadLog for a broken log."""
     return lines.read_line(store_or_default(store), own_line(line))
 
 

@@ -1,4 +1,4 @@
-"""Signed links: a report page, a pack's samples or a plot for whoever has the link, for 15 minutes."""
+"""Signed links: whoever has the link can open a report page, a pack's samples or a plot for 15 minutes."""
 
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -12,7 +12,7 @@ from ft_resources.store import Store
 __all__ = ["LINKS", "LinkSignature", "SignedLink", "open_link", "sign_link"]
 
 LINKS = "/links"
-"""Where the server answers links."""
+"""The server's path of links."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class SignedLink:
 
 def sign_link(tenant: str, artifact: str, file: str, *, store: Store, access: Access) -> SignedLink:
     """A link to ``file`` (``report/report.html``) of the artifact at an address of ``tenant``; "" is the platform,
-    which may read all. Raises NotFound for what is no page or picture of it."""
+    which may read all. Raises NotFound if it is not a page or picture of that artifact."""
     missing = NotFound("there is no such page", where="page", remedy="Open it from its dataset or job.")
     if tenant and artifact.partition("/")[0] != tenant:
         raise missing
@@ -41,8 +41,8 @@ def sign_link(tenant: str, artifact: str, file: str, *, store: Store, access: Ac
 
 
 def open_link(path: str, given: LinkSignature, *, store: Store, access: Access) -> ReportFile:
-    """What a link to ``path`` (``ADDRESS/report/report.html``) opens. Raises NotPermitted where it does not hold any
-    more, and UserError where what it named was removed."""
+    """What a link to ``path`` (``ADDRESS/report/report.html``) opens. Raises NotPermitted if it is no longer valid, and
+    UserError if its page was removed."""
     access.check_link(path, given)
     artifact, _, name = path.rpartition("/report/")
     return report_file(artifact, name, store=store)

@@ -1,4 +1,4 @@
-"""Logs and outcomes in pieces, for who asks from afar and cannot wait in one call."""
+"""Logs and outcomes in pieces, for remote callers that cannot wait in one call."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ _MOST_BYTES = 4 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedAttempt:
-    """An attempt that has a log: where its records are, what it makes, and which attempt at it this is."""
+    """An attempt that has a log: the path of its records, the artifact's address, and the attempt's number."""
 
     path: str
     address: Address
@@ -36,7 +36,7 @@ class LogState:
 def log_state(target: str, *, tenant: str = "", store: Store | None = None) -> LogState:
     """What ``logs`` finds, of work that makes artifacts of ``tenant`` only, if it is given. Raises as ``logs``."""
     found = logs(target, store=store)
-    # Looked at first, so that what was written until the end is among the attempts.
+    # Read first, so that the attempts include everything that was written before the end.
     ended = found.ended()
     attempts = tuple(
         LoggedAttempt(path=each.path, address=each.address, number=each.number)

@@ -1,4 +1,4 @@
-"""What the machine that asks has."""
+"""The capabilities of this machine."""
 
 from collections.abc import Iterator
 

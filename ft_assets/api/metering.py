@@ -1,4 +1,4 @@
-"""What tenants used and pay, month by month, the decisions on flagged attempts, and the counting itself."""
+"""Metering: tenants' monthly usage and cost, refund decisions on flagged attempts, and the counting."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ from ft_resources.store import Store
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """A tenant's month, its attempts, and the GPU-hours that are promised to what has not ended."""
+    """A tenant's month, its attempts, and the GPU-hours reserved for open submissions."""
 
     report: MonthReport
     attempts: tuple[UsageRow, ...]
@@ -78,14 +78,14 @@ def refund(
     tenants: TenantsFile | None = None,
     actor: str = "",
 ) -> RefundDecision:
-    """Decide a flagged attempt: refund its GPU-hours, or ``bill`` them for good. The first decision stands.
+    """Decide a flagged attempt: refund its GPU-hours, or ``bill`` them permanently. The first decision stands.
 
     ``attempt`` is its key, as ``usage`` lists it. Raises UserError where there is no such attempt, where it was not
     flagged, where somebody decided otherwise before, and for what is no month.
     """
     store, month = store_or_default(store), _month(month)
     found = decide_refund(store, tenant, month, attempt, refund=not bill, actor=actor_or_user(actor), reason=reason)
-    # The metering sensor looks at this and the last month only.
+    # The metering sensor checks only this and the last month.
     ledger = Ledger(ledger_url())
     sync(store, ledger, tenants_or_default(tenants), tenant, months=[month])
     ledger.close()

@@ -1,4 +1,4 @@
-"""Models that jobs made: deleted by name. An adapter is deleted with the last name that leads to it."""
+"""Models of jobs: list and delete them by name. An adapter is deleted with the last name that refers to it."""
 
 import logging
 import time
@@ -15,7 +15,7 @@ from ft_resources.errors import DatabaseUnavailable, Misconfigured, StoreUnavail
 from ft_resources.store import Store
 
 _LOG = logging.getLogger(__name__)
-# Jobs whose end is read at once: of each a few short requests, one after the other.
+# Jobs that are read concurrently: each takes a few short requests in sequence.
 _READERS = 16
 
 
@@ -32,7 +32,7 @@ def made_models(tenant: str, *, store: Store) -> Iterator[JobState]:
 
 
 def model_is_deleted(state: JobState, *, store: Store) -> bool:
-    """Whether what a job made was deleted, under the job's name or as an adapter."""
+    """Whether a job's model was deleted, under the job's name or as an adapter."""
     if state.outcome is None or not state.outcome.adapter:
         return False
     path = DeletedModel.path(state.job.tenant, state.job.id)
@@ -40,7 +40,7 @@ def model_is_deleted(state: JobState, *, store: Store) -> bool:
 
 
 def delete_model(state: JobState, *, name: str, actor: str, store: Store) -> None:
-    """Delete what a job made. Jobs that ask for the same get one adapter, which goes with the last of their models."""
+    """Delete a job's model. Equal jobs share one adapter, which is deleted with the last of their models."""
     assert state.outcome is not None
     tenant, adapter = state.job.tenant, state.outcome.adapter
     DeletedModel(actor=actor, at=time.time()).create(store, DeletedModel.path(tenant, state.job.id))

@@ -1,4 +1,4 @@
-"""Who was told of what, and what could not be told; telling it, and noticing queues that are longer than promised."""
+"""Notices: list and deliver them, and detect queues that exceed their limits."""
 
 import time
 from collections.abc import Callable
@@ -26,15 +26,15 @@ from ft_resources.store import Store
 
 @dataclass(frozen=True, kw_only=True)
 class Notices:
-    """The last events of a tenant, newest first, and how many are still to be told."""
+    """The last events of a tenant, newest first, and the number that is still to be sent."""
 
     told: tuple[Told, ...]
     due: int
 
 
 def list_notices(tenant: str = "", *, limit: int = 50, store: Store | None = None) -> Notices:
-    """What was told of a tenant's work, to whom, and what failed; at most ``limit``. Without ``tenant``: of the
-    platform's own, those of ``shared``. Raises UserError for what cannot be a tenant's name."""
+    """Notices about a tenant's work, their recipients, and failures; at most ``limit``. Without ``tenant``: the
+    platform's own, those of ``shared``. Raises UserError for an invalid tenant name."""
     store, tenant = store_or_default(store), tenant or SHARED
     found = tuple(islice(told(store, check_part(tenant, "tenant")), limit))
     return Notices(told=found, due=sum(1 for _ in store.entries(f"{FOLDER}/{tenant}")))
@@ -87,7 +87,7 @@ def watch_queues(
     said, changed = [], 0
     for tier, limit in limits.items():
         broken = any(wait.seconds > 60 * limit for wait in waits[tier])
-        # What was not looked at may still be waiting, so it is no time to say that all is well.
+        # Unread submissions may still be waiting, so the end of a breach cannot be recorded now.
         if (whole and not problems) or broken:
             found = record_waits(store, tier, limit, waits[tier], why)
             changed += found is not None

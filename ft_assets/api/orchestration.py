@@ -1,4 +1,4 @@
-"""What a submission has and what it needs next, for whoever runs its jobs."""
+"""What a submission has and what it needs next, for the process that runs its jobs."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -24,7 +24,7 @@ from ft_resources.store import Store
 
 __all__ = ["MOST_AGAIN", "Launch", "Present", "RunState", "Stage", "Wanted"]
 
-# Why the newest failed run of a submission failed, from whoever ran it; None if none did.
+# Why the newest failed run of a submission failed, as its orchestrator reports; None if none did.
 FailureOf = Callable[[Submission], Failure | None]
 
 
@@ -64,7 +64,7 @@ def next_launches(
 
 
 def impossible(error: UserError) -> Present:
-    """What a submission has whose inputs cannot be read, or whose pair can never work."""
+    """The ``Present`` of a submission whose inputs cannot be read, or whose pair can never work."""
     return Present(done=frozenset(), problem=str(error), failure=of_text(str(error), name=type(error).__name__))
 
 

@@ -1,4 +1,4 @@
-"""Orphans: workers on a cluster that nobody waits for, and attempts that have no worker any more."""
+"""Orphans: workers on a cluster that no run waits for, and attempts without a worker."""
 
 import time
 from collections.abc import Collection, Mapping
@@ -25,7 +25,7 @@ _READERS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class OrphansSettled(Step):
-    """``unwanted``: since when Jobs are seen to be wanted by nobody, in seconds since the epoch, by their uid."""
+    """``unwanted``: by Job uid, since when no submission needs it, in seconds since the epoch."""
 
     unwanted: Mapping[str, float]
 
@@ -84,7 +84,7 @@ def stand(store: Store, job: Job, busy: Collection[str]) -> Standing:
         try:
             collected = attempt.place() is not None
         except CorruptArtifact:
-            # There is a record of its collection, which is never overwritten.
+            # Its collection is recorded already, and never overwritten.
             collected = True
     wanted = closed_at is not None or job.label in busy or _needed(store, attempt.address)
     return Standing(job=job, closed_at=closed_at, collected=collected, wanted=wanted)
@@ -96,7 +96,7 @@ def settle(store: Store, launcher: Launcher, remote: Jobs, orphan: Orphan, *, ac
     if orphan.deed == "collect":
         launcher.clean_up(attempt)
     elif orphan.deed == "close":
-        # Finds out how it ended; the Job is there, so the cluster knows.
+        # Determines how it ended; the Job still exists, so the cluster knows.
         launcher.state(attempt)
         Execution(store=store, launcher=launcher).bury(attempt)
     elif orphan.deed == "end":

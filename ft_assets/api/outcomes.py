@@ -1,4 +1,4 @@
-"""What is known of answers: how long they took, whether they refuse, and what users say of them."""
+"""Outcomes of answers: latency, refusals, format, and users' feedback."""
 
 import logging
 import re
@@ -20,15 +20,15 @@ _ID = re.compile(r"(?:chatcmpl|cmpl)-(?P<digest>[0-9a-f]{16})-[0-9a-f]{32}")
 
 
 def note_answer(log: OutcomeLog, model: ServedModel, *, request: str, text: str, seconds: float) -> None:
-    """Keep what is seen of an answer: ``seconds`` until it was complete, and whether ``text`` is a refusal, by its
+    """Record an answer's latency, ``seconds`` until it was complete, and whether ``text`` is a refusal, by its
     opening."""
     _note(log, model.name, request, "latency", seconds)
     _note(log, model.name, request, "refusal", float(outcome_of(text) == "refused"))
 
 
 def note_format(log: OutcomeLog, model: ServedModel, wanted: AnswerFormat, *, request: str, text: str) -> bool | None:
-    """Keep whether an answer has the format of its line, and nothing of the answer. One that cannot be graded leaves
-    no outcome. Returns what ``grade`` does."""
+    """Record whether an answer has its line's format, without its text. An answer that cannot be graded leaves no
+    outcome. Returns the result of ``grade``."""
     valid = grade(model, wanted, text)
     if valid is not None:
         _note(log, model.name, request, "format", float(valid))
@@ -45,7 +45,7 @@ def grade(model: ServedModel, wanted: AnswerFormat, text: str) -> bool | None:
 
 
 def note_failure(log: OutcomeLog, model: ServedModel, *, request: str) -> None:
-    """Keep that no whole answer came: it counts as one that took a day, so that it is beyond every limit."""
+    """Record a failed answer: it counts as one that took a day, beyond every limit."""
     _note(log, model.name, request, "latency", FAILED_S)
 
 

@@ -1,6 +1,6 @@
 """Keys as people write them: one without a tenant is of the tenant that the caller works for (``FT_TENANT``).
 
-A key that exists as it is written is never read in another way, and no reading leads to any tenant but the caller's.
+A key that exists as written is taken literally, and no completion leads to another tenant.
 """
 
 from ft_assets.records.names import RECIPE

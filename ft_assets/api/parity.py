@@ -1,4 +1,4 @@
-"""Parity: whether a server, with the settings that production has, gives what was evaluated."""
+"""Parity: whether a server with production's settings answers as the evaluated model did."""
 
 import tempfile
 from contextlib import closing
@@ -31,12 +31,12 @@ def check_parity(
     store: Store | None = None,
     actor: str = "",
 ) -> ParityRecord:
-    """Load an adapter on a server and compare what it answers with what was evaluated; the record stays.
+    """Load an adapter on a server and compare its answers with the evaluation; the record is permanent.
 
     Args:
         source: the adapter's line or address.
         settings: those that the server was started with.
-        render: token ids of a conversation, as the router sends them.
+        render: gives the token ids of a conversation, as the router sends them.
         prompts: most prompts, of the dataset's holdout and of the suites in turn.
 
     Returns:

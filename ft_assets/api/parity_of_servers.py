@@ -1,5 +1,4 @@
-"""Parity of the servers that there are: those that ``ft serve`` gives an adapter to, with the settings that they have
-now."""
+"""Parity of the existing servers: those to which ``ft serve`` gives an adapter, with their present settings."""
 
 import tempfile
 import time
@@ -99,13 +98,13 @@ def _find(artifacts: Artifacts, source: str) -> Artifact:
 
 
 def _of(base: Artifact, servers: ServersFile) -> ServersFile:
-    """Those of one base: others are not asked, and their keys are not needed."""
+    """The servers of one base; others are not contacted, and their keys are not needed."""
     source = source_of(base.manifest.identity["params"])
     return servers.model_copy(update={"servers": [each for each in servers.servers if each.base == source]})
 
 
 def _all_said(settings: Mapping[str, ServerSettings | None]) -> dict[str, ServerSettings]:
-    """All settings. Raises Misconfigured where some are not said."""
+    """All settings. Raises Misconfigured if some are missing."""
     if silent := [name for name, own in settings.items() if own is None]:
         raise Misconfigured(
             f"it does not say how {', '.join(silent)} computes",
@@ -116,7 +115,7 @@ def _all_said(settings: Mapping[str, ServerSettings | None]) -> dict[str, Server
 
 
 def _answering(fleet: StoreFleet, base: Artifact, *, expected: int) -> list[Endpoint]:
-    """The servers of a base, once all answer. Raises NoServer, which says what keeps one from it."""
+    """The servers of a base, once all answer. Raises NoServer, with the reason why one does not."""
     wanted = Base(address=str(base.address), digest=base.digest, source=source_of(base.manifest.identity["params"]))
     until = time.monotonic() + _START_S
     while True:
@@ -135,7 +134,7 @@ def _answering(fleet: StoreFleet, base: Artifact, *, expected: int) -> list[Endp
 
 
 def _require_engine(endpoint: Endpoint, settings: ServerSettings) -> None:
-    """Raise Misconfigured where the server says that it is of another version than ``servers.yaml`` says."""
+    """Raise Misconfigured if the server's version differs from that in ``servers.yaml``."""
     with closing(HttpServer(endpoint.url, endpoint.key)) as server:
         said = server.version()
     if said and said not in settings.engine.split():

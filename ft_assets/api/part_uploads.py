@@ -44,7 +44,7 @@ def begin_upload(
 
 
 def upload_state(tenant: str, upload_id: str, *, store: Store | None = None) -> UploadState:
-    """How an upload stands. Raises NotFound."""
+    """The state of an upload. Raises NotFound."""
     store, now = store_or_default(store), time.time()
     upload = part_uploads.get_upload(store, tenant, upload_id)
     ended = part_uploads.find_end(store, tenant, upload)
@@ -130,7 +130,7 @@ def complete_upload(
 
 
 def cancel_upload(tenant: str, upload_id: str, *, store: Store | None = None) -> UploadState:
-    """Give an upload up, and remove its parts. Raises BadData for one that is completed."""
+    """Cancel an upload, and remove its parts. Raises BadData for one that is completed."""
     store = store_or_default(store)
     state = upload_state(tenant, upload_id, store=store)
     if state.status == "completed":
@@ -145,7 +145,7 @@ def end_expired_uploads(*, store: Store | None = None) -> None:
     store, now = store_or_default(store), time.time()
     for tenant in store.tenants():
         for upload_id in store.folders(f"{tenant}/{part_uploads.FOLDER}"):
-            # Those of longer ago were looked at before.
+            # Older ones were checked before.
             if is_id(upload_id) and LIFETIME_S < now - part_uploads.time_of(upload_id) < _LOOKED_AT_S:
                 upload_state(tenant, upload_id, store=store)
 

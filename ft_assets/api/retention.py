@@ -61,7 +61,7 @@ def retire_datasets(
         rule = rules[DatasetKey.parse(dataset).tenant]
         reason = f"keep_versions: {rule.keep_versions}, keep_days: {rule.keep_days}"
         if rule.delete:
-            # First, so that whoever dies in between leaves the version to the next call.
+            # First, so that after a crash in between the next call finds the version again.
             delete(store, Subject.dataset(DatasetKey.parse(dataset)), actor=actor, reason=f"retired ({reason})")
         retire(store, dataset, actor=actor, reason=reason)
         log.append(f"retired {dataset} ({reason})")

@@ -1,4 +1,4 @@
-"""Subscribed lines: trained again for each new version of their dataset, and when their recipe's base moves."""
+"""Subscribed lines: retrained for each new version of their dataset, and when their recipe's base moves."""
 
 import time
 from datetime import UTC, datetime
@@ -89,7 +89,7 @@ def _lines(store: Store, tenants: TenantsFile, seconds: float, problems: list[st
 
 
 def _line(store: Store, tenant: str, dataset: str, recipe: str, *, successor: bool) -> LineState:
-    # A successor's pair is its base bump's to submit, which carries it before anything is trained.
+    # A successor's pair is submitted by its base bump, which first carries it.
     bump = find_bump(store, recipe) if successor else None
 
     def submitted() -> bool | None:

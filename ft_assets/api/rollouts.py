@@ -38,7 +38,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutReport:
-    """How the rollouts of a line stand.
+    """The state of a line's rollouts.
 
     Args:
         state: all of them.
@@ -46,7 +46,7 @@ class RolloutReport:
         shadow: percent of the requests that are copied to the candidate, which then has the weight 0.
         judged: what a judge said of them; None where none is asked.
         evidence: what outcomes say of the open rollout now; empty without one.
-        next: what will be done with it, or what it waits for; "" without one.
+        next: the next step of the open rollout, or what it waits for; "" without one.
     """
 
     state: RolloutState
@@ -87,14 +87,14 @@ def start_rollout(
         margins: by kind, the loss that is a regression, as a share of outcomes; 0.05 where none is given.
         latency_limit_s: answers within it are good. Without it, what nine of ten of the incumbent's stayed within in
             the last day.
-        shadow: percent of the requests that are copied to the candidate first, whose answers nobody is sent.
+        shadow: percent of the requests that are copied to the candidate first; its answers are sent to nobody.
         waive_incumbent: as ``promote`` takes it.
         made_by: who made the key by which ``actor`` was proved; see ``maker_of``.
 
     Raises:
-        UserError: where a check of a promotion to production says no, a rollout is open, nothing is in production, or
-            the options do not make a valid plan.
-        RolloutLost: where somebody else started one in the same moment.
+        UserError: if a check of a promotion to production refuses it, a rollout is open, nothing is in production, or
+            the options are not a valid plan.
+        RolloutLost: if somebody else started one at the same moment.
     """
     store, line = store_or_default(store), own_line(line)
     decision = Decision(
@@ -165,7 +165,7 @@ def advance_rollouts(
     log: Log = _LOG,
     show: Callable[[Artifacts, Artifact], object] = lambda artifacts, candidate: None,
 ) -> Step:
-    """Look at every open rollout and do what follows; once a day, also remove old outcomes.
+    """Advance every open rollout; once a day, also remove old outcomes.
 
     Args:
         after: the day on which outcomes were removed last.

@@ -1,4 +1,4 @@
-"""Models that can be asked: what a name means, and how a prompt for it is written."""
+"""Models that can be prompted: the adapters that a name means, and how prompts for them are written."""
 
 import logging
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class FoundModel:
-    """An adapter, and what servers know it by."""
+    """An adapter, and its name on servers."""
 
     artifact: Artifact
     served: ServedModel
@@ -56,7 +56,7 @@ class Division:
         return self.models[candidate] if self.shadow and is_within(candidate, user, self.shadow) else None
 
     def instead_of(self, model: FoundModel) -> FoundModel | None:
-        """What answers where the servers of ``model`` fail: the adapter in production for a candidate, else none."""
+        """The fallback if the servers of ``model`` fail: the adapter in production for a candidate, else none."""
         production = self.models[self.weights[-1][0]]
         return production if production.served != model.served else None
 

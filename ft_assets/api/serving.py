@@ -1,4 +1,4 @@
-"""What is served where: the servers of models, what makes them follow the lines, and how they are."""
+"""Serving: the model servers, the reconciler that makes them follow the lines, and their status."""
 
 import os
 from pathlib import Path
@@ -25,7 +25,7 @@ _CACHE_MB = 65_536
 def open_fleet(
     *, embedded: int, servers: ServersFile | None = None, logs: Path | None = None, store: Store | None = None
 ) -> StoreFleet | None:
-    """The servers of models; None where there can be none. Nothing is started before somebody follows the lines.
+    """The model servers; None if there can be none. Servers are started only once lines are followed.
 
     Args:
         embedded: most bases for which a server is started on this machine.
@@ -47,12 +47,12 @@ def open_fleet(
 
 
 def follow_lines(fleet: StoreFleet, *, store: Store | None = None) -> Reconciler:
-    """What makes the servers have what stands in production and staging: call its ``look`` every second or two."""
+    """Makes the servers load the adapters in production and staging: call its ``look`` every second or two."""
     return Reconciler(Artifacts(store_or_default(store)), fleet)
 
 
 def watch_drift(*, store: Store | None = None) -> DriftWatch:
-    """What records drift, and its end, for notices: call its ``look`` with each status."""
+    """Records drift and its end, for notices: call its ``look`` with each status."""
     return DriftWatch(store_or_default(store))
 
 

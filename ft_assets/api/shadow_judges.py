@@ -17,7 +17,7 @@ from ft_assets.settings.tenants import TenantsFile
 from ft_resources.errors import CorruptArtifact
 from ft_resources.store import Store
 
-# Two judgements one after the other still end within the minute that a tick has.
+# Two judgements in sequence still end within a tick's minute.
 _BEGIN_FOR_S = 15.0
 
 

@@ -1,4 +1,4 @@
-"""Copied requests: what is known of the answer that a user got, and of the candidate's, which nobody was sent."""
+"""Copied requests: facts about the answer that a user got, and about the candidate's, which was sent to nobody."""
 
 from datetime import UTC, datetime
 
@@ -12,7 +12,7 @@ from ft_resources.serving.fleet import ServedModel
 SHADOW_CONVERSATIONS = CONVERSATIONS
 """Where the texts of copies' answers are kept."""
 FAILED = AnswerSeen(seconds=FAILED_S, refused=None, valid=None, characters=0, tokens=0)
-"""What is known of an answer that did not come, or broke off."""
+"""The record of an answer that failed or broke off."""
 
 
 def seen_of(text: str, *, seconds: float, tokens: int, valid: bool | None) -> AnswerSeen:
@@ -31,7 +31,7 @@ def note_pair(
     candidate_answer: AnswerSeen,
     incumbent_answer: AnswerSeen,
 ) -> None:
-    """Keep what is known of both answers to ``request``."""
+    """Record both answers to ``request``."""
     log.add(
         ShadowPair(
             candidate=candidate.name,

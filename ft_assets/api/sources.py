@@ -1,4 +1,4 @@
-"""Sources of datasets: watched, so that new versions come by themselves."""
+"""Sources of datasets: watched, so that new versions are added automatically."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,11 +28,11 @@ from ft_resources.errors import UserError
 from ft_resources.store import Store
 from ft_resources.strict import read_text
 
-# What the pull of a source is told that cannot be looked at: it fails where its tenant sees it, with cause and remedy.
+# Passed to the pull of a source that cannot be checked: the pull then fails where the tenant sees cause and remedy.
 _UNREADABLE = "after it could not be looked at"
 
 Materialized = Callable[[str], str]
-"""What tells one materialization of a Dagster asset from another; "" if there is none."""
+"""Identifies a materialization of a Dagster asset; "" if there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class Watched:
 
 @dataclass(frozen=True, kw_only=True)
 class News:
-    """Rows that a source has and that were not pulled yet. ``key`` names them."""
+    """Rows of a source that were not pulled yet, identified by ``key``."""
 
     tenant: str
     dataset: str
@@ -78,7 +78,7 @@ def watch_dataset(
 
 
 def unwatch_dataset(name: str, *, store: Store | None = None, actor: str = "") -> bool:
-    """Watch the source of ``name`` no longer; its versions stay. False if it was not watched."""
+    """Stop watching the source of ``name``; its versions stay. False if it was not watched."""
     key = parse_name(own_name(name))
     last = Watch(tenant=key.tenant, name=key.name, policy=None, actor=actor_or_user(actor), at=now())
     return record_watch(store_or_default(store), last)

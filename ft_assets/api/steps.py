@@ -1,4 +1,4 @@
-"""What a step of the automation did: sensors ask for one at each tick, and show this."""
+"""The result of a step of the automation: sensors run one at each tick, and show it."""
 
 from dataclasses import dataclass
 

@@ -62,7 +62,7 @@ def cancel(
     store, actor = store_or_default(store), actor_or_user(actor)
     found = get_submission(store, submission)
     _require_open(store, found, but=SubmissionStatus.CANCELLED)
-    # The record first: nothing starts for an ended submission, so what is stopped below stays stopped.
+    # The record first: nothing is started for an ended submission, so what is stopped below stays stopped.
     finish(store, found, SubmissionStatus.CANCELLED, reason=f"cancelled by {actor}")
     return _stop(store, found, actor, orchestrator, launcher)
 
@@ -110,7 +110,7 @@ def require_not_paused(submission: Submission, *, store: Store | None = None) ->
 
 
 def end_interrupted(submission: Submission, *, store: Store | None = None, actor: str = "") -> SubmissionOutcome:
-    """Record that whoever waited for the submission interrupted it; how it ended before stands."""
+    """Record that its foreground process was interrupted; an earlier end of the submission stands."""
     store = store_or_default(store)
     reason = f"interrupted by {actor_or_user(actor)}"
     return find_outcome(store, submission) or finish(store, submission, SubmissionStatus.CANCELLED, reason=reason)

@@ -1,4 +1,4 @@
-"""How many submissions stand. Apart from what is known of one, which takes longer to load."""
+"""The states of many submissions. Separate from ``submissions``, which takes longer to import."""
 
 from concurrent.futures import Executor, ThreadPoolExecutor
 
@@ -13,7 +13,7 @@ _READERS = 16
 
 
 def list_submissions(*, tenant: str = "", store: Store | None = None) -> list[Status]:
-    """How all submissions stand, or those of one tenant, newest first."""
+    """The states of all submissions, or of one tenant's, newest first."""
     glance = Glance(store_or_default(store))
     with ThreadPoolExecutor(_READERS) as readers:
         _look_ahead(glance, [tenant] if tenant else glance.tenants(), readers)

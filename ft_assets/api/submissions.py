@@ -1,4 +1,4 @@
-"""What became of a wish: its status, its work and its logs."""
+"""Submissions: status, work and logs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ from ft_resources.launchers.choice import make_launcher
 from ft_resources.store import Store
 from ft_resources.store_glance import Glance
 
-# Nobody works on it until a person asks.
+# Nothing happens until a person acts.
 _IDLE = (State.STOPPED, State.PAUSED)
 
 

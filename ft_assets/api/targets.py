@@ -1,4 +1,4 @@
-"""What people call artifacts: keys, lines and addresses lead to artifacts, and these to keys and file names."""
+"""Names of artifacts: resolves keys, lines and addresses to artifacts, and artifacts to keys and file names."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,4 @@
-"""The views again from the store: partitions and materializations of the orchestrator, and MLflow's registry."""
+"""Rebuild the views from the store: the orchestrator's partitions and materializations, and MLflow's registry."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
@@ -144,7 +144,7 @@ def known_artifacts(store: Store, problems: list[str]) -> Iterator[Known]:
     for key in listed:
         yield from known(_OF_RECIPE, (key,), of_recipe[key])
     for dataset, recipe in _asked_pairs(store, listed):
-        # A trial of a sweep is trained, and nothing more.
+        # A trial of a sweep is only trained.
         finders = _OF_TRIAL if get_recipe(store, recipe).trial else _OF_PAIR
         yield from known(finders, (dataset, recipe), {**of_dataset[dataset], **of_recipe[recipe]})
 
