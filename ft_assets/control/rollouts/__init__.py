@@ -1,1 +1,1 @@
-"""Rollouts: a candidate takes a growing share of a line's traffic, and evidence from it decides how that ends."""
+"""Rollouts: a candidate takes a growing share of a line's traffic, and the evidence decides how the rollout ends."""

@@ -1,4 +1,4 @@
-"""What a person asks of a rollout: to start it, and to end it."""
+"""Starting and cancelling a rollout."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -25,13 +25,13 @@ from ft_resources.artifacts import Artifacts, InputRef
 from ft_resources.errors import NotFound, UserError
 from ft_resources.store import Store
 
-# The latency that nine of ten answers of the incumbent stay within, and how many of the last day it takes to know.
+# The default latency limit is this quantile of the last day's latencies of the incumbent, if it has so many.
 _WITHIN, _LEAST = 0.9, 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What a rollout should be.
+    """The requested rollout.
 
     Args:
         candidate: as ``promote`` takes a target.

@@ -1,4 +1,4 @@
-"""Rollouts that begin by themselves, where a line's settings say so: of what came to staging."""
+"""Automatic rollouts of the adapter in staging, if a line's settings ask for them."""
 
 from datetime import datetime
 

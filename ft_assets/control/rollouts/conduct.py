@@ -1,4 +1,4 @@
-"""Carry out what follows from a look at a rollout."""
+"""Carry out the decision about a rollout."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ _KINDS = {"advance": "advanced", "completed": "completed", "roll_back": "rolled_
 
 @dataclass(frozen=True, kw_only=True)
 class Conducted:
-    """What was done with a rollout: the record of it, None where it waits; ``said`` is why."""
+    """The result: the new record, None if the rollout waits; ``said`` is why."""
 
     record: RolloutRecord | None
     said: str

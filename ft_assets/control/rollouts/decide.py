@@ -1,4 +1,4 @@
-"""What follows from a rollout's evidence: a pure function."""
+"""The decision about a rollout from its evidence: a pure function."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Action = Literal["wait", "advance", "complete", "completed", "roll_back", "cance
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """What else there is to know.
+    """Facts besides the evidence.
 
     Args:
         production: address of the adapter in production, empty for none.
@@ -34,8 +34,8 @@ class Verdict:
 def decide(rollout: Rollout, evidence: Sequence[Evidence], situation: Situation) -> Verdict:
     """What to do with an open rollout.
 
-    A candidate that was shown to be worse in any kind of outcome goes at once. It gets more traffic once it has its
-    minimum of outcomes at the present weight. It goes to production only once it was shown to be as good in every kind.
+    A candidate shown to be worse in any kind of outcome is rolled back at once. It gets more traffic once it has the
+    minimum of outcomes at the present weight. It goes to production only once it is shown to be as good in every kind.
     """
     last = rollout.last
     if situation.production == last.candidate.address:

@@ -1,4 +1,4 @@
-"""What outcomes say of a candidate beside its incumbent, at any moment."""
+"""Evidence from outcomes of a candidate and its incumbent, valid at any moment."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -12,7 +12,7 @@ from ft_resources.strict_model import StrictModel
 
 Arm = Literal["candidate", "incumbent"]
 ERROR = 0.05
-"""How often a candidate that is as good may be rolled back, and one that is worse by its margin may be completed."""
+"""Error probability: that an equally good candidate is rolled back, and that one worse by its margin is completed."""
 
 
 class Evidence(StrictModel):
@@ -64,7 +64,7 @@ def differences(outcomes: Iterable[tuple[Arm, float]]) -> list[float]:
 
     A block ends as soon as both have an outcome in it. At a weight of 1 % that is one of the candidate and some hundred
     of the incumbent in the same time, so neither the hour of the day nor a change of the weight favours one of them.
-    Where a block ends depends on whose outcomes come, and not on what they say.
+    Where a block ends depends on whose outcomes arrive, not on their values.
 
     For c=1, i=0, i=1, c=0, c=1, i=1 the blocks are (c=1, i=0), (i=1, c=0), (c=1, i=1): 1, -1, 0.
     """
@@ -89,8 +89,8 @@ def weigh(
 ) -> list[Evidence]:
     """The evidence of each kind with a margin, from outcomes in order of time.
 
-    Each kind's share of ``error`` is what its own upper bound may err, as any of them rolls back. Lower bounds have
-    all of ``ERROR``, as every one of them is needed to complete.
+    The error of upper bounds is divided among the kinds, as any of them rolls back. Lower bounds use all of ``ERROR``,
+    as completion needs every one of them.
     """
     found = []
     for kind, margin in margins.items():

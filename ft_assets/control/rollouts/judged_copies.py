@@ -1,4 +1,4 @@
-"""What a judge said of copied requests, counted."""
+"""Counts of a judge's verdicts on copied requests."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -54,8 +54,7 @@ def count_verdicts(judge: str, verdicts: Sequence[ShadowVerdict]) -> JudgedCopie
 
 
 def results_on(store: Store, day: str, problems: list[str]) -> Counter[tuple[str, str]]:
-    """How many verdicts there were on a day (ISO 8601), by tenant and result; what cannot be read is added to
-    ``problems``."""
+    """Number of verdicts on a day (ISO 8601), by tenant and result; unreadable records are added to ``problems``."""
     found: Counter[tuple[str, str]] = Counter()
     for tenant in store.tenants():
         for line in lines_with_verdicts(store, tenant):

@@ -1,4 +1,4 @@
-"""A look at an open rollout: its outcomes until now, what they say, and what follows."""
+"""A look at an open rollout: its outcomes so far, the evidence, and the decision."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from ft_resources.errors import StoreUnavailable, UserError
 from ft_resources.store import Store
 
 SETTLED = timedelta(minutes=2)
-"""How old outcomes have to be: by then every server has written its minute, so no earlier one comes after a look."""
+"""Minimum age of outcomes: by then every server has written its minute, so a later look finds no earlier outcome."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """What was seen, and what follows from it; ``judged`` is what the judge of copied requests said, None without."""
+    """The evidence and the decision; ``judged`` counts the verdicts on copied requests, None without a judge."""
 
     evidence: list[Evidence]
     verdict: Verdict
@@ -46,7 +46,7 @@ def look(artifacts: Artifacts, rollout: Rollout, now: datetime) -> Look:
 
 
 def model_name(line: str, adapter: InputRef) -> str:
-    """What servers, and so outcomes, call an adapter of the line."""
+    """Name of the line's adapter on servers, and so in outcomes."""
     return f"{line}@{adapter.digest[:16]}"
 
 
@@ -101,7 +101,7 @@ def _pairs(store: Store, rollout: Rollout, now: datetime) -> Iterator[ShadowPair
 
 
 def names_of(rollout: Rollout) -> tuple[str, str]:
-    """What servers call the candidate and the incumbent."""
+    """Names of the candidate and the incumbent on servers."""
     started = rollout.started
     return model_name(started.line, started.candidate), model_name(started.line, started.incumbent)
 

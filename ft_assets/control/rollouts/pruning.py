@@ -1,4 +1,4 @@
-"""What was seen of a line's traffic is removed when it is old."""
+"""Remove old outcomes, copied requests and conversations of a line."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -38,7 +38,7 @@ def remove_old(store: Store, tenants: TenantsFile, now: datetime, warnings: list
                 yield f"{line}: {removed} objects of copied requests before {before[:10]} removed"
             kept = tenants.settings_of(line).traffic
             if kept.keep:
-                # Which of its conversations were liked.
+                # They say which of its conversations were liked.
                 before = min(before, (now - timedelta(days=kept.keep_days)).isoformat())
             if removed := prune_outcomes(store, line, before):
                 yield f"{line}: {removed} objects of outcomes before {before[:10]} removed"

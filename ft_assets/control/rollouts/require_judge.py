@@ -1,4 +1,4 @@
-"""Whether a rollout's judge may compare its two adapters: what holds for an evaluation's judges, holds for it."""
+"""Whether a rollout's judge may compare its two adapters, by the rules for an evaluation's judges."""
 
 from collections.abc import Iterable
 
@@ -40,7 +40,7 @@ def require_judge(
 
 
 def withdrawn(judge: ShadowJudge, settings: LineSettings) -> str:
-    """Why the judge of a rollout, which was allowed when that began, may not be asked now; empty where it may."""
+    """Why the judge of a rollout is not allowed any more; empty if it is."""
     named, why = settings.rollouts.judge, ""
     if not settings.traffic.keep:
         why = "the line keeps no conversations any more"

@@ -31,7 +31,7 @@ class RolloutLost(UserError):
 
 
 class RolloutPlan(StrictModel):
-    """What was asked for when the rollout began."""
+    """The plan with which the rollout began."""
 
     steps: list[int] = Field(description="Weights of the candidate in percent, rising; the last is 100: production.")
     minimum: int = Field(ge=1, description="Outcomes of the candidate of each kind, at each weight.")
@@ -66,7 +66,7 @@ class RolloutPlan(StrictModel):
 
     @property
     def shadowed(self) -> dict[Kind, float]:
-        """The margins of the kinds that are known of answers that nobody sees."""
+        """The margins of the kinds that can be measured in the shadow stage."""
         judged: dict[Kind, float] = {"judge": self.margins.get("judge", MARGIN)} if self.judge else {}
         return {kind: margin for kind, margin in self.margins.items() if kind in SHADOWED} | judged
 
@@ -97,7 +97,7 @@ class RolloutRecord(SealedRecord):
 
     @property
     def going(self) -> bool:
-        """Whether the rollout goes on after this record."""
+        """Whether the rollout is open after this record."""
         return self.kind in ("started", "advanced")
 
     @property
@@ -107,7 +107,7 @@ class RolloutRecord(SealedRecord):
 
     @property
     def share(self) -> str:
-        """What the candidate has of the traffic from now on, in words."""
+        """The candidate's share of the traffic from now on, in words."""
         return f"{self.plan.shadow} % copied" if self.shadowing else f"{self.weight} %"
 
 
@@ -155,7 +155,7 @@ class RolloutState:
 
     @property
     def open(self) -> Rollout | None:
-        """The rollout that goes on."""
+        """The open rollout."""
         return self.rollouts[-1] if self.rollouts and self.rollouts[-1].last.going else None
 
 

@@ -1,4 +1,4 @@
-"""What copied requests say of a candidate beside its incumbent: both answered the same ones."""
+"""Evidence from copied requests, which candidate and incumbent both answered."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +8,7 @@ from ft_assets.records.shadows import AnswerSeen, ShadowPair
 from ft_assets.settings.rollout_settings import Kind
 
 SHARE = 0.5
-"""What part of ``ERROR`` the shadow stage of a rollout has; the stages after it have the rest."""
+"""Share of ``ERROR`` for the shadow stage of a rollout; the later stages have the rest."""
 
 
 def weigh_pairs(
@@ -18,7 +18,7 @@ def weigh_pairs(
     latency_limit_s: float | None,
 ) -> list[Evidence]:
     """The evidence of each kind with a margin, from pairs and a judge's verdicts in order of time. A pair counts for a
-    kind where that is known of both answers, and for the judge where it gave a verdict."""
+    kind if that is known of both answers, and for the judge if it gave a verdict."""
     found = []
     for kind, margin in margins.items():
         ours = [verdict.win for verdict in verdicts if verdict.win is not None] if kind == "judge" else []

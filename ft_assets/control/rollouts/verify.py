@@ -1,4 +1,4 @@
-"""Whether a line's rollouts are as they were written."""
+"""Whether the records of a line's rollouts are unaltered."""
 
 from collections.abc import Iterator
 

@@ -17,7 +17,7 @@ Weights = Sequence[tuple[str, int]]
 
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """How a line's traffic goes.
+    """The division of a line's traffic.
 
     Args:
         weights: which adapters answer.
@@ -29,7 +29,7 @@ class Traffic:
 
 
 def traffic_of(store: Store, line: str) -> Traffic:
-    """How the traffic to ``line`` goes now. Raises CorruptArtifact for a log that was tampered with."""
+    """The present division of the traffic to ``line``. Raises CorruptArtifact for a log that was tampered with."""
     rollouts = read_rollouts(store, line)
     weights = divide(read_line(store, line), rollouts, lambda address: _is_deleted(store, address))
     going = rollouts.open

@@ -1,2 +1,2 @@
-"""Serving: which adapters servers of models should have, what makes them have these, what names mean, and whether
-answers are what was evaluated."""
+"""Serving: which adapters model servers should load, the reconciler that makes them, the meaning of names, and the
+inputs of parity checks."""

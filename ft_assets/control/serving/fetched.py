@@ -1,4 +1,4 @@
-"""Adapters that an engine fetches from the store itself, by the names that servers know them by."""
+"""Adapters that an engine fetches from the store itself, by their names on servers."""
 
 import threading
 from collections import Counter, deque
@@ -25,7 +25,7 @@ class FetchedAdapters:
     def __init__(self, artifacts: Artifacts, folders: AdapterFolders, base: str) -> None:
         self._artifacts, self._folders, self._base = artifacts, folders, base
         self._users: Counter[str] = Counter()
-        # Who gives back may be the garbage collector, in the middle of anything: it takes no lock.
+        # The garbage collector may call it at any point, so it takes no lock.
         self._given_back: deque[str] = deque()
         self._lock = threading.Lock()
 
@@ -37,7 +37,7 @@ class FetchedAdapters:
         """
         line, _, marked = name.partition("@")
         artifact = find_model(self._artifacts, name, tenant=line.partition(".")[0])
-        # The line's name, and that of its stage, belong to whatever is promoted next.
+        # The line's name, and that of its stage, may mean another adapter after the next promotion.
         if marked != artifact.digest[:16]:
             remedy = f"Ask for {line}@{artifact.digest[:16]}."
             raise NotFound(f"{name!r} does not say which adapter it means", where="model", remedy=remedy)
@@ -53,7 +53,7 @@ class FetchedAdapters:
             raise
 
     def give_back(self, digest: str) -> None:
-        """One user less; the copy may make room for others from the next ``take`` on."""
+        """One user less; the copy may be evicted from the next ``take`` on."""
         self._given_back.append(digest)
 
     def _require_base(self, trained_on: InputRef, name: str) -> None:
@@ -73,6 +73,6 @@ class FetchedAdapters:
             while self._given_back:
                 self._users[self._given_back.popleft()] -= 1
             self._users = +self._users
-            # Before the new user is counted: a copy that nobody had is verified anew.
+            # Before the new user is counted: an unused copy is verified again.
             self._folders.keep(self._users.keys())
             self._users[taken] += 1

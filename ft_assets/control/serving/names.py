@@ -1,4 +1,4 @@
-"""Names of models that a tenant may ask: which adapter each means.
+"""Model names that a tenant may use, and the adapter that each means.
 
 ``tenant.dataset.recipe``            the line's adapter in production
 ``tenant.dataset.recipe@staging``    the one in staging
@@ -53,7 +53,7 @@ def alive(artifacts: Artifacts, address: str, name: str) -> Artifact:
 
 
 def served(artifact: Artifact) -> ServedModel:
-    """What servers know an adapter by. Raises UserError for a result that is a whole model."""
+    """An adapter's name on servers. Raises UserError for a result that is a whole model."""
     if not is_adapter(artifact):
         raise UserError(
             "this is a whole model, and servers answer for adapters to a base only",
@@ -83,14 +83,14 @@ def list_models(artifacts: Artifacts, tenant: str) -> dict[str, Artifact]:
 
 
 def is_adapter(artifact: Artifact) -> bool:
-    """Whether servers can hold it beside others of its base."""
+    """Whether servers can load it beside others of its base."""
     return _CONFIG in artifact.manifest.files
 
 
 def _models_of(artifacts: Artifacts, state: LineState) -> dict[str, Artifact]:
     found = {}
     for name, record in ((state.line, state.at("production")), (f"{state.line}@{_STAGING}", state.at("staging"))):
-        # A deleted adapter, and a whole model, cannot be asked.
+        # A deleted adapter, and a whole model, cannot be prompted.
         with suppress(NotFound):
             if record and is_adapter(artifact := _promoted(artifacts, record, name)):
                 found[name] = artifact

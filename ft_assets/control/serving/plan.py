@@ -21,9 +21,9 @@ class Plan:
 def plan(
     wanted: Sequence[Wanted], banned: Collection[str], served: Served, idle_s: Mapping[str, float], grace_s: float
 ) -> Plan:
-    """Each adapter that stands in a stage is on each server of its base. One that nobody wants goes after ``grace_s``
-    seconds in which nobody wanted it or asked for it (``idle_s``), so that requests under way and a change of mind find
-    it; one that is ``banned`` goes at once."""
+    """Every adapter in a stage is loaded on every server of its base. An unwanted one is unloaded once it was neither
+    wanted nor requested for ``grace_s`` seconds (``idle_s``), so that requests under way and a quick rollback still
+    find it; a ``banned`` one is unloaded at once."""
     names = {each.model.name for each in wanted}
     return Plan(
         load=tuple(missing(wanted, served)),
@@ -37,7 +37,7 @@ def plan(
 
 
 def missing(wanted: Sequence[Wanted], served: Served) -> Iterator[tuple[ServedModel, Endpoint]]:
-    """What stands in a stage and is not on a server of its base; production first."""
+    """Adapters in a stage that are missing on a server of their base; production first."""
     for each in sorted(wanted, key=lambda each: "production" not in each.stages):
         for endpoint, there in served.items():
             if each.stages and endpoint.base == each.model.base and each.model.name not in there:

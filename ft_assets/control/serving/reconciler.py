@@ -22,7 +22,7 @@ from ft_resources.serving.servers import Base, ServerState
 
 _LOG = logging.getLogger(__name__)
 GRACE_S = 600.0
-"""Seconds that an adapter which nobody wants or asks for stays loaded."""
+"""Seconds that an unwanted, unused adapter stays loaded."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 2.0, 60.0
 
 
@@ -48,7 +48,7 @@ class _Try:
 
 
 class Reconciler:
-    """Remembers since when things are as they are. ``look`` is called every second or two, by one thread."""
+    """Remembers since when each state has lasted. ``look`` is called every second or two, by one thread."""
 
     def __init__(
         self,
@@ -69,8 +69,8 @@ class Reconciler:
         self._kept: tuple[frozenset[str], frozenset[str]] | None = None
 
     def look(self) -> ServingStatus:
-        """Read what lines want and what servers have; begin to make these equal. Raises nothing of the store's or a
-        server's: what one cannot do is in the answer, and what can be done is done."""
+        """Compare the wanted adapters with the servers', and begin to make them equal. Failures of the store or of
+        servers are not raised but part of the result."""
         standing = self._lines.read()
         bases = [
             Base(address=base.address, digest=base.digest, source=self._source(base.address))
@@ -127,7 +127,7 @@ class Reconciler:
             _LOG.warning("%s stays on %s: %s", name, endpoint.name, error.what)
 
     def _forget(self, served: Mapping[Endpoint, Collection[str]]) -> None:
-        """What was tried and is served, and tries at servers that are gone, mean nothing any more."""
+        """Forget tries that succeeded, and those at servers that are gone."""
         for endpoint, name in list(self._tries):
             if name in served.get(endpoint, ()) or endpoint not in served:
                 del self._tries[endpoint, name]
@@ -151,7 +151,7 @@ class Reconciler:
             self._kept = (wanted, banned) if self._fleet.keep(wanted, but_not=banned) else None
 
     def _source(self, address: str) -> str:
-        """What a base is called where servers are configured; empty where the store does not say now."""
+        """The name of a base in server configurations; empty if the store does not answer now."""
         if address not in self._sources:
             try:
                 manifest = self._artifacts.get(Address.parse(address)).manifest

@@ -1,4 +1,4 @@
-"""What was seen at one look, in the words of ``ServingStatus``."""
+"""Turns the result of one look into a ``ServingStatus``."""
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,21 +30,21 @@ class Seen:
 
 
 class Since:
-    """For how many seconds each of some things has been so."""
+    """For how long each of some items has been present."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._began: dict[Hashable, float] = {}
 
     def longer(self, things: Collection[Hashable], seconds: float) -> set[Hashable]:
-        """Those of ``things`` that have been there at each call for ``seconds``."""
+        """Those of ``things`` that were present at every call for ``seconds``."""
         now = self._clock()
         self._began = {each: self._began.get(each, now) for each in things}
         return {each for each, began in self._began.items() if now - began >= seconds}
 
 
 def shown(seen: Seen, since: Since, *, at: str, process: str) -> ServingStatus:
-    """What people are told of it."""
+    """The status for people."""
     lines = tuple(_line(each, stage, seen) for each in seen.standing.wanted for stage in each.stages)
     states = {state.endpoint: state for state in seen.states if state.endpoint is not None}
     missing = {(each.name, server) for each in lines for server in _lacking(each.name, each.base, seen)}

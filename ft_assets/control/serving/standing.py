@@ -1,4 +1,4 @@
-"""What all lines want, read again when something was decided or deleted."""
+"""The adapters that all lines want, read again after a decision or deletion."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,9 +18,9 @@ class Standing:
     """What all lines want.
 
     Args:
-        banned: what must not be served any more.
-        troubles: by line, why it could not be read; what was read of it before stays.
-        trouble: why the store could not be read; all that was read before stays.
+        banned: adapters that must not be served any more.
+        troubles: by line, why it could not be read; its earlier state is kept.
+        trouble: why the store could not be read; the earlier state is kept.
     """
 
     wanted: tuple[Wanted, ...] = ()
@@ -43,7 +43,7 @@ class _Tenant:
 
 
 class Lines:
-    """The lines of a store. A look lists what there is of each tenant, and reads the logs only where that changed."""
+    """The lines of a store. A look lists each tenant's records, and reads the logs only if the list changed."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -51,7 +51,7 @@ class Lines:
         self._trouble = ""
 
     def read(self) -> Standing:
-        """What all lines want now; where the store is away, what they wanted."""
+        """The adapters that all lines want now, or wanted last if the store is unavailable."""
         try:
             tenants = self._store.tenants()
             for tenant in tenants:

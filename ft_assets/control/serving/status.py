@@ -1,4 +1,4 @@
-"""What is served where, as people are told; the process that follows the lines keeps it in a file of its machine."""
+"""The serving status for people; the process that follows the lines writes it to a local file."""
 
 import os
 import uuid
@@ -17,14 +17,14 @@ _FRESH_S = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class LineServed:
-    """An adapter that stands in a stage of a line.
+    """An adapter in a stage of a line.
 
     Args:
         adapter: address.
-        name: what servers call it.
+        name: its name on servers.
         base: content digest.
         servers: those that say they serve it.
-        trouble: why not all servers of its base do, or none.
+        trouble: why some or all servers of its base do not.
     """
 
     line: str
@@ -54,7 +54,7 @@ class ServingStatus:
     Args:
         at: when it was looked, UTC, ISO 8601; empty where nothing follows the lines.
         drift: in words, what has differed from the promotion log for longer than a minute.
-        trouble: what is wrong as a whole.
+        trouble: a problem of the whole.
     """
 
     at: str = ""
@@ -65,7 +65,7 @@ class ServingStatus:
     trouble: str = ""
 
     def of_tenant(self, tenant: str) -> "ServingStatus":
-        """Without what is another tenant's, or the operator's."""
+        """The part that a tenant may see: without other tenants' and the operator's."""
         begin = f"{tenant}."
         return replace(
             self,
@@ -99,7 +99,7 @@ def write_status(status: ServingStatus, file: Path) -> None:
 
 
 def read_status(file: Path) -> ServingStatus:
-    """What the file says; nothing where the process that wrote it is gone or hangs."""
+    """The status in the file; empty if its writer is gone or hangs."""
     try:
         found = _STATUS.validate_json(file.read_bytes())
     except (FileNotFoundError, ValidationError):

@@ -1,4 +1,4 @@
-"""Which adapters servers should have, by what stands in the stages of lines. Pure."""
+"""The adapters that servers should load, from the stages of lines. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from ft_assets.control.lines.lines import LineState, Pointer, PromotionRecord
 from ft_resources.serving.fleet import ServedModel
 
 SERVED: tuple[Pointer, ...] = ("production", "staging")
-"""The stages whose adapters answer; dev is for who made it."""
+"""The stages whose adapters are served; dev is not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,8 +16,8 @@ class Wanted:
 
     Args:
         base_address: of the artifact of its base.
-        stages: in which it stands. Empty for one that stood in a stage before: it is kept where it is loaded, so that
-            a rollback is quick, and is loaded nowhere.
+        stages: its stages. Empty for one that was in a stage before: it stays where it is loaded, so that a rollback is
+            quick, but is not loaded anew.
     """
 
     model: ServedModel
@@ -34,7 +34,7 @@ class WantedBase:
 
 
 def wanted_of(state: LineState, is_deleted: Callable[[PromotionRecord], bool]) -> list[Wanted]:
-    """What one line wants: nothing deleted, and nothing archived, as that stands nowhere."""
+    """The adapters that one line wants: none that is deleted or archived."""
     stages: dict[str, list[Pointer]] = {}
     records: dict[str, PromotionRecord] = {}
     for stage in SERVED:
@@ -51,14 +51,14 @@ def wanted_of(state: LineState, is_deleted: Callable[[PromotionRecord], bool]) -
 
 
 def banned_of(state: LineState, is_deleted: Callable[[PromotionRecord], bool]) -> list[ServedModel]:
-    """What one line must not serve any more: what was deleted or archived."""
+    """Deleted or archived adapters, which one line must not serve any more."""
     return [
         model_of(record) for record in state.records if record.adapter.address in state.archived or is_deleted(record)
     ]
 
 
 def model_of(record: PromotionRecord) -> ServedModel:
-    """The adapter of a decision, as servers know it."""
+    """The wanted adapter of a promotion record."""
     return ServedModel(
         line=record.line, address=record.adapter.address, digest=record.adapter.digest, base=record.base.digest
     )

@@ -37,7 +37,7 @@ def of_ending(attempt: Attempt, ending: Ending) -> Failure:
     """The failure for a worker's ending."""
     policy, known = POLICIES[ending.outcome], ending.error or {}
     name = known.get("type", "")
-    # A worker calls only what a user can fix a mistake in what was asked.
+    # A worker reports only mistakes that a user can correct as this kind.
     says = name not in _QUIET and (is_ours(name) or ending.outcome is Outcome.USER_ERROR)
     return Failure(
         asset=attempt.address.asset,
@@ -127,7 +127,7 @@ def again(submission: Submission) -> str:
 
 
 def own_words(store: Store, failure: Failure) -> str:
-    """What the failed worker said itself where that may quote data; "" if it is recorded, or not there any more."""
+    """The failed worker's own words, which may quote data; "" if they are recorded, or gone."""
     if failure.sentence or not failure.attempt:
         return ""
     address, _, number = failure.attempt.rpartition("/attempts/")

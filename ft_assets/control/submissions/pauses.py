@@ -1,4 +1,4 @@
-"""What is said of a paused submission, and by which command an open one goes on."""
+"""Messages about paused submissions, and the command that continues an open one."""
 
 from shlex import quote
 
@@ -11,7 +11,7 @@ from ft_resources.store import Store
 
 
 def go_on(submission: Submission) -> str:
-    """The command that goes on with an open submission whose runs the caller's process launches."""
+    """The command that continues an open submission whose runs the caller's process launches."""
     key = f" --key {quote(submission.idempotency_key)}" if is_own_key(submission.idempotency_key) else ""
     return f"{again(submission)}{key}"
 
@@ -22,7 +22,7 @@ def said_of(pause: PauseChange) -> str:
 
 
 def remedy_of_pause(submission: Submission) -> str:
-    """How a paused submission goes on."""
+    """How to continue a paused submission."""
     then = f", and then: {go_on(submission)}" if submission.driver == "caller" else ""
     return f"To go on with it: ft resume {submission.id}{then}"
 

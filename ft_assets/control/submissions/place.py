@@ -1,4 +1,4 @@
-"""Why a submission is queued, as far as the store knows: which others came before it, and who launches its work."""
+"""Why a submission is queued, as far as the store knows: earlier submissions, and who launches its work."""
 
 from dataclasses import replace
 

@@ -82,7 +82,7 @@ class Status:
     than planned (lists leave it out of what has ended), ``start`` what its training's first step waited for (not in
     lists), ``alerts`` are sentences of a running training, ``suggestions`` of what to try after a rejection.
     ``detail``, ``where`` and ``remedy`` say why it is in its state and what to do, ``words`` are a failed worker's own
-    where they may quote data.
+    words, which may quote data.
     """
 
     submission: str
@@ -166,7 +166,7 @@ def _of_works(
     if begun and open_works:
         return _status(submission, state_of_work(open_works[0].asset), open_works[0], detail="next")
     if any(work.asset == "adapter" and work.done for work in works):
-        # However an export ends, the adapter is accepted; only what is being made now is of interest.
+        # However an export ends, the adapter is accepted; only exports in progress matter.
         left = "the adapter is made; its exports and the record of its end are left"
         at = next((work for work in exports if work.running), None)
         if at is None:
@@ -236,7 +236,7 @@ def status_of(store: Store, submission: Submission) -> Status:
     if outcome := find_outcome(store, submission):
         words = own_words(store, outcome.failure) if outcome.failure else ""
         return replace(derive(submission, outcome, (), now=time.time()), words=words)
-    # What resolves keys is a quarter of the start of `ft status`, and not needed for what has ended.
+    # Importing the key resolution takes a quarter of the start of `ft status`; ended submissions do not need it.
     from ft_assets.control.submissions.works import export_works, held_for_review, read_works
 
     try:
