@@ -1,4 +1,4 @@
-"""Dagster's log of what steps print, kept on this machine, where a Ctrl-C in a terminal is no matter of the log's."""
+"""Dagster's log of what steps print, kept on this machine; a Ctrl-C in a terminal does not disturb it."""
 
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from ft_resources.dagster_private import CapturedLogContext, ConfigurableClassDa
 
 
 class TerminalComputeLogManager(LocalComputeLogManager):
-    """``LocalComputeLogManager`` whose helper processes pass over a Ctrl-C.
+    """``LocalComputeLogManager`` whose helper processes ignore a Ctrl-C.
 
     Each step has a ``tail`` that mirrors its output, and a watcher of that in Python. A terminal sends SIGINT to all
     of them, and the watchers ended in tracebacks. Dagster itself ends both with the step.
@@ -24,7 +24,7 @@ class TerminalComputeLogManager(LocalComputeLogManager):
     @contextmanager
     def capture_logs(self, log_key: Sequence[str]) -> Iterator[CapturedLogContext]:
         with ExitStack() as stack:
-            # Children inherit what is blocked. Here a signal is delivered as soon as it is not blocked any more.
+            # Children inherit the blocked signals. In this process a signal is delivered as soon as it is unblocked.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
                 context = stack.enter_context(super().capture_logs(log_key))

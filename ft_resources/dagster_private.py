@@ -15,7 +15,7 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
 # A job executed in this process with a run that says where its job comes from: `execute_in_process` records none.
 from dagster._core.definitions.job_base import InMemoryJob
 
-# An error that is shown in its own words, without the stack of whoever raises it.
+# An error that is shown by its message only, without a stack.
 from dagster._core.errors import DagsterUserCodeProcessError
 from dagster._core.execution.api import execute_run_iterator
 
@@ -28,14 +28,14 @@ from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 # The names of a code location, of the repository in it, and of a job in that, as a run records them.
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
-# What steps print is kept by a class that is public, below a name that is not.
+# The compute log manager's class is public, its import path is not.
 from dagster._core.storage.compute_log_manager import CapturedLogContext
 from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
 
 # The run tag with the address of the code server that executes a run, set by the default launcher.
 from dagster._core.storage.tags import GRPC_INFO_TAG
 
-# The type of the first argument of what makes such a class from the instance's configuration.
+# The type of the first argument of `from_config_value`.
 from dagster._serdes import ConfigurableClassData
 from dagster._utils.error import SerializableErrorInfo
 

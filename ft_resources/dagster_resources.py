@@ -15,8 +15,8 @@ from ft_resources.store_marker import open_store
 
 
 def settled(resource: dg.ConfigurableResource) -> dg.ResourceDefinition:
-    """``resource`` as it is: whoever launches a run cannot configure it, as another store would have other rights.
-    Each run and tick has a copy, with its own store and launcher."""
+    """``resource``, which launchers of runs cannot configure, as another store would have other rights. Each run and
+    tick has a copy, with its own store and launcher."""
     return dg.ResourceDefinition(lambda _: resource.model_copy(), config_schema={})
 
 

@@ -48,8 +48,8 @@ class Database:
                 where=schema.variable,
                 remedy="Give an SQLAlchemy URL: postgresql://USER@HOST/NAME or sqlite:////absolute/path.db",
             ) from error
-        # SQLite has one transaction at a time, and gives up on waiting for another after five seconds, whoever came
-        # first. Threads of one process wait for each other here, however long it takes.
+        # SQLite has one transaction at a time, and gives up waiting for another after five seconds. Threads of one
+        # process wait for each other here without that limit.
         self._one_at_a_time: AbstractContextManager[Any] = nullcontext()
         if self._engine.dialect.name == "sqlite":
             self._one_at_a_time = threading.RLock()
@@ -72,14 +72,14 @@ class Database:
             yield connection
 
     def insert_missing(self, table: sa.Table, rows: list[dict[str, Any]]) -> None:
-        """Insert ``rows`` but those whose key is there already."""
+        """Insert ``rows``, except those whose key exists already."""
         if not rows:
             return
         with self.begin() as connection:
             connection.execute(self.insert(table).on_conflict_do_nothing(), rows)
 
     def insert(self, table: sa.Table) -> Any:
-        """An INSERT that can say what becomes of rows whose key is there already."""
+        """An INSERT that supports ON CONFLICT."""
         from sqlalchemy.dialects import postgresql, sqlite
 
         return postgresql.insert(table) if self._engine.dialect.name == "postgresql" else sqlite.insert(table)
@@ -137,7 +137,7 @@ def _prepare_sqlite(engine: sa.Engine) -> None:
     @sa.event.listens_for(engine, "connect")
     def connected(connection: Any, record: Any) -> None:
         connection.isolation_level = None
-        # The file stays as it is while another process writes to it, and changes when it is next opened.
+        # While another process writes to the file its mode cannot change; the next opening changes it.
         with suppress(sqlite3.OperationalError):
             connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")

@@ -73,15 +73,15 @@ VARIABLES = frozenset(
         "FT_IMAGE_ARGS",
     }
 )
-"""Every variable of ours. What each means: docs/reference/environment.md."""
+"""Every variable of the platform; docs/reference/environment.md explains them."""
 LLAMA_CPP = "FT_LLAMA_CPP"
 """The folder of llama.cpp's programs on a worker."""
 LLM_COMPRESSOR = "FT_LLM_COMPRESSOR"
 """The Python of an environment with llm-compressor on a worker."""
 WORKER_PYTHONS = "FT_WORKER_PYTHONS"
-"""Which Python runs which kind of work, for the launcher on this machine."""
+"""The Python of each kind of work, for the launcher on this machine."""
 SECRETS = ("FT_WEBHOOK_", "FT_JUDGE_KEY_", "FT_SOURCE_", "FT_SERVER_KEY_")
-"""How variables begin that settings name themselves."""
+"""Prefixes of variables whose names settings choose."""
 
 
 def default_store_url() -> str:
@@ -90,7 +90,7 @@ def default_store_url() -> str:
 
 
 def suites_url() -> str:
-    """Where ``ft suite install`` fetches OWNER/REPO/COMMIT/PATH. Raises UserError if it is no address of the web."""
+    """Where ``ft suite install`` fetches OWNER/REPO/COMMIT/PATH. Raises UserError if it is not an http(s) URL."""
     url = os.environ.get("FT_SUITES_URL") or "https://raw.githubusercontent.com"
     if not url.startswith(("https://", "http://")):
         raise UserError(

@@ -27,15 +27,15 @@ class UserError(Exception):
 
 
 class NotIdentified(UserError):
-    """Nobody knows who asks: the API key is missing, unknown, expired or revoked."""
+    """The caller is not identified: the API key is missing, unknown, expired or revoked."""
 
 
 class NotPermitted(UserError):
-    """Who asks is known, and may not do this."""
+    """The caller is identified, but may not do this."""
 
 
 class NotFound(UserError):
-    """There is no such thing, or it belongs to another tenant; the text does not say which."""
+    """It does not exist, or belongs to another tenant; the text does not say which."""
 
 
 class KeyTaken(UserError):
@@ -90,7 +90,8 @@ class SubmissionPaused(UserError):
 
 
 class Deleted(UserError):
-    """Something has a tombstone: ``subject`` says what, ``how`` by whom and why, ``due`` when its bytes may go."""
+    """Something has a tombstone: ``subject`` says what, ``how`` by whom and why, ``due`` when its bytes may be
+    erased."""
 
     def __init__(self, subject: str, how: str, due: str) -> None:
         self.subject, self.how, self.due = subject, how, due
@@ -122,15 +123,15 @@ class NoStore(StoreUnavailable):
 
 
 class NodeFault(UserError):
-    """A machine failed the work, which another may do as well: the attempt is tried again."""
+    """A machine failed; another one may do the work, so the attempt is retried."""
 
 
 class Hung(NodeFault):
-    """Ranks of a training waited for one that had stopped."""
+    """Ranks of a training waited for a rank that had stopped."""
 
 
 class SickNode(NodeFault):
-    """A machine's GPU is not well."""
+    """A machine's GPU is faulty."""
 
 
 class ClusterUnavailable(UserError):
@@ -142,7 +143,7 @@ class NoRoomYet(UserError):
 
 
 class TooManyRequests(UserError):
-    """Who asks has asked too much, or has too much under way; it may succeed after ``retry_s`` seconds."""
+    """The caller has made too many requests, or has too many under way; it may succeed after ``retry_s`` seconds."""
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "", retry_s: float = 5.0) -> None:
         self.retry_s = retry_s
@@ -154,7 +155,7 @@ class DatabaseUnavailable(UserError):
 
 
 class Misconfigured(UserError):
-    """What the operator wrote cannot be used; the caller over HTTP can do nothing about it."""
+    """The operator's configuration is invalid; an HTTP caller cannot correct it."""
 
 
 class LauncherRefusal(Exception):

@@ -22,8 +22,7 @@ POLL_S = 0.2
 REMOTE_POLL_S = 1.0
 # A worker on another machine counts as dead once its heartbeat (one a second) is this old.
 LEASE_S = 30.0
-# A worker that says nothing, as one does that waits in a queue, is looked for ever more seldom: each look takes three
-# reads of the store.
+# A silent worker, such as one in a queue, is checked less and less often: each check takes three reads of the store.
 _SILENCE_SHARE, _LONGEST_POLL_S = 0.1, 10.0
 # How long a launch that finds no room waits before it is tried again, and how soon it sees meanwhile that it need not.
 _FIRST_DELAY_S, _LONGEST_DELAY_S, _LOOK_S = 5.0, 300.0, 5.0
@@ -88,7 +87,7 @@ class Execution:
                 endings[Outcome.PREEMPTED], furthest = 0, reached
             policy = POLICIES[ending.outcome]
             if policy.halves and (larger := request.resources.larger_gpu_type):
-                # The prediction was wrong. Not counted: what memory a whole GPU lacks is another question.
+                # The prediction for the part was wrong. Not counted: on a whole GPU, memory may suffice.
                 grown = request.resources.model_copy(update={"gpu_type": larger, "larger_gpu_type": None})
                 request = replace(request, resources=grown)
                 observer.retrying(ending, 0.0, f"on one {larger}")
@@ -225,7 +224,7 @@ class Execution:
                 observer.steps(attempt, number, data)
                 seen_steps = number
             if ending is not None:
-                # What it left where it ran is uploaded to the store, or removed.
+                # Its leftovers on its machine are uploaded to the store, or removed.
                 self.launcher.clean_up(attempt)
                 return self._known_better(attempt, ending)
             if time.monotonic() - checked > 1.0:
@@ -239,7 +238,8 @@ class Execution:
     def _known_better(self, attempt: Attempt, ending: Ending) -> Ending:
         """``ending``, or the launcher's if it knows why the worker was asked to stop (a time limit, for example)."""
         if ending.outcome is Outcome.RESIZED:
-            # Who cancels it while it saves means the next attempt too. A worker that was not asked may not try forever.
+            # A person who cancels while it saves means the next attempt too. A worker that was not asked may not try
+            # forever.
             return attempt.stopped() if attempt.stop_requested() else replace(ending, outcome=Outcome.PREEMPTED)
         if ending.outcome is not Outcome.PREEMPTED or attempt.stop_requested():
             return ending
@@ -250,7 +250,7 @@ class Execution:
         """Record the ending of a worker that is gone and recorded none itself."""
         found = self.launcher.ending(attempt)
         if attempt.stop_requested():
-            # To the launcher, what we stopped looks as if somebody else had.
+            # To the launcher, a stop by the platform looks like one from outside.
             attempt.record_stopped()
         else:
             outcome = found.outcome if found else Outcome.PREEMPTED

@@ -1,4 +1,4 @@
-"""What the first step of a training waited for: the stages from the launch of an attempt to it.
+"""The stages from the launch of a training's attempt to its first step.
 
 Three records of the attempt tell of them. ``start.json`` is the worker's: when it began each phase, and its first step.
 ``fetched.json`` is that of the process that fetches models before the worker starts: how many bytes came from the
@@ -38,7 +38,7 @@ def waits_of(attempt: Attempt) -> tuple[Wait, ...]:
     place = attempt.place() or {}
     ended = [*_before_worker(place.get("moments") or {}, float(start["since"])), *_in_worker(start)]
     fetched, stages = _fetched(attempt), list[Wait]()
-    # The cluster's times are whole seconds, and its clock is not the worker's: no stage ends before it begins.
+    # The cluster's times are whole seconds by another clock than the worker's: no stage may end before it begins.
     last = float(place.get("queued_at") or launch["at"])
     for name, at in ended:
         stages.append(Wait(name=name, seconds=max(0.0, at - last), fetched=fetched if name == "models" else None))

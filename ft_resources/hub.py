@@ -52,7 +52,7 @@ class HuggingFaceHub:
     Args:
         endpoint: base URL; None takes ``HF_ENDPOINT``, else the public hub. Credentials come from ``HF_TOKEN``.
         kind: whether repositories are models or data sets.
-        token: False asks as nobody.
+        token: False: without credentials.
     """
 
     def __init__(

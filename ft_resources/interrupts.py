@@ -1,4 +1,4 @@
-"""Signals that end this process, held off while it tells others to end."""
+"""Ignores signals that would end this process while it stops others."""
 
 import signal
 import threading
@@ -10,8 +10,8 @@ from contextlib import contextmanager
 def uninterrupted() -> Iterator[None]:
     """SIGINT and SIGTERM are ignored in the block.
 
-    Whoever interrupts a process often does so twice: a second Ctrl-C, or a signal to the process and then to its group.
-    Outside the main thread, which alone is interrupted, nothing changes.
+    Interrupts often come twice: a second Ctrl-C, or a signal to the process and then to its group. Outside the main
+    thread, which alone is interrupted, nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

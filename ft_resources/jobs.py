@@ -1,4 +1,4 @@
-"""Workers as launchers list them that run them where they outlive our processes."""
+"""Workers that outlive our processes, as their launcher lists them."""
 
 from dataclasses import dataclass
 

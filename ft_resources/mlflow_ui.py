@@ -9,7 +9,7 @@ from ft_resources.tracking import default_uri
 
 
 def command(uri: str, port: str) -> list[str]:
-    """What opens the tracking store at ``uri``. Raises UserError where there is none on this machine."""
+    """The command that shows the tracking store at ``uri``. Raises UserError if there is none on this machine."""
     if not uri:
         raise UserError("nothing is mirrored to MLflow", where="FT_TRACKING=off", remedy="Unset FT_TRACKING.")
     if uri.startswith("http"):
@@ -27,6 +27,6 @@ if __name__ == "__main__":
     except UserError as error:
         sys.exit(str(error))
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    # For looking, MLflow needs none of the eight processes that run jobs of its own.
+    # Its pages need none of the eight processes for MLflow's own jobs.
     os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
     os.execv(arguments[0], arguments)

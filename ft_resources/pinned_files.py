@@ -14,7 +14,7 @@ from typing import IO
 
 from ft_resources.errors import BadRecipe, UserError
 
-# Between two arrivals of bytes.
+# Timeout between two arrivals of bytes.
 _TIMEOUT_S = 60.0
 _WAITS_S = (0.2, 1.0)
 _AT_ONCE = 1 << 16
@@ -27,7 +27,7 @@ class SourceUnavailable(UserError):
 
 
 class _Again(SourceUnavailable):
-    """It may be there a moment later."""
+    """A temporary failure."""
 
 
 class _CutShort(BadRecipe):
@@ -91,7 +91,7 @@ def _copy(stream: IO[bytes] | gzip.GzipFile, file: IO[bytes], expected: PinnedFi
             digest.update(block)
             size += len(block)
     except EOFError:
-        pass  # gzip that ends too early: the size says so.
+        pass  # gzip that ends too early shows by its size.
     except (gzip.BadGzipFile, zlib.error) as error:
         raise BadRecipe(f"{_OTHER}: this is not gzip ({error})", where=where, remedy=_REMEDY) from error
     if size < expected.size:

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import psutil
 
-# Together less than the ten seconds that whoever stops a service usually waits.
+# Together less than the ten seconds that service managers usually wait.
 GRACE_S, KILL_S = 4.0, 1.0
 
 
@@ -28,7 +28,7 @@ def end_tree(pid: int, grace_s: float = GRACE_S) -> None:
 
 
 def kill_children() -> None:
-    """Kill the children of this process, but for those in a session of their own."""
+    """Kill the children of this process, except those in a session of their own."""
     for child in _tree(os.getpid())[1:]:
         with suppress(psutil.NoSuchProcess):
             child.kill()

@@ -1,4 +1,4 @@
-"""What may be written as a receiver of notices. ``mail.py`` and ``webhook.py`` send, and import far more."""
+"""Valid receivers of notices. ``mail.py`` and ``webhook.py`` send, and import far more."""
 
 import re
 from urllib.parse import urlsplit
@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 ADDRESS = re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 PORTS = {"https": 443, "http": 80}
 SECRET_PREFIX = "FT_WEBHOOK_"
-"""How the names of variables begin that hold the keys of webhooks' signatures."""
+"""Prefix of variables with the keys of webhooks' signatures."""
 
 
 def check_address(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Which process executes a run that no launcher started: a tag of the run, and whether that process is gone."""
+"""The process that executes a run which no launcher started: a tag of the run, and a check that it is alive."""
 
 import os
 import socket
@@ -21,13 +21,12 @@ def process_tag(pid: int | None = None) -> str:
 
 def lost(run: "dg.DagsterRun") -> str:
     """In words, that the process which executed a run itself is gone; "" for every other run."""
-    # Launched again from the UI, a run has the tags of the one before, and a process that Dagster knows.
+    # A run launched again from the UI has the tags of the earlier run, and a process that Dagster knows.
     return "" if run.parent_run_id else gone(run.tags.get(PROCESS, ""))
 
 
 def gone(tag: str) -> str:
-    """In words, that the process of a run's tag is gone; "" where it lives, or where nobody on this machine can
-    know."""
+    """In words, that the process of a run's tag is gone; "" if it lives, or if that cannot be known on this machine."""
     machine, pid, began = (*tag.rsplit(" ", 2), "", "")[:3]
     if machine != _machine() or not pid.isdigit() or _began(int(pid)) == began:
         return ""
@@ -50,7 +49,7 @@ def _began(pid: int) -> str:
         except OSError:
             return ""
         return "" if state == "Z" else fields[18]
-    # It costs every command a tenth of a second, and Linux needs none.
+    # Importing it takes a tenth of a second, and Linux does not need it.
     import psutil
 
     try:

@@ -11,7 +11,7 @@ from ft_resources.launchers.base import Launcher
 from ft_resources.launchers.worker_pythons import worker_pythons
 from ft_resources.lazy import load
 
-# By name: each imports much that only it needs, and most commands launch nothing.
+# By name: each imports much, and most commands launch nothing.
 _LOCAL = "ft_resources.launchers.local:LocalLauncher"
 _KUBERNETES = "ft_resources.launchers.kubernetes:connect"
 _DEVICES = Path("/dev")

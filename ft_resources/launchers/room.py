@@ -1,4 +1,4 @@
-"""What the launcher of this process gives a worker: host memory and scratch disk."""
+"""Host memory and scratch disk of a worker, by the launcher of this process."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ _GIB = 2**30
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Room:
-    """Bytes on each node, and how to have more of each, as the end of a sentence."""
+    """Bytes on each node, and how to get more of each, as the end of a sentence."""
 
     memory: float
     disk: float

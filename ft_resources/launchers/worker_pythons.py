@@ -1,4 +1,4 @@
-"""Which Python runs a kind of work on this machine, where its packages do not fit beside the platform's.
+"""The Python of a kind of work on this machine, if its packages conflict with the platform's.
 
 ``FT_WORKER_PYTHONS`` is ``KIND=PROGRAM``, several separated by commas, such as
 ``quantized_model=/opt/exports/bin/python``. On a cluster ``images`` of its settings does the same.
@@ -13,8 +13,8 @@ from ft_resources.strict import nearest
 
 
 def worker_pythons() -> dict[str, str]:
-    """Programs by kind of work. Raises UserError for what is no such pair, a kind that there is not, and a program that
-    cannot be run."""
+    """Programs by kind of work. Raises UserError for a malformed pair, an unknown kind, and a program that cannot be
+    run."""
     text = os.environ.get(WORKER_PYTHONS, "")
     pairs = [each.partition("=") for each in text.split(",") if each.strip()]
     return {_kind(kind.strip()): _program(program.strip()) for kind, _, program in pairs}

@@ -1,1 +1,1 @@
-"""Servers of models: what they are asked, and the client of those that speak vLLM's dialect over HTTP."""
+"""Model servers: their interface, and the HTTP client for vLLM's dialect."""

@@ -1,7 +1,7 @@
-"""Copies of adapters on a disk that servers of models read, by content digest.
+"""Copies of adapters on a disk that model servers read, by content digest.
 
-    <root>/<digest>     a whole adapter, verified; the same bytes as long as it is there
-    <root>/.<digest>…   one that is being fetched or removed, never given to a server
+    <root>/<digest>     a complete, verified adapter, which never changes <root>/.<digest>…   one that is being fetched
+    or removed, never given to a server
 
 The name of a folder is the digest of what is in it, so a folder can be verified without the store. Folders in use are
 locked: processes that share ``root`` do not remove each other's. The operating system releases the locks however a
@@ -22,7 +22,7 @@ from ft_resources.artifacts import EXPLAINING_FOLDERS, Artifact, FileEntry, cont
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, first_line
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-# Another one's copy, which came first, may make room for others before it is locked here.
+# Another process's copy may be evicted before it is locked here.
 _TRIES = 3
 
 
@@ -37,8 +37,8 @@ class AdapterFolders:
     def folder(self, digest: str, find: Callable[[], Artifact]) -> Path:
         """The folder of the adapter with this content digest; it stays until ``keep`` is called without it.
 
-        ``find`` is asked for the artifact only where there is no whole copy, so a store that is away does not matter to
-        what was fetched before. Raises what it raises, CorruptArtifact, and StoreUnavailable for a full disk.
+        ``find`` is asked for the artifact only where there is no whole copy, so earlier copies need no store. Raises
+        what it raises, CorruptArtifact, and StoreUnavailable for a full disk.
         """
         if not _DIGEST.fullmatch(digest):
             raise CorruptArtifact(f"{digest!r} is not a content digest", where="adapter")
@@ -64,8 +64,8 @@ class AdapterFolders:
         return target
 
     def keep(self, digests: Collection[str], *, but_not: Collection[str] = ()) -> bool:
-        """Let go of all others; of those the ones used longest ago go until the rest fits, and ``but_not`` at once.
-        Whether none of these is left: one that is in use stays."""
+        """Release all others; the least recently used of them are removed until the rest fits, and ``but_not`` at once.
+        Returns whether none of ``but_not`` is left: one in use stays."""
         with self._lock:
             for digest in self._held.keys() - set(digests):
                 os.close(self._held.pop(digest))
@@ -73,13 +73,13 @@ class AdapterFolders:
         return not any((self._root / digest).exists() for digest in but_not)
 
     def doubt(self, digest: str) -> None:
-        """Verify the folder anew when it is next asked for: a server said that it is damaged."""
+        """Verify the folder again at its next use: a server reported that it is damaged."""
         with self._lock:
             if digest in self._held:
                 os.close(self._held.pop(digest))
 
     def _fetch(self, artifact: Artifact, target: Path) -> bool:
-        """Copy the artifact, and lock its folder; whether it is there and whole."""
+        """Copy the artifact, and lock its folder; returns whether it is complete."""
         names = [name for name in sorted(artifact.manifest.files) if not name.startswith(EXPLAINING_FOLDERS)]
         if not self._root.is_dir():
             self._root.parent.mkdir(parents=True, exist_ok=True)
@@ -94,14 +94,14 @@ class AdapterFolders:
             # Another process may have fetched the same.
             with suppress(OSError):
                 staged.rename(target)
-            # While the copy is still locked as ``staged``: whoever makes room would take it in between.
+            # While the copy is still locked as ``staged``: otherwise an eviction could remove it in between.
             return self._hold(target.name)
         finally:
             shutil.rmtree(staged, ignore_errors=True)
             os.close(held)
 
     def _hold(self, digest: str) -> bool:
-        """Lock the folder against removal, if it is there and whole; it was used now."""
+        """Lock the folder against removal, if it is complete, and record its use."""
         target = self._root / digest
         file = _locked(target, fcntl.LOCK_SH)
         if file is None:
@@ -137,7 +137,7 @@ class AdapterFolders:
 
 
 def _staged(target: Path) -> tuple[Path, int]:
-    """A new folder beside ``target``, and its lock: until it is locked, whoever makes room takes it for a leftover."""
+    """A new folder beside ``target``, and its lock: until it is locked, an eviction treats it as a leftover."""
     while True:
         staged = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
         staged.mkdir()
@@ -146,7 +146,7 @@ def _staged(target: Path) -> tuple[Path, int]:
 
 
 def _locked(folder: Path, how: int) -> int | None:
-    """Descriptor of the folder, locked; None if it is not there, or is locked by others."""
+    """Descriptor of the folder, locked; None if it does not exist, or is locked by others."""
     try:
         file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -168,7 +168,7 @@ def _remove(folder: Path) -> bool:
     if file is None:
         return False
     try:
-        # First out of the way: no server is given a folder that loses its files.
+        # Renamed first: no server is given a folder that loses its files.
         gone = folder.with_name(f".{folder.name.lstrip('.')[:64]}.{uuid.uuid4().hex}")
         folder.rename(gone)
         shutil.rmtree(gone, ignore_errors=True)

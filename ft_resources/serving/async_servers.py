@@ -1,4 +1,4 @@
-"""Answers of many servers of models at once, on one event loop."""
+"""Answers of many model servers at once, on one event loop."""
 
 import asyncio
 import json
@@ -27,8 +27,8 @@ from ft_resources.serving.wire import (
 )
 from ft_resources.tracing import carried, ending, tracer
 
-# Less than the 5 s after which uvicorn, and so both kinds of server, closes a connection that nobody uses: a request
-# that is sent while the other side closes fails.
+# Less than the 5 s after which uvicorn, and so both kinds of server, closes an idle connection: a request sent while
+# the other side closes fails.
 _UNUSED_S = 3.0
 
 
@@ -113,7 +113,7 @@ class AsyncServers:
                         if not complete and (piece := piece_in(line, endpoint.url)) is not None:
                             yield piece
         if not complete:
-            # A server that is killed may close its connection as one that has told all.
+            # A killed server may close its connection like one that has finished.
             raise unavailable(CUT_OFF, endpoint.url)
 
     @asynccontextmanager
@@ -140,10 +140,10 @@ class AsyncServers:
             raise unavailable(f"{type(error).__name__}: {first_line(error)}", endpoint.url) from error
 
     def _session(self) -> aiohttp.ClientSession:
-        # It can only be made where a loop runs.
+        # It can be created only inside a running loop.
         if self._opened is None:
             self._opened = aiohttp.ClientSession(
-                # As many connections as there are requests: the servers say how many may wait.
+                # No limit on connections: the servers limit how many requests wait.
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_UNUSED_S, use_dns_cache=False),
                 timeout=aiohttp.ClientTimeout(total=None, connect=self._connect_s),
                 cookie_jar=aiohttp.DummyCookieJar(),

@@ -1,4 +1,4 @@
-"""Servers that others started, such as vLLM on a cluster: what there is, is said in settings."""
+"""Servers that are started outside the platform, such as vLLM on a cluster, as settings list them."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ _AT_ONCE = 8
 
 
 class ConfiguredServers:
-    """They are asked whether they answer, and what they call their base."""
+    """Checks whether they answer, and how they name their base."""
 
     def __init__(self, servers: Sequence[ConfiguredServer]) -> None:
         self._servers = tuple(servers)

@@ -1,4 +1,4 @@
-"""Embedded servers: one process of this machine for each base, started when it is wanted and again when it died."""
+"""Embedded servers: one process on this machine for each base, started when it is wanted and restarted when it dies."""
 
 import logging
 import shutil
@@ -18,16 +18,16 @@ from ft_resources.store import Store
 
 _LOG = logging.getLogger(__name__)
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 60.0
-# A process that answered for so long did not die of what it was started with.
+# A process that answered for so long did not die of its start parameters.
 _STEADY_S = 60.0
-# Loading a large base from a slow disk takes minutes; a process that answered and falls silent has no such reason.
+# Loading a large base from a slow disk takes minutes; a process that has answered before has no such excuse.
 _START_S, _SILENT_S = 900.0, 30.0
 
 
 class EmbeddedServers:
     """At most ``most`` processes. ``folder`` holds their logs.
 
-    A base that is wanted no more gives its place to one that is, and keeps it otherwise: it may be wanted again.
+    An unwanted base keeps its place until a wanted one needs it: it may be wanted again.
     """
 
     def __init__(self, store: Store, folder: Path, *, most: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -75,13 +75,13 @@ class EmbeddedServers:
             except Exception as error:
                 found.set_exception(error)
 
-        # Not of a pool: the end of this process would wait for the download of a base.
+        # Not from a pool: the exit of this process would wait for the download of a base.
         threading.Thread(target=settle, name=f"fetch-{_name(base)}", daemon=True).start()
         return found
 
 
 class _Started:
-    """The process of one base: fetched, started, asked for its health, started again."""
+    """The process of one base: fetches it, starts the server, checks its health, restarts it."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class _Started:
         self._base, self._fetch, self._clock = base, fetch, clock
         self._log = logs / f"{_name(base)}.log"
         self._view = scratch / base.digest
-        # Its locks keep the files while they are served, and no longer.
+        # Its locks keep the files while they are served.
         self._cache = FileCache.of_machine(scratch)
         self._folder: Future[Path] | None = None
         self._process: EngineProcess | None = None
@@ -104,7 +104,7 @@ class _Started:
         self._trouble = ""
 
     def tend(self) -> ServerState:
-        """One look at it."""
+        """Check it once."""
         now = self._clock()
         if self._process is None:
             self._begin(now)

@@ -35,7 +35,7 @@ class EngineProcess:
         asked = ["--base", str(folder), "--port", str(port), "--served-model-name", model, "--parent", str(os.getpid())]
         self._log = log
         log.parent.mkdir(parents=True, exist_ok=True)
-        # What the one before said may be why it died.
+        # The earlier process's output may say why it died.
         with suppress(FileNotFoundError):
             if log.stat().st_size > _MOST_LOG_BYTES:
                 log.replace(log.with_name(f"{log.name}.1"))

@@ -1,4 +1,4 @@
-"""What can go wrong with a server of models."""
+"""Errors of model servers."""
 
 from ft_resources.errors import TooManyRequests, UserError
 
@@ -8,11 +8,11 @@ class ServerUnavailable(UserError):
 
 
 class NoServer(UserError):
-    """No server of a model's base answers."""
+    """No server with the model's base answers."""
 
 
 class ServerBusy(TooManyRequests):
-    """As many requests as the server holds are waiting; another may succeed after ``retry_s`` seconds."""
+    """The server's queue is full; a request may succeed after ``retry_s`` seconds."""
 
 
 class NameTaken(UserError):
@@ -20,7 +20,7 @@ class NameTaken(UserError):
 
 
 class BadAdapter(UserError):
-    """A folder that holds no adapter to the base that is served."""
+    """A folder without an adapter to the served base."""
 
 
 class BadRequest(UserError):
@@ -32,7 +32,7 @@ class BadRequest(UserError):
 
 
 class FarTooLong(BadRequest):
-    """A prompt whose first part alone fills the context; the rest was not read."""
+    """A prompt whose beginning already fills the context; the rest was not read."""
 
     def __init__(self, context: int, where: str) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Servers of models, and which of them answers for an adapter."""
+"""Model servers, and which of them answers for an adapter."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,9 +12,9 @@ class Endpoint:
     Args:
         name: what it is called in messages.
         base: content digest of the base model that it serves.
-        model: what the base is called in requests to it.
+        model: the base's name in requests to it.
         url: its address, without a path.
-        key: what it demands of clients.
+        key: the key that clients have to send.
         fetches: it fetches adapters from the store itself, by the names of ``ServedModel``.
     """
 
@@ -44,25 +44,25 @@ class ServedModel:
 
     @property
     def name(self) -> str:
-        """What it is called in requests to a server: other bytes have another name."""
+        """Its name in requests to a server: other bytes have another name."""
         return f"{self.line}@{self.digest[:16]}"
 
 
 class Fleet(Protocol):
-    """The servers that there are. ``endpoints`` and ``serves`` say what is known, and wait for nobody."""
+    """The existing servers. ``endpoints`` and ``serves`` return what is known, without waiting."""
 
     def endpoints(self, base: str) -> Sequence[Endpoint]:
         """Those that answer and have the base with this content digest; empty where none does."""
 
     def serves(self, model: ServedModel, endpoint: Endpoint) -> bool:
         """Whether ``endpoint`` serves ``model`` by its name, as far as is known: then ``load`` need not be called.
-        Whoever asks so keeps it loaded for a while."""
+        Asking keeps it loaded for a while."""
 
     def forget(self, model: ServedModel, endpoint: Endpoint) -> None:
-        """``endpoint`` was asked for ``model`` and did not know it, as one that was started anew: ``load`` loads it."""
+        """``endpoint`` did not know ``model``, perhaps as it was restarted: ``load`` loads it again."""
 
     def load(self, model: ServedModel, endpoint: Endpoint) -> None:
-        """Return once ``endpoint`` serves ``model`` by its name; quick where it does already.
+        """Return once ``endpoint`` serves ``model`` by its name; fast if it does already.
 
         Raises NotFound for an adapter that is not in the store, BadAdapter, ServerBusy and ServerUnavailable.
         """

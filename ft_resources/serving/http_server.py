@@ -1,4 +1,4 @@
-"""A server of models over HTTP, in the dialect that vLLM and the embedded server share."""
+"""A model server over HTTP, in the dialect that vLLM and the embedded server share."""
 
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
@@ -32,7 +32,7 @@ class HttpServer:
 
     Args:
         url: its address, without a path.
-        key: what it demands of clients.
+        key: the key that clients have to send.
         answer_s: most seconds until the next bytes of an answer. Without streaming that is all of it.
         connect_s: most seconds until there is a connection.
     """

@@ -1,4 +1,4 @@
-"""What the platform asks of a server of models: the same of the embedded engine and of vLLM."""
+"""The interface of a model server, for the embedded engine and vLLM."""
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -58,13 +58,13 @@ class Piece:
 class Server(Protocol):
     """A server of one base and of adapters to it, by names.
 
-    A name belongs to the bytes that it was first loaded with: give names that hold a digest.
+    A name belongs to the bytes that it was first loaded with: use names with a digest.
     """
 
     def load(self, name: str, folder: Path) -> None:
         """Serve the adapter in ``folder`` (a path of the server's machine) as ``name``; loading it again is no error.
 
-        Raises NameTaken if the name belongs to other bytes, and UserError for a folder that is no adapter to the base.
+        Raises NameTaken if the name belongs to other bytes, and UserError for a folder without an adapter to the base.
         """
 
     def unload(self, name: str) -> None:

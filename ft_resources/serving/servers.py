@@ -1,4 +1,4 @@
-"""Where servers of models come from."""
+"""The interface of what provides model servers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from ft_resources.serving.fleet import Endpoint
 
 @dataclass(frozen=True, kw_only=True)
 class Base:
-    """A base model that servers are wanted of.
+    """A base model that should be served.
 
     Args:
         address: of its artifact.
@@ -40,7 +40,7 @@ class ConfiguredServer:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerState:
-    """How a server is: what people are told.
+    """The state of a server, for people.
 
     Args:
         name: what it is called.
@@ -59,8 +59,8 @@ class Servers(Protocol):
     """Servers of one kind."""
 
     def provide(self, bases: Sequence[Base]) -> Sequence[ServerState]:
-        """See to it that these bases are served, as far as this kind can, the first ones first; return how all servers
-        are now. Called every second or two, and returns soon: what takes long goes on beside it."""
+        """Serve these bases, as far as this kind can, in order of priority; return the state of all servers. Called
+        every second or two, and returns quickly: slow work goes on in the background."""
 
     def close(self) -> None:
-        """End what was started."""
+        """Stop the servers that were started."""
