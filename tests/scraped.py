@@ -14,8 +14,8 @@ from ft_assets.control.metering.report import MonthReport
 from ft_assets.server.metrics.platform import PlatformMetrics
 from ft_assets.server.metrics.requests import RequestFigures
 from ft_assets.server.metrics.shadows import ShadowFigures
-from ft_assets.workers.serving.figures import Figures
 from ft_assets.workers.serving.metrics import Metrics
+from ft_assets.workers.serving.running import Figures
 from ft_assets.workers.training.telemetry.prometheus import MetricsPage
 from ft_resources.artifacts import Address
 from ft_resources.work import WorkSpec
@@ -29,8 +29,7 @@ class _Engine:
     scrape: int = 0
 
     def figures(self) -> Figures:
-        done = self.scrape
-        return Figures(running=3, waiting=1, prompt_tokens=500 * done, generation_tokens=90 * done, ended=done)
+        return Figures(running=3, waiting=1, prompt_tokens=500 * self.scrape, generation_tokens=90 * self.scrape)
 
 
 def recorded(now: int) -> str:
