@@ -74,7 +74,7 @@ def test_code_location_server_daemon_and_run_pods_load_with_the_locked_packages(
 
 def test_rows_near_a_text_need_the_packages_of_curation_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ft_assets.api.datasets.COMPILES", False)
-    with pytest.raises(UserError, match="packages of curation are not installed"):
+    with pytest.raises(UserError, match="packages for curation are not installed"):
         near_rows("acme.things.v1", "a text")
 
 
