@@ -32,11 +32,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Libraries and tests stay until the end: the garbage collector need not look for what could go meanwhile."""
+    """Libraries and tests stay until the end: the garbage collector looks at none of them, neither now nor later.
+
+    One look takes a second, and trainings, compilations and pytest itself ask for many.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
+        gc.freeze()
         gc.enable()
 
 
