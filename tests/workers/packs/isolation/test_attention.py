@@ -157,7 +157,7 @@ def test_packed_rows_of_a_model_that_does_not_show_its_masks_the_positions_are_r
     pack: Pack,
 ) -> None:
     batch = micro_batch(pack, [0, 1])
-    with pytest.raises(BrokenIsolation, match="nothing of documents"):
+    with pytest.raises(BrokenIsolation, match="nothing of their documents"):
         model_of("gpt_oss")(
             input_ids=batch.input_ids, position_ids=batch.position_ids, cu_seq_lens_q=batch.boundaries, use_cache=False
         )
