@@ -25,12 +25,12 @@ class WaiverRecord(Record):
 
     WHAT: ClassVar[str] = "the waiver"
 
-    gate: str = Field(description="The gate whose inconclusive verdict is let through.")
+    gate: str = Field(description="The gate whose inconclusive verdict is waived.")
     digest: str = Field(description="Content digest of the eval report.")
     gates: dict[str, Any] = Field(description="The gates' settings, as JSON.")
-    reason: str = Field(description="The verdict's reason, as it was read.")
-    actor: str = Field(description="Who let it through.")
-    note: str = Field(description="Why the candidate may be used all the same.")
+    reason: str = Field(description="The verdict's reason at that time.")
+    actor: str = Field(description="Who waived it.")
+    note: str = Field(description="Why the candidate may be used anyway.")
     at: str = Field(description="UTC, ISO 8601.")
 
 

@@ -20,7 +20,7 @@ _MOST_CHARACTERS = 32_768
 class PromptFile(Settings):
     """One file of prompts."""
 
-    file: str = Field(description="A CSV or JSON lines file that lies beside the task file.")
+    file: str = Field(description="A CSV or JSON lines file in the task file's folder.")
     prompt: str = Field("prompt", min_length=1, description="Column of the prompt.")
     id: str | None = Field(None, min_length=1, description="Column of the prompt's id; null: its number.")
 

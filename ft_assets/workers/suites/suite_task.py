@@ -1,4 +1,4 @@
-"""The part of an lm-eval task file that a suite may use: choices and answers over local data, and no code."""
+"""The part of an lm-eval task file that a suite may use: choices and answers over local data, without code."""
 
 from typing import Annotated, Any, Literal
 
@@ -8,7 +8,7 @@ from ft_assets.workers.suites.patterns import check_pattern
 from ft_resources.settings import Settings
 
 Pattern = Annotated[str, AfterValidator(check_pattern)]
-# lm-eval's figures of texts' likelihoods, each better when lower, and how lm-eval makes one number of a suite's items.
+# lm-eval's figures of texts' likelihoods (lower is better), with lm-eval's aggregation over a suite's items.
 PERPLEXITIES = {
     "perplexity": "perplexity",
     "word_perplexity": "weighted_perplexity",
@@ -47,12 +47,12 @@ class Metric(Settings):
         "right answer. Of continuations. acc: greedy decoding writes it. Perplexities are reported and no score."
     )  # fmt: skip
     aggregation: Literal["mean", "perplexity", "weighted_perplexity", "bits_per_byte"] | None = Field(
-        None, description="How items make one number; null: as lm-eval does for this metric, which is the only way."
+        None, description="How items are aggregated; null: as in lm-eval for this metric, the only possible way."
     )
-    higher_is_better: bool | None = Field(None, description="As lm-eval has it for this metric, or null.")
-    ignore_case: bool | None = Field(None, description="exact_match: capitals do not count.")
-    ignore_punctuation: bool | None = Field(None, description="exact_match: punctuation does not count.")
-    ignore_numbers: bool | None = Field(None, description="exact_match: digits do not count.")
+    higher_is_better: bool | None = Field(None, description="As in lm-eval for this metric, or null.")
+    ignore_case: bool | None = Field(None, description="exact_match: ignore upper and lower case.")
+    ignore_punctuation: bool | None = Field(None, description="exact_match: ignore punctuation.")
+    ignore_numbers: bool | None = Field(None, description="exact_match: ignore digits.")
     regexes_to_ignore: Annotated[tuple[Pattern, ...], Strict(False)] | None = Field(
         None, description="exact_match: what these patterns match is removed from answer and right answer first."
     )
@@ -61,9 +61,9 @@ class Metric(Settings):
     def _is_as_in_lm_eval(self) -> "Metric":
         way, higher = PERPLEXITIES.get(self.metric, "mean"), self.metric not in PERPLEXITIES
         if self.aggregation not in (None, way):
-            raise ValueError(f"aggregation: that of {self.metric} is {way}")
+            raise ValueError(f"aggregation: for {self.metric} it is {way}")
         if self.higher_is_better not in (None, higher):
-            raise ValueError(f"higher_is_better: that of {self.metric} is {str(higher).lower()}")
+            raise ValueError(f"higher_is_better: for {self.metric} it is {str(higher).lower()}")
         return self
 
     @property
@@ -107,10 +107,10 @@ class Generation(Settings):
     """How answers are generated: always greedily."""
 
     until: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Strict(False), Field(max_length=20)] = Field(
-        description="Texts that end an answer and are no part of it; so does the model's end token."
+        description="Texts that end an answer and are not part of it; the model's end token ends it too."
     )
     max_gen_toks: int = Field(256, ge=1, le=4096, description="Longest answer in tokens.")
-    do_sample: Literal[False] = Field(False, description="Answers are greedy, so that they can be had again.")
+    do_sample: Literal[False] = Field(False, description="Answers are greedy, so that they are reproducible.")
     temperature: float | None = Field(None, ge=0.0, le=0.0, description="As do_sample; only 0.")
 
 
@@ -135,11 +135,11 @@ class SuiteTask(Settings):
     task: str = Field(pattern=r"^[A-Za-z0-9_-]{1,100}$", description="The task's name inside lm-eval.")
     task_alias: str | None = Field(None, description="Name for display.")
     dataset_path: Literal["json", "csv", "parquet"] = Field(
-        description="What the suite's own data files are; CSV values are all texts."
+        description="Format of the suite's data files; all CSV values are texts."
     )
     dataset_kwargs: DataKwargs = Field(description="How the data is loaded.")
     shared: Shared | None = Field(
-        None, description="Columns from another file, added to each scored item; they are no part of what it asks."
+        None, description="Columns from another file, added to each scored item; they are not part of the question."
     )
     counted: str | None = Field(
         None,
@@ -165,7 +165,7 @@ class SuiteTask(Settings):
         "whole text (doc_to_target) is."
     )
     training_split: str | None = Field(None, description="Split that few-shot examples may come from.")
-    validation_split: str | None = Field(None, description="Split that is scored where there is no test split.")
+    validation_split: str | None = Field(None, description="Split that is scored if there is no test split.")
     test_split: str | None = Field(None, description="Split that is scored.")
     fewshot_split: str | None = Field(None, description="Split that few-shot examples come from.")
     doc_to_text: str = Field(description="Column or Jinja text of the question.")
@@ -186,10 +186,10 @@ class SuiteTask(Settings):
     )
     generation_kwargs: Generation | None = Field(None, description="generate_until: how answers are written.")
     filter_list: Annotated[tuple[Filters, ...], Strict(False), Field(min_length=1)] | None = Field(
-        None, description="generate_until: from what was written to the answer; the first one counts."
+        None, description="generate_until: how to extract the answer from the output; the first one counts."
     )
     tag: str | Annotated[tuple[str, ...], Strict(False)] | None = Field(None, description="Anything for humans.")
-    repeats: Literal[1] = Field(1, description="Answers a question; greedy ones are all the same.")
+    repeats: Literal[1] = Field(1, description="Answers per question; greedy ones are all the same.")
     should_decontaminate: bool = Field(False, description="For lm-eval; training data are compared with every suite.")
     doc_to_decontamination_query: str | None = Field(None, description="As should_decontaminate.")
     metadata: dict[str, Any] = Field({}, description="Anything for humans, such as a version.")

@@ -21,13 +21,13 @@ class ParityReport(StrictModel):
 
     settings: ServerSettings = Field(description="The server's.")
     outcome: Outcome = Field(description="failed: it differs; not proved: that could not be measured.")
-    reasons: tuple[str, ...] = Field(description="Why; empty if it is proved.")
+    reasons: tuple[str, ...] = Field(description="Why not; empty if it is proved.")
     evaluated_in: str = Field(description="The dtype of evaluation.")
-    precision: Precision = Field(description="The coarser one of both sides.")
+    precision: Precision = Field(description="The coarser precision of both sides.")
     limits: Limits | None = Field(None, description="What was allowed; null if nothing was measured.")
-    figures: Figures | None = Field(None, description="The server beside the reference.")
-    control: Figures | None = Field(None, description="The same server without the adapter, which has to differ.")
-    noise: Figures | None = Field(None, description="The reference in the server's dtype beside itself.")
+    figures: Figures | None = Field(None, description="The server against the reference.")
+    control: Figures | None = Field(None, description="The same server without the adapter, which must differ.")
+    noise: Figures | None = Field(None, description="The reference against itself in the server's dtype.")
     suites: dict[str, SuiteScores] = added_field(
         {}, description="Suites scored through the server, where its tokens are within the limits."
     )

@@ -16,7 +16,7 @@ class ServerSettings(StrictModel):
     engine: str = Field(min_length=1, description="Engine and version, such as vllm 0.32.0 or embedded.")
     dtype: Dtype = Field(description="What activations are computed in.")
     weight_bits: Literal[4, 8] | None = Field(None, description="Bits of quantised weights; null: not quantised.")
-    options: dict[str, str] = Field({}, description="The engine's other options, as it was started with them.")
+    options: dict[str, str] = Field({}, description="The engine's other options at its start.")
 
     @property
     def digest(self) -> str:

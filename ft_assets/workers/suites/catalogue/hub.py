@@ -44,11 +44,9 @@ class HubEntry(Settings):
     repo: str = Field(pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$", description="The data set that lm-eval reads.")
     variants: dict[str, str] = Field({}, description="Name in the key to name in the files; none: a single suite.")
     files: dict[str, Patterns] = Field(
-        description="Split to patterns of its file; the first that only one file has counts. VARIANT is the variant."
+        description="Split to patterns of its file; the first that matches one file counts. VARIANT is the variant."
     )
-    make: Conversion | None = Field(
-        None, description="How its data are made of the files, hub/SPLIT; null: they are the files."
-    )
+    make: Conversion | None = Field(None, description="How the files, hub/SPLIT, become its data; null: unchanged.")
     task: dict[str, Any] = Field(description="The task file, without its data.")
 
 

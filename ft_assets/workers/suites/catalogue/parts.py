@@ -16,7 +16,7 @@ LETTERS = "ABCDEFGHIJ"
 class Part(Settings):
     """A fixed part of the items."""
 
-    items: int = Field(gt=0, description="How many.")
+    items: int = Field(gt=0, description="Number of items.")
     seed: int = Field(description="Chooses them: the smallest SHA-256 of seed and id.")
 
     def of(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -32,20 +32,20 @@ _SHOWN = 65_536
 class CodeTask(Settings):
     """The task file, strictly validated."""
 
-    kind: Literal["code"] = Field(description="code: what the model wrote is run against tests.")
+    kind: Literal["code"] = Field(description="code: the model's program is run against tests.")
     file: str = Field(description="A file of items with prompt, test and entry_point, as HumanEval's.")
     answer: Literal["completion", "program"] = Field(
         "completion",
-        description="completion: the answer goes on where the prompt ends, and test defines check(candidate); program: "
-        "the answer is the whole program, test the statements that run after it, and there is no entry_point.",
+        description="completion: the answer continues the prompt, and test defines check(candidate); program: the "
+        "answer is the whole program, test has statements that run after it, and there is no entry_point.",
     )
     before: str | None = Field(
-        None, description="A .txt file: text before each prompt, such as examples. It is no part of what is asked."
+        None, description="A .txt file: text before each prompt, such as examples. It is not part of the question."
     )
     id: str | None = Field("task_id", min_length=1, description="Column of the item's id; null: its number.")
     max_new_tokens: int = Field(512, ge=8, le=4096, description="Longest completion in tokens.")
     until: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Strict(False), Field(max_length=20)] = Field(
-        UNTIL, description="Texts that end a completion and are no part of it."
+        UNTIL, description="Texts that end a completion and are not part of it."
     )
     limits: Limits = Field(Limits(), description="What a program may use.")
     metadata: dict[str, Any] = Field({}, description="Anything for humans, such as source and licence.")
@@ -57,7 +57,7 @@ class CodeItem:
 
     Args:
         before: text before the prompt.
-        question: the column ``question``, where an item has one: what is asked, without the prompt's set phrases.
+        question: the column ``question`` if there is one: the question without the prompt's fixed wording.
         test: defines ``check(candidate)`` if there is an ``entry_point``, the function's name; else statements.
     """
 
@@ -113,7 +113,7 @@ def _text_before(task: CodeTask, files: Mapping[str, Path], where: str) -> str:
     if task.before is None:
         return ""
     if task.before not in files or not task.before.endswith(".txt"):
-        remedy = "Name a .txt file that lies beside the task file."
+        remedy = "Name a .txt file in the task file's folder."
         raise BadRecipe(f"before: {task.before!r} is not a text file of this folder", where=where, remedy=remedy)
     try:
         return files[task.before].read_bytes().decode()

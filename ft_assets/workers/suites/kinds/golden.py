@@ -27,11 +27,11 @@ METRIC = "golden"
 class GoldenTask(Settings):
     """The task file, strictly validated."""
 
-    kind: Literal["golden"] = Field(description="golden: answers that must be right, or are to be looked at.")
-    file: str = Field(description="A file of items with prompt and, where there is one, expected and match.")
+    kind: Literal["golden"] = Field(description="golden: answers that must be right, or are only shown.")
+    file: str = Field(description="A file of items with prompt and, optionally, expected and match.")
     id: str | None = Field(None, min_length=1, description="Column of the item's id; null: its number.")
-    match: Match = Field("exact", description="How an answer is compared where an item has no match of its own.")
-    ignore_case: bool = Field(False, description="Capitals do not count.")
+    match: Match = Field("exact", description="How an answer is compared if its item has no match.")
+    ignore_case: bool = Field(False, description="Ignore upper and lower case.")
     max_new_tokens: int = Field(256, ge=1, le=4096, description="Longest answer in tokens.")
     system_prompt: str | None = Field(None, min_length=1, description="System message before each prompt; null: none.")
     metadata: dict[str, Any] = Field({}, description="Anything for humans.")
@@ -113,7 +113,7 @@ def _item(task: GoldenTask, name: str, place: str, row: Mapping[str, Any]) -> Go
     # CSV has no null: an empty field counts as missing.
     expected = () if given is None or given == "" else tuple(given) if isinstance(given, list) else (given,)
     if given == [] or not all(isinstance(each, str) and each.strip() for each in expected):
-        remedy = "Write a text, a list of texts, or nothing where the answer is only to be looked at."
+        remedy = "Write a text, a list of texts, or nothing if the answer is only shown."
         raise BadRecipe("expected is not a text", where=place, remedy=remedy)
     try:
         for each in expected if match == "regex" else ():

@@ -27,7 +27,9 @@ METRIC = "prompt_strict"
 class InstructionsTask(Settings):
     """The task file, strictly validated."""
 
-    kind: Literal["instructions"] = Field(description="instructions: whether all that a prompt asks for is done.")
+    kind: Literal["instructions"] = Field(
+        description="instructions: whether an answer follows all of a prompt's instructions."
+    )
     file: str = Field(description="A file of items with prompt, instruction_id_list and kwargs, as IFEval's.")
     id: str | None = Field("key", min_length=1, description="Column of the item's id; null: its number.")
     max_new_tokens: int = Field(1280, ge=8, le=4096, description="Longest answer in tokens.")

@@ -57,7 +57,7 @@ class Limits(Settings):
 
     timeout_s: float = Field(5.0, gt=0.0, le=120.0, description="Longest run of one program in seconds.")
     memory_mb: int = Field(512, ge=64, le=16_384, description="Most memory of each process in MiB.")
-    files_mb: int = Field(16, ge=1, le=1024, description="Most files in MiB, which are memory too.")
+    files_mb: int = Field(16, ge=1, le=1024, description="Most files in MiB; they also take memory.")
     processes: int = Field(4, ge=0, le=64, description="Most further processes or threads.")
     libraries: Annotated[tuple[Literal["numpy"], ...], Strict(False)] = Field(
         (), description="Installed libraries that programs may import, besides Python's own."

@@ -25,9 +25,9 @@ class Made(Settings):
     """items.jsonl, and shots.jsonl where the maker has examples."""
 
     kind: Literal["made"] = Field(description="made: our own code makes the items.")
-    maker: Literal["arithmetic", "lists", "followed"] = Field(description="Which code.")
-    seed: int = Field(description="Its draws.")
-    items: int = Field(gt=0, description="How many.")
+    maker: Literal["arithmetic", "lists", "followed"] = Field(description="The code that makes the items.")
+    seed: int = Field(description="Seed of its random draws.")
+    items: int = Field(gt=0, description="Number of items.")
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of items.jsonl and then shots.jsonl.")
 
     def needs(self, known: Mapping[str, Sequence[str]]) -> list[str]:
