@@ -1,6 +1,6 @@
 """Choose the weights that go to the gates: by the checkpoint's own record, or by scoring each on a small suite.
 
-The suite is not one that gates judge by, and shares no item with those (``recipes/validation_suite.py``) nor with the
+The suite is not one that gates judge by, and shares no item with those (``registry/validation_suite.py``) nor with the
 holdout, which is checked here. Scores are saved in the attempt as they come, like those of other suites. They are saved
 under the step of their weights, so an attempt that chooses other weights never reuses them.
 """

@@ -38,7 +38,7 @@ def reference_logps(context: WorkContext) -> WorkResult:
     """The work of ``reference_logps``: both splits of a pack, scored by the reference.
 
     Inputs: ``pack``; ``reference``, a model in the Hugging Face layout or a PEFT folder, and then its ``base``.
-    Params: ``weights`` (how the policy's base is held, see ``checkpoints/variants``), ``precision`` of the arithmetic,
+    Params: ``weights`` (how the policy's base is held, see ``training/variants``), ``precision`` of the arithmetic,
     ``device``.
 
     Raises BadData, naming the example, for a NaN log-probability; BadBase for an unusable reference; UserError if the
