@@ -164,7 +164,7 @@ def test_the_key_is_sent_and_shown_nowhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize("environment", [{}, {"FT_JUDGE_KEY_TEST": "two\nlines"}, {"FT_JUDGE_KEY_TEST_FILE": "/no"}])
 def test_a_key_that_is_not_there_is_named(environment: dict[str, str]) -> None:
     model = JudgeModel(endpoint="https://judge.example.com/v1", model="judge", key="FT_JUDGE_KEY_TEST")
-    with pytest.raises(UserError, match="no key FT_JUDGE_KEY_TEST"):
+    with pytest.raises(UserError, match="no usable key FT_JUDGE_KEY_TEST"):
         EndpointJudge(model, LOCAL, seed=0, environment=environment)
 
 

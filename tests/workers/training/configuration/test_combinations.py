@@ -26,7 +26,7 @@ REFUSED: list[tuple[str, Recipe, str, str]] = [
     (
         "training.optimizer",
         on_gpus(2, variant="full", training={"optimizer": "muon"}, **ZERO_3),
-        "turns whole matrices",
+        "orthogonalises whole matrices",
         "adamw",
     ),
     ("training.compile", on_gpus(2, training={"compile": "on"}, **ZERO_3), "hooks into modules", "sharding none"),
@@ -70,7 +70,7 @@ REFUSED: list[tuple[str, Recipe, str, str]] = [
     ("training.precision", on_gpus(2, "V100-32", **ZERO_3), "one scale for all gradients", "sharding none"),
     ("training.precision", recipe(training={"precision": "fp16"}), "on a CPU", "fp32"),
     ("training.offload", recipe(training={"offload": "on"}), "this training has no GPU", "Leave offload out"),
-    ("training.precision", recipe(training={"precision": "fp8"}), "imitating their rounding", "fp32"),
+    ("training.precision", recipe(training={"precision": "fp8"}), "emulating their rounding", "fp32"),
     ("training.precision", on_gpus(1, training={"precision": "fp8"}), "A100-80 does not multiply", "H100"),
     ("training.precision", on_gpus(1, "H100", variant="qlora", training={"precision": "fp8"}), "unpacked", "lora"),
     (
@@ -154,17 +154,17 @@ REFUSED: list[tuple[str, Recipe, str, str]] = [
     (
         "new_tokens",
         recipe(variant="full", new_tokens=["zq"]),
-        "much text, which sft is not",
+        "much text, which sft does not do",
         "method cpt, variant full",
     ),
     ("variant", recipe(variant="full", lora={"use_rslora": True}), "lora.use_rslora is about adapters", "variant lora"),
     (
         "lora.lora_plus_ratio",
         recipe(lora={"lora_plus_ratio": 16.0}, training={"optimizer": "adafactor"}),
-        "two rates for AdamW",
+        "two learning rates for AdamW",
         "optimizer adamw",
     ),
-    ("lora.init", recipe(variant="qlora", lora={"init": "pissa"}), "in 4 bits has rounded ones", "variant lora"),
+    ("lora.init", recipe(variant="qlora", lora={"init": "pissa"}), "only rounded weights", "variant lora"),
     ("lora.init", recipe(lora={"init": "pissa", "use_dora": True}), "a second one", "one of init and use_dora"),
     ("lora.dropout", recipe(lora={"init": "pissa", "dropout": 0.1}), "at random", "dropout out"),
     ("hardware.sharding", on_gpus(2, lora={"init": "pissa"}, **ZERO_3), "singular values", "none or auto"),
