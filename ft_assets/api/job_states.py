@@ -1,6 +1,6 @@
 """The states of jobs. Permanent records are read once per process, and those for a page of jobs concurrently."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -69,11 +69,11 @@ def job_state(tenant: str, job_id: str, *, store: Store | None = None, launcher:
     return JobState(job=job, settled=settled, status=_for_job(status))
 
 
-def ended_job(tenant: str, job_id: str, *, store: Store) -> JobState | None:
-    """``job_state`` without a status, of a job whose submission has ended; None for another. It costs one request for
-    a job that is open, and none once it has ended. Raises NotFound."""
+def ended_job(tenant: str, job_id: str, *, store: Store, still_open: Container[str] = ()) -> JobState | None:
+    """``job_state`` without a status, of a job whose submission has ended; None for another, without a request where
+    the submission is known to be ``still_open``. It costs none once it has ended. Raises NotFound."""
     job, settled = _settled_job(store, tenant, job_id)
-    if settled is None or not settled.submission:
+    if settled is None or not settled.submission or settled.submission in still_open:
         return None
     outcome = _outcome(store, job.path, submission_of(store, tenant, settled))
     return JobState(job=job, settled=settled, outcome=outcome) if outcome else None

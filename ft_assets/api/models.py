@@ -2,13 +2,14 @@
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from ft_assets.api.deletion import delete, is_deleted
 from ft_assets.api.job_states import JobState, ended_job
 from ft_assets.api.jobs import job_ids
 from ft_assets.records.jobs import DeletedModel
+from ft_assets.records.submissions import open_ids
 from ft_assets.records.tombstones import Subject, find_tombstone, log_folders
 from ft_resources.artifacts import Address
 from ft_resources.errors import DatabaseUnavailable, Misconfigured, StoreUnavailable, UserError
@@ -21,11 +22,15 @@ _READERS = 16
 
 def made_models(tenant: str, *, store: Store) -> Iterator[JobState]:
     """The tenant's jobs that made a model which is not deleted, the newest first, each without its status. One whose
-    records are damaged hides no other."""
+    records are damaged hides no other. One listing says which jobs are open."""
+    return _all_made(tenant, store, still_open=open_ids(store, tenant))
+
+
+def _all_made(tenant: str, store: Store, still_open: Container[str] = ()) -> Iterator[JobState]:
     deleted_jobs, logs = DeletedModel.jobs(store, tenant), log_folders(store, tenant)
 
     def made(job_id: str) -> JobState | None:
-        return None if job_id in deleted_jobs else _made(tenant, job_id, store, logs)
+        return None if job_id in deleted_jobs else _made(tenant, job_id, store, logs, still_open)
 
     with ThreadPoolExecutor(_READERS) as readers:
         yield from filter(None, readers.map(made, job_ids(tenant, store=store)))
@@ -44,14 +49,15 @@ def delete_model(state: JobState, *, name: str, actor: str, store: Store) -> Non
     assert state.outcome is not None
     tenant, adapter = state.job.tenant, state.outcome.adapter
     DeletedModel(actor=actor, at=time.time()).create(store, DeletedModel.path(tenant, state.job.id))
-    if all(each.outcome is None or each.outcome.adapter != adapter for each in made_models(tenant, store=store)):
+    # Each open job is read: a process that died may have left one among them that has ended with this adapter.
+    if all(each.outcome is None or each.outcome.adapter != adapter for each in _all_made(tenant, store)):
         delete([adapter], reason=f"deleted as {name}", store=store, actor=actor)
 
 
-def _made(tenant: str, job_id: str, store: Store, logs: set[str]) -> JobState | None:
+def _made(tenant: str, job_id: str, store: Store, logs: set[str], still_open: Container[str]) -> JobState | None:
     """The job if it made an adapter that has no tombstone; ``logs`` are where those of the tenant can be."""
     try:
-        state = ended_job(tenant, job_id, store=store)
+        state = ended_job(tenant, job_id, store=store, still_open=still_open)
         if state is None or state.outcome is None or not state.outcome.adapter:
             return None
         subject = Subject.adapter(Address.parse(state.outcome.adapter))

@@ -29,6 +29,10 @@ class AnswerSeen(StrictModel):
     characters: int = Field(ge=0, description="Length of its text.")
     tokens: int = Field(ge=0, description="Tokens that were written, the end token included.")
 
+    @property
+    def failed(self) -> bool:
+        return self.refused is None
+
 
 class ShadowPair(Record):
     """Two answers to one request: production's, which the user got, and the candidate's, which nobody was sent."""

@@ -222,12 +222,17 @@ def open_submissions(store: Store, *, after: str = "", problems: list[str] | Non
             yield submission
 
 
+def open_ids(store: Store, tenant: str) -> set[str]:
+    """Ids of the tenant's submissions that have not ended, by one listing; some may have ended this moment."""
+    return {name.removesuffix(".json") for name in store.names(f"open_submissions/{tenant}")}
+
+
 def open_of_tenant(store: Store, tenant: str) -> list[Submission]:
     """The tenant's submissions that have not ended, in no order. Raises UserError for a record that cannot be read."""
     found = []
-    for name in store.names(f"open_submissions/{tenant}"):
-        find = partial(find_submission, store, tenant, name.removesuffix(".json"))
-        found.append(_OPEN.get(store, f"open_submissions/{tenant}/{name}", find))
+    for each in open_ids(store, tenant):
+        find = partial(find_submission, store, tenant, each)
+        found.append(_OPEN.get(store, f"open_submissions/{tenant}/{each}.json", find))
     return [submission for submission in found if submission is not None]
 
 

@@ -31,7 +31,7 @@ def test_a_key_is_kept_as_a_digest_only(keys: api.Access, tmp_path: Path) -> Non
     assert text.startswith(f"ft-{key.prefix}-")
     (listed,) = api.list_keys("acme", access=keys)
     assert (listed, listed.state, listed.created_by) == (key, "valid", "root")
-    secret = text.rpartition("-")[2]
+    secret = text.removeprefix(f"ft-{key.prefix}-")  # it may have a dash of its own
     for file in tmp_path.rglob("*.db*"):
         assert secret.encode() not in file.read_bytes()
     asker = api.Identity(tenant="acme", role="member", actor=f"ci (key {key.prefix})", proof=f"key:{key.prefix}")
@@ -160,7 +160,7 @@ def test_a_changed_audit_log_is_found(keys: api.Access, database_url: str, chang
     with engine.begin() as connection:
         connection.execute(sa.text(change))
     engine.dispose()
-    with pytest.raises(CorruptArtifact, match="changed, removed or put in"):
+    with pytest.raises(CorruptArtifact, match="changed, removed or inserted"):
         api.audit("acme", access=keys)
 
 

@@ -51,7 +51,7 @@ def test_who_listens_is_told_to_come_again_and_no_stream_keeps_the_server(
     listening = listen(client, job)
     next(listening)
     server.handle_exit(signal.SIGTERM, None)
-    with pytest.raises(openai.APIError, match="Listen again"):
+    with pytest.raises(openai.APIError, match="Connect again"):
         list(listening)
     until(lambda: not server.server_state.connections)
 

@@ -17,6 +17,7 @@ from ft_assets.records.submissions import (
     SubmissionOutcome,
     find_outcome,
     known_submission,
+    open_ids,
     submission_id,
 )
 from ft_assets.records.tombstones import Subject, require_dataset_alive, require_not_deleted
@@ -114,7 +115,7 @@ class _Sight:
 
 def _see(store: Store, tenant: str, retired: frozenset[str]) -> _Sight:
     # List the open ones first: a submission that ends meanwhile is then read, not taken for one never submitted.
-    opened = frozenset(name.removesuffix(".json") for name in store.names(f"open_submissions/{tenant}"))
+    opened = frozenset(open_ids(store, tenant))
     carries = frozenset(entry.path for entry in store.entries(f"{tenant}/carries"))
     deletions = bool(store.folders(f"{tenant}/tombstones"))
     return _Sight(opened=opened, carries=carries, deletions=deletions, retired=retired)

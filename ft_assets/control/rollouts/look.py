@@ -1,6 +1,6 @@
 """A look at an open rollout: its outcomes so far, the evidence, and the decision."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -23,6 +23,10 @@ SETTLED = timedelta(minutes=2)
 """Minimum age of outcomes: by then every server has written its minute, so a later look finds no earlier outcome."""
 
 
+_SILENT = 50
+"""Copied requests without any answer that say more than that a server starts."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Look:
     """The evidence and the decision; ``judged`` counts the verdicts on copied requests, None without a judge."""
@@ -36,9 +40,11 @@ def look(artifacts: Artifacts, rollout: Rollout, now: datetime) -> Look:
     """Look at an open rollout; nothing is changed. Raises StoreUnavailable and CorruptArtifact."""
     state = read_line(artifacts.store, rollout.started.line)
     standing = state.at("production")
-    evidence = _evidence(artifacts.store, rollout, now)
+    pairs = list(_pairs(artifacts.store, rollout, now)) if rollout.last.shadowing else []
+    evidence = _evidence(artifacts.store, rollout, pairs, now)
     situation = Situation(
-        production=standing.adapter.address if standing else "", obstacle=_obstacle(artifacts, rollout, state)
+        production=standing.adapter.address if standing else "",
+        obstacle=_obstacle(artifacts, rollout, state) or _silence(pairs, rollout.last.plan.minimum),
     )
     return Look(
         evidence=evidence, verdict=decide(rollout, evidence, situation), judged=_judged(artifacts.store, rollout, now)
@@ -64,11 +70,10 @@ def verdicts_of(store: Store, rollout: Rollout, now: datetime) -> list[ShadowVer
     return found
 
 
-def _evidence(store: Store, rollout: Rollout, now: datetime) -> list[Evidence]:
+def _evidence(store: Store, rollout: Rollout, pairs: Sequence[ShadowPair], now: datetime) -> list[Evidence]:
     plan = rollout.last.plan
     if rollout.last.shadowing:
-        pairs, verdicts = list(_pairs(store, rollout, now)), verdicts_of(store, rollout, now)
-        return weigh_pairs(pairs, verdicts, plan.shadowed, plan.latency_limit_s)
+        return weigh_pairs(pairs, verdicts_of(store, rollout, now), plan.shadowed, plan.latency_limit_s)
     return weigh(
         list(_of_arms(store, rollout, now)),
         margins=plan.margins,
@@ -98,6 +103,16 @@ def _pairs(store: Store, rollout: Rollout, now: datetime) -> Iterator[ShadowPair
     for pair in read_shadows(store, started.line, started.at, (now - SETTLED).isoformat()):
         if (pair.candidate, pair.incumbent) == names_of(rollout):
             yield pair
+
+
+def _silence(pairs: Sequence[ShadowPair], minimum: int) -> str:
+    """That the candidate answered no copied request, once production answered ``minimum`` of them, and enough; empty
+    before, and with an answer. Most kinds of outcomes know nothing of an answer that failed, so the rollout would wait
+    without end."""
+    answered = [pair.candidate_answer for pair in pairs if not pair.incumbent_answer.failed]
+    if len(answered) < max(minimum, _SILENT) or not all(each.failed for each in answered):
+        return ""
+    return f"the candidate answered none of {len(answered)} copied requests, which production answered"
 
 
 def names_of(rollout: Rollout) -> tuple[str, str]:

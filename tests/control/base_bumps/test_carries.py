@@ -160,7 +160,7 @@ def test_only_a_base_of_equal_shapes_tokenizer_and_template_is_carried_to(
 def test_a_full_model_is_not_carried(world: World) -> None:
     accepted(world, {"final/model.safetensors": b"weights"})
     base(world, NEW)
-    assert "a full model" in identity.carry_problem(world.artifacts, DATASET, NEW)
+    assert "a fully trained model" in identity.carry_problem(world.artifacts, DATASET, NEW)
 
 
 def test_a_carry_that_cannot_be_ends_with_the_reason_before_anything_runs(

@@ -37,7 +37,7 @@ def test_a_judge_that_cannot_be_asked_decides_nothing_and_is_told(
     said = {
         "status": "not available",
         "refused": "it does not accept the key",
-        "key": f"there is no key {KEY}",
+        "key": f"there is no usable key {KEY}",
         "host": "may not receive this tenant's rows",
     }[fault]
     (warning,) = step.warnings

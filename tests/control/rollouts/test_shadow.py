@@ -120,6 +120,26 @@ def test_a_candidate_that_fails_or_is_slow_is_rolled_back(rolled: Shadowed, bad:
     assert "latency: 0.000 good of 40" in record.reason
 
 
+def test_a_candidate_that_answers_no_copy_is_rolled_back_though_no_kind_knows_anything_of_it(rolled: Shadowed) -> None:
+    rolled.begin(outcomes=("thumbs", "format"), margins={"format": 0.2}, latency_limit_s=None)
+    leave_pairs(rolled, [FAILED] * 49, answer())
+    waits = rolled.conduct(BEGIN + HOUR)
+    assert (waits.record, waits.said) == (
+        None,
+        "outcomes of the candidate of 20 % of requests, copied: format: 0 of 50",
+    )
+    leave_pairs(rolled, [FAILED], answer(), server="two")
+    record = rolled.conduct(BEGIN + HOUR).record
+    assert record.kind == "rolled_back"
+    assert record.reason == "the candidate answered none of 50 copied requests, which production answered"
+
+
+def test_one_answer_is_waited_for_however_many_fail(rolled: Shadowed) -> None:
+    rolled.begin(outcomes=("thumbs", "format"), margins={"format": 0.2}, latency_limit_s=None)
+    leave_pairs(rolled, [answer()] + [FAILED] * 60, answer())
+    assert rolled.conduct(BEGIN + HOUR).record is None
+
+
 def test_a_good_candidate_goes_on_to_its_first_weight_and_from_there_only_users_answers_count(
     rolled: Shadowed,
 ) -> None:
