@@ -137,7 +137,7 @@ def test_the_first_rows_are_shown_and_bad_ones_named_while_nothing_is_kept(world
     code, said = look("rows.csv", b'prompt,completion\n"a, b","c\nd"\n"e","f')
     assert (code, "The first 1 rows can be used" in said) == (200, True)
     code, said = look("rows.parquet", b"PAR1" + b"x" * 100)
-    assert (code, "looked at once they are here as a whole" in said) == (200, True)
+    assert (code, "checked only after the whole upload" in said) == (200, True)
     code, said = look("rows.exe", b"MZ")
     assert (code, "cannot be read" in said) == (400, True)
     code, said = look("rows.jsonl", b'{"prompt": "<script>alert(1)</script>", "completion": "b"}\n')
