@@ -32,7 +32,7 @@ from ft_resources.strict import read_text
 _UNREADABLE = "after it could not be looked at"
 
 Materialized = Callable[[str], str]
-"""Identifies a materialization of a Dagster asset; "" if there is none."""
+"""Returns the id of an asset's latest materialization in Dagster, or "" before the first one."""
 
 
 @dataclass(frozen=True, kw_only=True)

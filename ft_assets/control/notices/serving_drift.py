@@ -51,7 +51,7 @@ class DriftWatch:
         self._knows = False
 
     def look(self, status: ServingStatus) -> DriftChange | None:
-        """Record the change that this look shows; None if there is none. Raises StoreUnavailable and
+        """Record the change that this look shows; None without a change. Raises StoreUnavailable and
         CorruptArtifact."""
         if status.trouble:
             # The wanted state is unknown at present.

@@ -152,7 +152,7 @@ def _whole_rows(head: bytes, kind: Kind) -> bytes:
 
 
 def _whole_records(head: bytes) -> bytes:
-    """A CSV up to its last newline outside a quoted field; b"" if there is none."""
+    """A CSV up to its last newline outside a quoted field; b"" without such a newline."""
     end, quotes = len(head), head.count(b'"')
     while (start := head.rfind(b"\n", 0, end)) >= 0:
         quotes -= head.count(b'"', start, end)

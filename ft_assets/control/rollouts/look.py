@@ -21,10 +21,8 @@ from ft_resources.store import Store
 
 SETTLED = timedelta(minutes=2)
 """Minimum age of outcomes: by then every server has written its minute, so a later look finds no earlier outcome."""
-
-
 _SILENT = 50
-"""Copied requests without any answer that say more than that a server starts."""
+"""Least number of unanswered copies that ends a rollout: a server that is still starting leaves fewer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,9 +104,9 @@ def _pairs(store: Store, rollout: Rollout, now: datetime) -> Iterator[ShadowPair
 
 
 def _silence(pairs: Sequence[ShadowPair], minimum: int) -> str:
-    """That the candidate answered no copied request, once production answered ``minimum`` of them, and enough; empty
-    before, and with an answer. Most kinds of outcomes know nothing of an answer that failed, so the rollout would wait
-    without end."""
+    """The obstacle that the candidate answered none of the copied requests that production answered, once these are
+    ``minimum`` and _SILENT; otherwise empty. Most kinds of outcomes do not count failed answers, so the rollout would
+    wait forever."""
     answered = [pair.candidate_answer for pair in pairs if not pair.incumbent_answer.failed]
     if len(answered) < max(minimum, _SILENT) or not all(each.failed for each in answered):
         return ""

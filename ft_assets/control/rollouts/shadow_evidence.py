@@ -40,5 +40,5 @@ def good_answer(seen: AnswerSeen, kind: Kind, latency_limit_s: float | None) -> 
     if kind == "latency":
         return float(latency_limit_s is None or seen.seconds <= latency_limit_s)
     if kind == "refusal":
-        return None if seen.refused is None else float(not seen.refused)
+        return None if seen.failed else float(not seen.refused)
     return None if seen.valid is None else float(seen.valid)

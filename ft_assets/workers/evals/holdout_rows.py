@@ -190,7 +190,7 @@ def answer_place(messages: Messages) -> int:
 
 
 def question_of(messages: Messages) -> str:
-    """The text of the message before the last answer; "" if there is none."""
+    """The text of the message before the last answer; "" if no message precedes it."""
     place = answer_place(messages)
     return str(messages[place - 1]["content"]) if place else ""
 

@@ -188,11 +188,13 @@ def test_a_base_that_does_not_fit_or_cannot_be_read_keeps_no_other_from_the_node
     assert f"not fetched: {large}: " in told
 
 
-def test_a_copy_that_is_no_longer_whole_is_not_believed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3_endpoint: str
-) -> None:
-    store = CountingStore.in_new_bucket(monkeypatch, s3_endpoint)
-    base = published(store, tmp_path)
+@pytest.fixture
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3_endpoint: str) -> Artifact:
+    """A base on S3, of which nothing was fetched yet."""
+    return published(CountingStore.in_new_bucket(monkeypatch, s3_endpoint), tmp_path)
+
+
+def test_a_copy_that_is_no_longer_whole_is_not_believed(tmp_path: Path, base: Artifact) -> None:
     warm = FileCache(tmp_path / "warm")
     warm.folder(base, tmp_path / "first")
     (copy,) = warm.root.rglob(sha256_bytes(WEIGHTS))
@@ -203,11 +205,7 @@ def test_a_copy_that_is_no_longer_whole_is_not_believed(
     assert worker.fetched == len(WEIGHTS)
 
 
-def test_nobody_waits_for_a_copy_that_another_tenants_worker_keeps_locked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3_endpoint: str
-) -> None:
-    store = CountingStore.in_new_bucket(monkeypatch, s3_endpoint)
-    base = published(store, tmp_path)
+def test_nobody_waits_for_a_copy_that_another_tenants_worker_keeps_locked(tmp_path: Path, base: Artifact) -> None:
     with closing(FileCache(tmp_path / "warm")) as filled:
         filled.folder(base, tmp_path / "first")
     (copy,) = filled.root.rglob(sha256_bytes(WEIGHTS))
@@ -223,11 +221,7 @@ def test_nobody_waits_for_a_copy_that_another_tenants_worker_keeps_locked(
     assert worker.fetched == len(WEIGHTS)
 
 
-def test_a_copy_is_not_used_where_others_may_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3_endpoint: str
-) -> None:
-    store = CountingStore.in_new_bucket(monkeypatch, s3_endpoint)
-    base = published(store, tmp_path)
+def test_a_copy_is_not_used_where_others_may_write(tmp_path: Path, base: Artifact) -> None:
     warm = FileCache(tmp_path / "warm")
     warm.folder(base, tmp_path / "first")
     warm.root.chmod(0o777)

@@ -44,7 +44,7 @@ def names_an_answer(name: str) -> bool:
 
 
 def guess_columns(rows: Sequence[dict[str, Any]], settings: FormSettings) -> Guess | None:
-    """The most probable policy that reads ``rows``, whose fields fit no form; None if there is none."""
+    """The most probable policy that reads ``rows``, whose fields fit no form; None if no policy reads them."""
     for form, fields, turns, labels in _candidates(_Columns(rows)):
         found = try_out(rows, form, fields, settings, turns=turns, labels=labels)
         if found is not None:

@@ -11,7 +11,7 @@ from ft_assets.workers.datasets.forms.tools import read_tools
 from ft_assets.workers.datasets.forms.turns import SHAREGPT_ROLES
 
 Values = Callable[[str], Any]
-"""Returns a row's value of a form's field; None if there is none."""
+"""Returns a row's value for a field of the form, or None."""
 
 
 def go_on_from_messages(value: Values) -> bool:

@@ -1,4 +1,4 @@
-"""The verdict on a server, with all figures behind it."""
+"""The parity report of a server: the verdict and the figures that it rests on."""
 
 from collections.abc import Iterator
 from typing import Literal
