@@ -58,7 +58,7 @@ def attend_fused(
 
 @asked_once
 def fused(device: torch.device, dtype: torch.dtype, heads: Heads, softcap: bool, sinks: bool) -> Fused | None:
-    """The function that computes attention with these changes correctly on this device; None if no such function is known."""
+    """The function that computes attention with these changes correctly on this device, or None."""
     for function in _candidates(dtype, sinks):
         try:
             require_right(function, device, dtype, heads, softcap, sinks)
