@@ -103,7 +103,7 @@ class Connection:
             message = str(told["message"])
         except (ValueError, KeyError, TypeError, AttributeError):
             return UserError(
-                f"the server answered with status {answer.status_code}, which this platform does not send",
+                f"this is not an answer of the platform (status {answer.status_code})",
                 where=self.server,
                 remedy="Check the address: ft whoami.",
             )
