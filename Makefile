@@ -19,7 +19,7 @@ UV_BY_PYTHON = $(PYTHON) -m pip --python $(BIN)/python $(UV)
 UV_BY_VENV = $(BIN)/python -m pip $(UV)
 UV_INSTALL = VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/python -m uv pip install -q -c constraints.txt
 
-.PHONY: help install demo test test-fast ui serve mlflow check format docs lock sbom audit benchmark clean
+.PHONY: help install demo test test-fast test-long ui serve mlflow check format docs lock sbom audit benchmark clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
@@ -39,13 +39,18 @@ serve: $(VENV)/.train  ## the HTTP API in OpenAI's dialect on port 8000, and Dag
 mlflow: $(VENV)/.train  ## open MLflow on the tracking store that trainings write to
 	$(BIN)/python -m ft_resources.mlflow_ui $${PORT:-5000}
 
-# One thread in each of the two processes: with more, threads wait for those of the other, and twice the time is spent.
-test: $(VENV)/.dev  ## all tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+# One thread in each process: with more, threads wait for those of the others, and twice the time is spent. Two of the
+# four processes run only what mostly waits (`tests/sharing.py`).
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --dist loadfile --no-loadscope-reorder
+test: $(VENV)/.dev  ## all tests but those of test-long; each one's time goes to build/durations.json
+	$(PYTEST) -n 4 --durations-to build/durations.json $(ARGS)
+
+test-long: $(VENV)/.dev  ## all tests, with draws over many seeds and 500 examples of each property
+	$(PYTEST) -n 4 --long --durations-to build/durations-long.json $(ARGS)
 
 # What a change is tried by while it is made: whoever says no need in a marker (`tests/needs.py`) has two seconds.
 test-fast: $(VENV)/.dev  ## the tests that need no training, process, cluster or server: most of them, in minutes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --fast $(ARGS)
+	$(PYTEST) -n 2 --fast $(ARGS)
 
 # mypy takes what PYTHONPATH names for libraries and hides their errors: with this folder there, those of tests/.
 check: $(VENV)/.dev  ## lint, types, the architecture, and Dagster's own validation of the definitions

@@ -6,9 +6,14 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from tests.cluster.fixtures import cluster as cluster
-from tests.needs import NEEDS, SHARED, limited, needs
+from tests.durations import Durations
+from tests.needs import LONG, NEEDS, SHARED, limited, needs
+from tests.sharing import WaitingBeside
 from tests.warm_workers.fixture import warm_server as warm_server
 
 # The machine's cache holds what earlier runs fetched, and tests see what is fetched.
@@ -20,14 +25,31 @@ _OFFLINE = "HF_HUB_OFFLINE" in os.environ
 BY_FIXTURE = {"cluster": "cluster", "s3_endpoint": "s3", "vllm": "vllm"}
 
 
+# Examples of `make test` are the same each time, so that none fails by chance; `make test-long` looks for new ones.
+_PROPERTY = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+settings.register_profile("test", max_examples=25, derandomize=True, database=None, **_PROPERTY)
+settings.register_profile("long", max_examples=500, **_PROPERTY)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fast", action="store_true", help="only tests that say no need")
+    parser.addoption("--long", action="store_true", help="also tests marked long, and 500 examples of each property")
+    parser.addoption("--durations-to", type=Path, metavar="FILE", help="write how long each test took")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for name, words in NEEDS.items():
-        config.addinivalue_line("markers", f"{name}: needs {words}")
+    for name, words in {**NEEDS, **LONG}.items():
+        config.addinivalue_line("markers", f"{name}: needs {words}" if name in NEEDS else f"{name}: {words}")
+    settings.load_profile("long" if config.getoption("--long") else "test")
     config.pluginmanager.register(SHARED)
+    if target := config.getoption("--durations-to"):
+        config.pluginmanager.register(Durations(target))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """With four processes, two of them take only what waits."""
+    return WaitingBeside(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -55,9 +77,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for fixture, name in BY_FIXTURE.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(name)
-    if config.getoption("--fast"):
-        config.hook.pytest_deselected(items=[item for item in items if needs(item)])
-        items[:] = [item for item in items if not needs(item)]
+
+    def left_out(item: pytest.Item) -> bool:
+        long = item.get_closest_marker("long") and not config.getoption("--long")
+        return bool(long or (config.getoption("--fast") and needs(item)))
+
+    if away := [item for item in items if left_out(item)]:
+        config.hook.pytest_deselected(items=away)
+        items[:] = [item for item in items if not left_out(item)]
     slow = {item.path for item in items if needs(item) - {"realdata"}}
     items.sort(key=lambda item: (item.path.parent.name != "e2e", item.path not in slow))
 

@@ -25,6 +25,8 @@ NEEDS = {
     "browser": "chromium, chromedriver and selenium",
     "realdata": "FT_REAL_DATA, a folder of real public data; skipped without it",
 }
+# Left out of `make test`.
+LONG = {"long": "draws over many seeds, or a matrix that shows no more than its corners: only in `make test-long`"}
 LIMIT_S = 2.0
 
 
