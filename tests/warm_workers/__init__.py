@@ -8,8 +8,6 @@ fork along. To whoever started it, it is the worker.
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 PLACE = "TEST_WARM_WORKERS"
@@ -17,18 +15,10 @@ _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
 
 
-@contextmanager
-def started(folder: Path) -> Iterator[str]:
-    """The process that forks, until the block ends; the place of its socket, in ``folder``."""
-    place = folder / "warm"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.warm_workers.server", str(place)], cwd=_ROOT, start_new_session=True
-    )
-    try:
-        yield str(place)
-    finally:
-        process.kill()
-        process.wait()
+def start(folder: Path, session: int) -> None:
+    """Start the process that forks, until the process ``session`` ends; its socket is ``warm`` in ``folder``."""
+    command = [sys.executable, "-m", "tests.warm_workers.server", str(folder / "warm"), str(session)]
+    subprocess.run(command, cwd=_ROOT, start_new_session=True, check=True)
 
 
 def environment() -> dict[str, str]:

@@ -4,14 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.warm_workers import PLACE, environment, started
+from tests.once import made_once, session_pid, shared_folder
+from tests.warm_workers import PLACE, environment, start
 
 
 @pytest.fixture(scope="session")
-def warm_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One process that forks, for all folders."""
-    with started(tmp_path_factory.mktemp("warm")) as place:
-        yield place
+def warm_server(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One process that forks, for all folders and all processes of the session, with which it ends."""
+    folder = made_once(shared_folder(tmp_path_factory) / "warm_server", lambda new: start(new, session_pid()))
+    return str(folder / "warm")
 
 
 @pytest.fixture(scope="package")

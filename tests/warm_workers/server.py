@@ -1,4 +1,7 @@
-"""``python -m tests.warm_workers.server SOCKET``: imports what workers import, then forks a worker for each client."""
+"""``python -m tests.warm_workers.server SOCKET SESSION``: imports what workers import, then forks one for each client.
+
+It goes into the background, and ends with the process SESSION.
+"""
 
 import array
 import contextlib
@@ -30,6 +33,9 @@ _MODULES = (
 
 
 def main() -> None:
+    if os.fork():
+        os._exit(0)
+    session = os.pidfd_open(int(sys.argv[2]))
     keep_offline()
     with absent(*UNUSED):
         for module in _MODULES:
@@ -43,7 +49,7 @@ def main() -> None:
         door.listen(64)
         # Whoever looks after a worker is waited for by nobody.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        while True:
+        while session not in select.select([door, session], [], [])[0]:
             client, _ = door.accept()
             if not os.fork():
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
