@@ -1,23 +1,18 @@
 """A template has limits on its work and on what it makes, which change nothing of what templates write."""
 
-from pathlib import Path
-
 import pytest
 
-from ft_assets.workers.templates.template import ChatTemplate
+from ft_assets.workers.templates.limits import STEPS
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase
 from tests.fake_base import make_fake_base
 from tests.workers.packs.conftest import chat
+from tests.workers.packs.templates.templates import compiled
 
 
 @pytest.fixture(scope="session")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_fake_base(tmp_path_factory.mktemp("base"))
-
-
-def _limited(source: str, tokenizer: ChatTokenizer) -> ChatTemplate:
-    return ChatTemplate(source, name="the template", variables=tokenizer.named, control=tokenizer.control)
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> ChatTokenizer:
+    return ChatTokenizer.load(make_fake_base(tmp_path_factory.mktemp("base")))
 
 
 # Forty lists, each of the one before twice: a terabyte as text, and as long to compare or to hash.
@@ -32,13 +27,12 @@ USES_OF_NESTED = (
     *("{{ [ns.x] | select('eq', ns.y) | list }}", "{{ ns.x in [ns.y] }}", "{{ [ns.x].index(ns.y) }}"),
     *("{{ [ns.x, ns.y] | sort | length }}", "{{ [ns.z] | unique | list }}", "{{ {ns.z: 1} | length }}"),
     *("{{ {}.get(ns.z) }}", "{{ [ns.x] | map('string') | list }}", "{% if ns.z in {} %}{% endif %}"),
-    *(
-        "{% if ns.z not in {1: 2} %}{% endif %}",
-        "{% if ns.z is in {} %}{% endif %}",
-    ),
+    *("{% if ns.z not in {1: 2} %}{% endif %}", "{% if ns.z is in {} %}{% endif %}"),
 )
 
 
+# Of a part of the steps of a rendering, with as much smaller texts and lists; in `make test-long` of all of them.
+@pytest.mark.parametrize("part", [20, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "source",
     [
@@ -75,27 +69,27 @@ USES_OF_NESTED = (
         "{% set ns = namespace(l=[])%}{% for _ in range(99) %}{% set ns.l = ns.l + [range(99999)|list] %}{% endfor %}",
         *(NESTED + use for use in USES_OF_NESTED),
         "{{ ([[0] * 1000] * 100000) | sum(start=[]) | length }}",
-        "{% set l = [0] * 50000000 %}{% for _ in range(1000) %}{{ 1 in l }}{% endfor %}",
-        "{% set l = [0] * 50000000 %}{% for _ in range(1000) %}{% set m = l[1:] %}{% endfor %}",
-        "{% set t = 'a' * 200000000 %}{% for _ in range(1000) %}{% set u = t ~ 'b' %}{% endfor %}",
-        "{% set t = 'a' * 200000000 %}{% for _ in range(1000) %}{% set u = t | upper %}{% endfor %}",
-        "{% set t = 'a' * 200000000 %}{% for _ in range(1000) %}{{ t.find('b') }}{% endfor %}",
+        "{% set l = [0] * LIST %}{% for _ in range(1000) %}{{ 1 in l }}{% endfor %}",
+        "{% set l = [0] * LIST %}{% for _ in range(1000) %}{% set m = l[1:] %}{% endfor %}",
+        "{% set t = 'a' * TEXT %}{% for _ in range(1000) %}{% set u = t ~ 'b' %}{% endfor %}",
+        "{% set t = 'a' * TEXT %}{% for _ in range(1000) %}{% set u = t | upper %}{% endfor %}",
+        "{% set t = 'a' * TEXT %}{% for _ in range(1000) %}{{ t.find('b') }}{% endfor %}",
         "{{ ('a ' * 100000000) | wordcount }}",
         "{{ ('\\n' * 100000000) | indent(1000000) }}",
         "{{ ('a ' * 1000) | wordwrap(1, wrapstring='b' * 1000000) }}",
-        pytest.param("{% for _ in range(100000) %}{{ range(100000) | sum }}{% endfor %}", marks=pytest.mark.statistics),
-        pytest.param(
-            "{% set ns = namespace(l=[])%}{% for _ in range(99)%}{% set ns.l = ns.l+[range(99999)|sort] %}{% endfor %}",
-            marks=pytest.mark.statistics,
-        ),
+        "{% for _ in range(100000) %}{{ range(100000) | sum }}{% endfor %}",
+        "{% set ns = namespace(l=[])%}{% for _ in range(99)%}{% set ns.l = ns.l+[range(99999)|sort] %}{% endfor %}",
     ],
 )
-def test_a_template_that_makes_what_fits_no_memory_is_refused(base: Path, source: str) -> None:
+def test_a_template_that_makes_what_fits_no_memory_is_refused(tokenizer: ChatTokenizer, source: str, part: int) -> None:
+    sized = source.replace("LIST", f"{50_000_000 // part}").replace("TEXT", f"{200_000_000 // part}")
+    template = compiled(sized, tokenizer)
+    template._template.environment.steps = STEPS // part  # type: ignore[attr-defined]
     with pytest.raises(BadBase, match="without end"):
-        _limited(source, ChatTokenizer.load(base)).render(chat("a", "b"), where="row 1")
+        template.render(chat("a", "b"), where="row 1")
 
 
-def test_limits_change_nothing_of_what_templates_write(base: Path) -> None:
+def test_limits_change_nothing_of_what_templates_write(tokenizer: ChatTokenizer) -> None:
     source = (
         "{{ '%5.2f|%-4s|%(x)%' % () if false else '%5.2f|%-4s|' % (1.5, 'a') }}{{ '%s!' | format('b') }}"
         "{{ '{:>4}{a}'.format(1, a='z') }}{{ '{a}'.format_map({'a': 2}) }}{{ [1, 'c'] | join('-') }}{{ 7 % 4 }}"
@@ -114,14 +108,12 @@ def test_limits_change_nothing_of_what_templates_write(base: Path) -> None:
         "[2]ab2TrueTrueTrue[1, 2][1, 2][1]x['a']TrueA Bba[0, 1, 2][('a', 1)]None1"
         '{"a": {"b": "é"}}'
     )
-    assert _limited(source, ChatTokenizer.load(base)).render(chat("a", "b"), where="row 1") == expected
+    assert compiled(source, tokenizer).render(chat("a", "b"), where="row 1") == expected
 
 
 @pytest.mark.parametrize("call", ["c.replace('a', 'bb')", "c.expandtabs(4)", "c.ljust(4)", "c.center(4)", "c.zfill(4)"])
-def test_methods_of_texts_work_behind_a_set_in_a_loop(base: Path, call: str) -> None:
-    template = _limited(
-        "{% for m in messages %}{% set c = m.content %}{{ CALL }};{% endfor %}".replace("CALL", call),
-        ChatTokenizer.load(base),
-    )
+def test_methods_of_texts_work_behind_a_set_in_a_loop(tokenizer: ChatTokenizer, call: str) -> None:
+    source = "{% for m in messages %}{% set c = m.content %}{{ CALL }};{% endfor %}".replace("CALL", call)
+    template = compiled(source, tokenizer)
     found = template.render(chat("ab", "x\ty"), where="row 1")
     assert found == "".join(f"{eval(call, {'c': content})};" for content in ("ab", "x\ty"))
