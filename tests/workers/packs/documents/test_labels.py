@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -16,8 +16,10 @@ from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase, UserError
 from tests.fake_base import make_fake_base
 from tests.workers.packs.conftest import Conversation, chat
+from tests.workers.packs.corners import corners
 from tests.workers.packs.templates.templates import (
     CONTROL,
+    CORNERS,
     NAMES,
     compiled,
     make_tokenizer,
@@ -62,13 +64,13 @@ def _learned(tracer: Tracer, messages: Conversation) -> list[str]:
 
 
 @pytest.mark.usefixtures("same_day")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", corners(NAMES, CORNERS))
 def test_renderings_equal_those_of_transformers(
     name: str, tokenizer: ChatTokenizer, theirs: PreTrainedTokenizerFast
 ) -> None:
     template = compiled(source(name), tokenizer)
 
-    @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=4)
     @given(st.lists(CONTENTS, min_size=4, max_size=4), st.booleans(), st.booleans())
     def compare(contents: list[str], system: bool, tools: bool) -> None:
         messages = chat(*contents[: 2 if system else 4], system=contents[-1] if system else None)
@@ -86,7 +88,7 @@ def test_renderings_equal_those_of_transformers(
     compare()
 
 
-@pytest.mark.parametrize("name", TRAINING)
+@pytest.mark.parametrize("name", corners(TRAINING, CORNERS))
 def test_learned_is_the_assistant_s_text_with_what_the_template_always_puts_around_it(
     name: str, tokenizer: ChatTokenizer
 ) -> None:
@@ -102,7 +104,7 @@ def test_learned_is_the_assistant_s_text_with_what_the_template_always_puts_arou
         assert name == "muse_glimmer_training" or not any(word in before.lower() for word in ("user", "system"))
         assert len(before) + len(behind) <= 80
 
-    @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=4)
     @given(st.lists(SOLID, min_size=4, max_size=4))
     def compare(contents: list[str]) -> None:
         expected = [

@@ -19,6 +19,27 @@ FOLDER = Path(str(importlib.util.find_spec("trl").origin)).parent / "chat_templa
 # Their messages hold lists of images and text, which datasets here do not have.
 PICTURES = ("llava_next", "idefics3", "smolvlm")
 NAMES = sorted(path.stem for path in FOLDER.glob("*.jinja") if not path.stem.startswith(PICTURES))
+# What each does that the others of them do not: `make test` tries these, and `make test-long` all.
+CORNERS = {
+    "llama3_1": "begins with a token of its own and prints a date; tools stand in the first question; one call a turn",
+    "qwen2_5": "writes a system turn where there is none, and tools into it",
+    "qwen2_5_training": "the same with marks",
+    "qwen3": "drops earlier thoughts, and writes empty ones before the last answer",
+    "qwen3_5_think": "its prompt opens thoughts",
+    "qwen3_5_nothink_training": "its prompt opens and closes thoughts; with marks",
+    "deepseekv3": "leaves thoughts out; the marks of its variant take in the header",
+    "deepseek_r1_distill_training": "knows no tools; with marks",
+    "gemma": "refuses system turns, and roles that do not alternate",
+    "gemma4": "moves what is said beside a call behind its result",
+    "diffusion_gemma": "opens a turn again behind a result",
+    "gptoss": "has channels, and another end of earlier turns than of the last",
+    "gptoss_training": "the same with marks",
+    "glm4moe": "ends no last answer",
+    "phi3": "shows neither tools nor calls",
+    "cohere_training": "refuses two questions in a row and results of tools; with marks",
+    "lfm2": "shows tools and not their calls",
+    "muse_glimmer_training": "its marks begin before the header",
+}
 CONTROL = [
     *("<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"),
     *("<|begin_of_text|>", "<start_of_turn>", "<end_of_turn>", "<|turn>", "<turn|>", "<|start|>", "<|message|>"),

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ft_assets.workers.templates.rendering import Tools
@@ -99,7 +99,7 @@ def test_rows_in_which_no_control_token_comes_about_stay_as_they_are(
 ) -> None:
     source = "{% for m in messages %}<|{{ m.role }}|>\n" + TURN.replace("§", ending + " ") + asking + "{% endfor %}"
 
-    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=15)
     @given(st.lists(halves, min_size=2, max_size=4).filter(lambda texts: len(texts) % 2 == 0))
     def trace(contents: list[str]) -> None:
         traced = _trace(source, tokenizer, chat(*contents))

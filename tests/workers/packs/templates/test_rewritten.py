@@ -11,7 +11,8 @@ from ft_assets.workers.tokenizers.chat_template import training_variant
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase, BadData
 from tests.workers.packs.conftest import chat
-from tests.workers.packs.templates.templates import NAMES, compiled, make_tokenizer, source, tracer_of
+from tests.workers.packs.corners import corners
+from tests.workers.packs.templates.templates import CORNERS, NAMES, compiled, make_tokenizer, source, tracer_of
 
 QWEN = ["qwen3", "qwen3_5_think", "qwen3_5_nothink", "qwen3_6"]
 OPEN = ("qwen3_5_think", "qwen3_6")
@@ -87,7 +88,7 @@ def test_thoughts_that_a_prompt_opens_and_the_rendering_lacks_are_closed_unless_
 
 
 @pytest.mark.parametrize("learn", ["all_assistant", "last_assistant"])
-@pytest.mark.parametrize("name", UNMARKED)
+@pytest.mark.parametrize("name", corners(UNMARKED, CORNERS))
 def test_what_is_learned_is_what_trl_marks_but_for_headers_and_white_space(
     name: str, learn: Learn, tokenizer: ChatTokenizer
 ) -> None:

@@ -1,37 +1,32 @@
 """Renderings, ids and masks against transformers, and what must hold where transformers has no answer."""
 
-import datetime as dt
-import importlib.util
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
-from transformers.utils import chat_template_utils
 
 from ft_assets.settings.recipe.ready_templates import PLAIN_TEMPLATE
-from ft_assets.workers.templates.template import ChatTemplate
 from ft_assets.workers.tokenizers.chat_template import load_template
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase, BadData
 from tests.fake_base import make_fake_base
 from tests.workers.packs.conftest import Conversation, chat, edit_json
+from tests.workers.packs.corners import corners
+from tests.workers.packs.templates.templates import CORNERS, NAMES, compiled, same_day, source
+
+__all__ = ["same_day"]
 
 CONVERSATIONS = [
     chat("hi there", "  Hello to you "),
     chat("one", "two", "three?", "four.\n"),
     chat("多言語 🙂", "مرحبا 👩‍👩‍👧 zero\u200bwidth e\u0301 done", system="be brief"),
 ]
-TRL_TEMPLATES = sorted(
-    path
-    for origin in [importlib.util.find_spec("trl")]
-    for path in (Path(str(origin and origin.origin)).parent / "chat_templates").glob("*_training.jinja")
-    # Its messages hold lists of images and text, which datasets here do not have.
-    if path.name != "llava_next_training.jinja"
-)
+TRAINING = [name for name in NAMES if name.endswith("_training")]
 
 
 @pytest.fixture(scope="session")
@@ -39,12 +34,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_fake_base(tmp_path_factory.mktemp("base"))
 
 
-def _compiled(source: str, tokenizer: ChatTokenizer) -> ChatTemplate:
-    return ChatTemplate(source, name="the template", variables=tokenizer.named, control=tokenizer.control)
-
-
 def _turns(source: str, tokenizer: ChatTokenizer, messages: Conversation) -> list[str]:
-    rendering = _compiled(source, tokenizer).trace(messages, where="row 1")
+    rendering = compiled(source, tokenizer).trace(messages, where="row 1")
     return [rendering.text[start:end] for start, end in rendering.turns]
 
 
@@ -64,7 +55,7 @@ def test_text_ids_and_masks_equal_those_of_transformers(base: Path, messages: Co
 @pytest.mark.parametrize("messages", CONVERSATIONS)
 def test_the_plain_template_gives_the_ids_and_masks_of_transformers(base: Path, messages: Conversation) -> None:
     tokenizer = ChatTokenizer.load(base)
-    rendering = _compiled(PLAIN_TEMPLATE, tokenizer).trace(messages, where="row 1")
+    rendering = compiled(PLAIN_TEMPLATE, tokenizer).trace(messages, where="row 1")
     tokens = tokenizer.encode(rendering, rendering.turns)
     expected = AutoTokenizer.from_pretrained(base).apply_chat_template(
         messages, chat_template=PLAIN_TEMPLATE, return_assistant_tokens_mask=True
@@ -74,33 +65,24 @@ def test_the_plain_template_gives_the_ids_and_masks_of_transformers(base: Path, 
 
 
 def test_the_plain_template_refuses_what_it_would_lose(base: Path) -> None:
-    plain = _compiled(PLAIN_TEMPLATE, ChatTokenizer.load(base))
+    plain = compiled(PLAIN_TEMPLATE, ChatTokenizer.load(base))
     messages = [{"role": "user", "content": "What?"}, {"role": "tool", "content": "4"}]
     with pytest.raises(BadData, match="the plain template has no tools"):
         plain.render(messages, where="row 1")
 
 
 def test_trl_ships_training_templates() -> None:
-    assert len(TRL_TEMPLATES) > 20
+    assert len(TRAINING) > 20
 
 
-@pytest.mark.parametrize("path", TRL_TEMPLATES, ids=lambda path: path.stem)
-def test_training_templates_of_trl_give_the_ids_and_masks_of_transformers(
-    base: Path, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Then(dt.datetime):
-        @classmethod
-        def now(cls, tz: dt.tzinfo | None = None) -> dt.datetime:
-            return dt.datetime(2024, 7, 26)
-
-    monkeypatch.setattr(chat_template_utils, "datetime", Then)
-    tokenizer = ChatTokenizer.load(base)
-    source = path.read_text()
-    theirs = AutoTokenizer.from_pretrained(base)
+@pytest.mark.usefixtures("same_day")
+@pytest.mark.parametrize("name", corners(TRAINING, CORNERS))
+def test_training_templates_of_trl_give_the_ids_and_masks_of_transformers(base: Path, name: str) -> None:
+    tokenizer, theirs = ChatTokenizer.load(base), _cached(base)
     for messages in CONVERSATIONS[:2]:
-        rendering = _compiled(source, tokenizer).trace(messages, where="row 1")
+        rendering = compiled(source(name), tokenizer).trace(messages, where="row 1")
         tokens = tokenizer.encode(rendering, rendering.turns)
-        expected = theirs.apply_chat_template(messages, chat_template=source, return_assistant_tokens_mask=True)
+        expected = theirs.apply_chat_template(messages, chat_template=source(name), return_assistant_tokens_mask=True)
         assert tokens.ids.tolist() == expected["input_ids"]
         assert tokens.learned.astype(int).tolist() == expected["assistant_masks"]
 
@@ -109,7 +91,7 @@ def test_all_bytes_of_a_last_character_are_learned(base: Path) -> None:
     # transformers stops at the first token of the last character, and byte-level tokenizers split an emoji in several.
     tokenizer = ChatTokenizer.load(base)
     source = "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}<|user|>{% endfor %}"
-    rendering = _compiled(source, tokenizer).trace([{"role": "assistant", "content": "ok 🙂"}], where="row 1")
+    rendering = compiled(source, tokenizer).trace([{"role": "assistant", "content": "ok 🙂"}], where="row 1")
     tokens = tokenizer.encode(rendering, rendering.turns)
     assert tokenizer.tokenizer.decode(tokens.ids[tokens.learned].tolist()) == "ok 🙂"
 
@@ -166,7 +148,7 @@ def test_a_template_that_changes_earlier_turns_is_refused_by_name(base: Path) ->
 
 def test_broken_jinja_is_refused_with_its_line(base: Path) -> None:
     with pytest.raises(BadBase, match="not valid Jinja") as caught:
-        _compiled("fine\n{% for m in %}", ChatTokenizer.load(base))
+        compiled("fine\n{% for m in %}", ChatTokenizer.load(base))
     assert caught.value.where == "the template, line 2"
 
 
@@ -182,7 +164,7 @@ def test_broken_jinja_is_refused_with_its_line(base: Path) -> None:
 )
 def test_what_python_cannot_compile_is_refused(base: Path, source: str) -> None:
     with pytest.raises(BadBase, match="cannot be compiled") as caught:
-        _compiled(source, ChatTokenizer.load(base))
+        compiled(source, ChatTokenizer.load(base))
     assert caught.value.where == "the template"
 
 
@@ -191,7 +173,7 @@ def test_what_python_cannot_compile_is_refused(base: Path, source: str) -> None:
 )
 def test_a_template_cannot_leave_its_sandbox_or_crash_the_build(base: Path, source: str) -> None:
     with pytest.raises(BadBase, match="the chat template itself fails on this conversation") as raised:
-        _compiled(source, ChatTokenizer.load(base)).render(chat("a", "b"), where="row 1")
+        compiled(source, ChatTokenizer.load(base)).render(chat("a", "b"), where="row 1")
     assert raised.value.remedy.startswith("Correct the template")
 
 
@@ -199,7 +181,7 @@ def test_what_a_template_refuses_is_not_told_as_the_rows_fault(base: Path) -> No
     source = (
         "{% for m in messages %}{{ raise_exception('no system') if m.role == 'system' else m.content }}{% endfor %}"
     )
-    template = _compiled(source, ChatTokenizer.load(base))
+    template = compiled(source, ChatTokenizer.load(base))
     assert template.render(chat("a", "b"), where="row 1") == "ab"
     with pytest.raises(BadData, match=r"refuses this conversation \(no system\)") as raised:
         template.render(chat("a", "b", system="c"), where="row 1")
@@ -207,7 +189,7 @@ def test_what_a_template_refuses_is_not_told_as_the_rows_fault(base: Path) -> No
 
 
 def test_a_template_that_prints_the_date_prints_the_same_one_every_day(base: Path) -> None:
-    template = _compiled("{{ strftime_now('%d %b %Y') }}", ChatTokenizer.load(base))
+    template = compiled("{{ strftime_now('%d %b %Y') }}", ChatTokenizer.load(base))
     assert template.render(chat("a", "b"), where="row 1") == "26 Jul 2024"
 
 
@@ -232,7 +214,7 @@ def test_marks_that_the_template_itself_cuts_off_are_an_error(base: Path) -> Non
 def test_the_end_of_turn_is_probed_from_the_template(base: Path) -> None:
     tokenizer = ChatTokenizer.load(base)
     source = "{% for m in messages %}<|user|>{{ m.content }}<|pad|>\n<|bos|>{% endfor %}"
-    assert _compiled(source, tokenizer).probes.ends == {"<|pad|>", "<|end|>"}
+    assert compiled(source, tokenizer).probes.ends == {"<|pad|>", "<|end|>"}
 
 
 def test_a_template_file_goes_before_the_settings(base_folder: Path) -> None:
@@ -264,7 +246,6 @@ def test_stored_truncation_and_padding_are_switched_off(base_folder: Path) -> No
     assert len(tokenizer.encode(rendering).ids) > 3
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.text(max_size=40), min_size=2, max_size=6).filter(lambda texts: len(texts) % 2 == 0))
 def test_any_text_gives_the_ids_of_transformers(base: Path, texts: list[str]) -> None:
     messages = chat(*texts)
@@ -274,13 +255,9 @@ def test_any_text_gives_the_ids_of_transformers(base: Path, texts: list[str]) ->
     assert tokenizer.encode(rendering, rendering.turns).ids.tolist() == theirs["input_ids"]
 
 
-_LOADED: dict[Path, AutoTokenizer] = {}
-
-
+@cache
 def _cached(base: Path) -> Any:
-    if base not in _LOADED:
-        _LOADED[base] = AutoTokenizer.from_pretrained(base)
-    return _LOADED[base]
+    return AutoTokenizer.from_pretrained(base)
 
 
 def test_the_fake_base_is_what_these_tests_think_it_is(base: Path) -> None:

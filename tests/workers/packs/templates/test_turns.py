@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ft_assets.workers.templates.marks import MARKS
@@ -14,7 +14,8 @@ from ft_assets.workers.templates.turns import TurnFinder
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase, UserError
 from tests.workers.packs.conftest import chat
-from tests.workers.packs.templates.templates import NAMES, compiled, make_tokenizer, source
+from tests.workers.packs.corners import corners
+from tests.workers.packs.templates.templates import CORNERS, NAMES, compiled, make_tokenizer, source
 
 UNMARKED = [name for name in NAMES if not name.endswith("_training")]
 TOOLS = [{"type": "function", "function": {"name": "look", "description": "up", "parameters": {"type": "object"}}}]
@@ -126,11 +127,11 @@ def _told(find: Any) -> list[Span] | str:
     return turns
 
 
-@pytest.mark.parametrize("name", UNMARKED)
+@pytest.mark.parametrize("name", corners(UNMARKED, CORNERS))
 def test_turns_are_those_of_whole_prefixes(name: str, tokenizer: ChatTokenizer) -> None:
     template = compiled(source(name), tokenizer)
 
-    @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=3)
     @given(rows())
     def compare(row: tuple[list[dict[str, Any]], Tools]) -> None:
         try:
