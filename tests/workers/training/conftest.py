@@ -1,6 +1,6 @@
 """A tiny training run: a random Llama, a pack with something to learn, and specs of attempts at it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ from ft_resources.worker_context import WorkContext, WorkResult
 from tests.fake_base import VOCABULARY, make_fake_base
 from tests.made import spec_of
 from tests.workers.packs.made import made_spool
-from tests.workers.training.rank_forks import forking_ranks, starting
+from tests.workers.training.forks import Forks
 
 TENANT = "acme"
 
@@ -177,18 +177,28 @@ def bench(tmp_path: Path) -> Bench:
     return make_bench(tmp_path)
 
 
-@pytest.fixture(scope="module")
-def forks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where ranks are forked, with the packages that the module's ``RANKS_HAVE`` names."""
-    packages = getattr(request.module, "RANKS_HAVE", ())
-    with forking_ranks(tmp_path_factory.mktemp("forks"), *packages) as place:
-        yield place
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    """What forks workers and ranks."""
+    with Forks(tmp_path_factory.mktemp("forks")) as running:
+        yield running
 
 
 @pytest.fixture
-def quick(forks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def plant(forks: Forks, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let ranks be forked instead of started by torchrun, and call a function of ``planted.py`` first."""
+
+    def planted(name: str = "") -> None:
+        prepare = [f"tests.workers.training.planted:{name}"] if name else []
+        monkeypatch.setattr(launch, "_command", forks.ranks(*prepare))
+
+    return planted
+
+
+@pytest.fixture
+def quick(plant: Callable[..., None]) -> None:
     """Ranks are forked instead of started by torchrun."""
-    monkeypatch.setattr(launch, "_command", starting(forks))
+    plant()
 
 
 @pytest.fixture(autouse=True)

@@ -1,22 +1,35 @@
-"""Worker processes that start in no time: forked from one that has imported the libraries and done nothing else.
+"""Workers and ranks that start in no time: forked from a process that has imported the libraries and done nothing else.
 
-They are real workers (``ft_assets.worker.main``), killed by real signals. A ``Blow`` makes one send itself a signal at
-an exact place, as a phase of a tiny training is over before anybody outside has seen it.
+Workers are real ones (``ft_assets.worker.main``), ended by real signals. A ``Blow`` makes one send itself a signal at an
+exact place, as a phase of a tiny training is over before anybody outside has seen it. Ranks stand for torchrun's, and
+like those they all end when one fails, or when whoever started them does.
+
+    python -m tests.workers.training.forks SOCKET
+        the process that forks
+    python tests/workers/training/forks.py SOCKET PROCESSES NODES FOLDER [MODULE:FUNCTION]
+        in torchrun's place on all nodes: ends as torchrun does
 """
 
+import contextlib
 import gc
 import json
 import os
 import signal
-import subprocess
+import socket
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_POLL_S = 0.01
+if TYPE_CHECKING:
+    from ft_assets.settings.layout import Layout
+
+_POLL_S = 0.02
+# Importing the libraries takes ten seconds of a free core.
+_PATIENCE_S = 600.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,87 +42,163 @@ class Blow:
 
 
 class Fork:
-    """One worker."""
+    """One worker. It ends with this process."""
 
-    def __init__(self, forks: "Forks", pid: int, log: Path) -> None:
-        self._forks, self.pid, self.log = forks, pid, log
-        self._code: int | None = None
+    def __init__(self, line: socket.socket, log: Path) -> None:
+        self._line, self.log = line, log
+        self._said = line.makefile()
+        self._pid = int(self._said.readline())
 
-    def poll(self) -> int | None:
-        """The exit code, negative for a signal; None while it runs."""
-        if self._code is None:
-            self._code = self._forks.ask({"poll": self.pid})
-        return self._code
-
-    def wait(self, timeout_s: float) -> int:
-        deadline = time.monotonic() + timeout_s
-        while (code := self.poll()) is None:
-            if time.monotonic() > deadline:
-                self.send(signal.SIGKILL)
-                raise TimeoutError(self.log.read_text())
-            time.sleep(_POLL_S)
-        return code
+    def wait(self, timeout_s: float = _PATIENCE_S) -> int:
+        """The exit code, negative for a signal."""
+        self._line.settimeout(timeout_s)
+        return int(self._said.readline())
 
     def send(self, number: int) -> None:
         """Send a signal, unless the worker has ended."""
-        if self.poll() is None:
-            os.kill(self.pid, number)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, number)
 
 
 class Forks:
-    """A process that forks workers on demand; use it as a context."""
+    """A process that forks on demand at the socket ``place``; use it as a context."""
+
+    def __init__(self, folder: Path) -> None:
+        self.place = folder / "forks"
 
     def __enter__(self) -> "Forks":
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.workers.training.forks"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-        )
+        import subprocess
+
+        command = [sys.executable, "-m", "tests.workers.training.forks", str(self.place)]
+        self._process = subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": "1"})
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.communicate()
-
-    def ask(self, question: dict[str, Any]) -> Any:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(json.dumps(question), file=self._process.stdin, flush=True)
-        return json.loads(self._process.stdout.readline())
+        self._process.kill()
+        self._process.wait()
 
     def start(self, spec: Path, scratch: Path, blow: Blow | None = None) -> Fork:
         """A worker for the spec in a file, with a log beside it."""
         log = spec.with_suffix(".log")
         told = {"spec": str(spec), "scratch": str(scratch), "log": str(log), "blow": asdict(blow) if blow else None}
-        return Fork(self, self.ask(told), log)
+        return Fork(_asked(str(self.place), told), log)
+
+    def ranks(self, *prepare: str) -> Callable[[str, "Layout", Path], list[str]]:
+        """What starts ranks in torchrun's place; ``prepare`` is called in each of them before it works."""
+
+        def command(device: str, layout: "Layout", folder: Path) -> list[str]:
+            numbers = [str(layout.processes), str(layout.nodes)]
+            return [sys.executable, __file__, str(self.place), *numbers, str(folder), *prepare]
+
+        return command
 
 
-def _serve() -> None:
-    """Read requests from stdin, one per line, and answer on stdout."""
-    from ft_assets.workers.libraries import UNUSED, absent, keep_offline
+def node_folder(folder: Path, node: int) -> Path:
+    """Where the ranks of ``node`` work if those of the first do in ``folder``."""
+    return folder if node == 0 else folder.with_name(f"{folder.name}-of-node-{node}")
+
+
+def run_ranks(place: str, processes: int, nodes: int, folder: str, prepare: str = "") -> int:
+    """Run ``processes`` ranks on each of ``nodes`` in ``folder`` to their end; the exit code that torchrun would have.
+
+    ``prepare`` names a function that is called in each rank before it works.
+    """
+    told = {"processes": processes, "nodes": nodes, "folder": folder, "prepare": prepare}
+    return int(_asked(place, told).recv(16) or b"1")
+
+
+def _asked(place: str, told: dict[str, Any]) -> socket.socket:
+    """Where the process that forks will answer."""
+    deadline, line = time.monotonic() + _PATIENCE_S, socket.socket(socket.AF_UNIX)
+    while line.connect_ex(place):
+        if time.monotonic() > deadline:
+            sys.exit(f"no process forks at {place}")
+        time.sleep(_POLL_S)
+    line.sendall(json.dumps(told).encode() + b"\n")
+    return line
+
+
+def _serve(place: str) -> None:
+    from ft_assets.workers.libraries import keep_offline
 
     keep_offline()
-    with absent(*UNUSED):
-        for module in ("training_loop", "trainer", "model", "stop_requests", "methods.sft"):
-            import_module(f"ft_assets.workers.training.{module}")
+    os.environ["DS_ACCELERATOR"] = "cpu"
+    _import_libraries()
+    gc.freeze()
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(place)
+        door.listen()
+        signal.signal(signal.SIGCHLD, _reap)
+        while True:
+            line, _ = door.accept()
+            if not os.fork():
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                door.close()
+                _look_after(line)
+            line.close()
+
+
+def _import_libraries() -> None:
+    """All that workers and ranks would import or compute first, but for 8-bit floats."""
+    from ft_assets.workers.libraries import absent
+
+    with absent("torchao"):
+        for module in ("bitsandbytes", "deepspeed", "deepspeed.runtime.zero.muon.muon_optimizer"):
+            import_module(module)
+        here = "ft_assets.workers.training"
+        for module in ("training_loop", "trainer", "model", "stop_requests", "train", "rank", "methods.sft"):
+            import_module(f"{here}.{module}")
+        for module in ("hangs", "preflight", "sharding", "virtual", "zero"):
+            import_module(f"{here}.distributed.{module}")
+        import_module("ft_assets.worker")
         import_module("transformers.models.llama.modeling_llama")
-        # Else each worker would compute this again, in a second.
         import_module("transformers.conversion_mapping").get_checkpoint_conversion_mapping("llama")
-        import_module("ft_assets.workers.training.telemetry.report").loss_curve([], "")
-        worker = import_module("ft_assets.worker")
-        gc.freeze()
-        for line in sys.stdin:
-            wanted = json.loads(line)
-            if "poll" in wanted:
-                ended, status = os.waitpid(wanted["poll"], os.WNOHANG)
-                answer = os.waitstatus_to_exitcode(status) if ended else None
-            elif (answer := os.fork()) == 0:
-                _work(worker, wanted)
-            print(json.dumps(answer), flush=True)
+        # Done at the end of each training, and irrelevant to these tests.
+        import_module(f"{here}.train").write_pictures = lambda *_: None
 
 
-def _work(worker: Any, wanted: dict[str, Any]) -> None:
+def _reap(*_: object) -> None:
+    """Take note of children that ended."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _look_after(line: socket.socket) -> None:
+    """Fork what the client asks for, tell it how that ended, and end it with its client; never returns."""
+    try:
+        wanted = json.loads(line.makefile().readline())
+        code = _look_after_worker(line, wanted) if "spec" in wanted else _look_after_ranks(line, wanted)
+        with contextlib.suppress(OSError):
+            line.sendall(str(code).encode())
+    finally:
+        os._exit(0)
+
+
+def _gone(line: socket.socket) -> bool:
+    """Whether the client has ended."""
+    try:
+        return not line.recv(1, socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+
+
+def _look_after_worker(line: socket.socket, wanted: dict[str, Any]) -> int:
+    worker = os.fork()
+    if not worker:
+        line.close()
+        _work(wanted)
+    line.sendall(f"{worker}\n".encode())
+    while True:
+        ended, status = os.waitpid(worker, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        if _gone(line):
+            os.kill(worker, signal.SIGKILL)
+        time.sleep(_POLL_S)
+
+
+def _work(wanted: dict[str, Any]) -> None:
     """Be a worker; never returns."""
     log = os.open(wanted["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -117,10 +206,10 @@ def _work(worker: Any, wanted: dict[str, Any]) -> None:
         os.dup2(source, number)
     os.environ["FT_SCRATCH"] = wanted["scratch"]
     sys.argv = ["worker", wanted["spec"]]
-    if wanted["blow"]:
-        _prepare(Blow(**wanted["blow"]))
     try:
-        worker.main()
+        if wanted["blow"]:
+            _prepare(Blow(**wanted["blow"]))
+        import_module("ft_assets.worker").main()
     finally:
         os._exit(1)
 
@@ -144,5 +233,66 @@ def _prepare(blow: Blow) -> None:
     setattr(owner, name, struck)
 
 
+def _look_after_ranks(line: socket.socket, wanted: dict[str, Any]) -> int:
+    port = _free_port()
+    for node in range(1, wanted["nodes"]):
+        _make_node(Path(wanted["folder"]), node)
+    ranks = {_fork(rank, wanted, port): rank for rank in range(wanted["processes"] * wanted["nodes"])}
+    code = 0
+    while ranks:
+        if _gone(line):
+            code = 1
+        for rank in list(ranks):
+            ended, status = os.waitpid(rank, os.WNOHANG)
+            if ended:
+                del ranks[rank]
+                code = code or int(status != 0)
+        for rank in ranks if code else ():
+            os.kill(rank, signal.SIGTERM)
+        time.sleep(_POLL_S)
+    return code
+
+
+def _free_port() -> int:
+    """A port that no client is given by the system meanwhile, and no other process of this kind takes."""
+    with socket.socket() as free:
+        for port in range(20_000 + os.getpid() % 10_000, 32_000):
+            with contextlib.suppress(OSError):
+                free.bind(("127.0.0.1", port))
+                return port
+    sys.exit("there is no free port")
+
+
+def _make_node(first: Path, node: int) -> None:
+    """What the worker of a further node makes for its ranks: the same spec, and a scratch folder of its own."""
+    from ft_assets.workers.training.distributed.rank_files import ALIVE, SCRATCH, SPEC
+
+    folder = node_folder(first, node)
+    folder.mkdir()
+    for name in (SPEC, ALIVE):
+        (folder / name).symlink_to(first / name)
+    (folder / SCRATCH).write_text(json.dumps(str(folder / "scratch")))
+
+
+def _fork(rank: int, wanted: dict[str, Any], port: int) -> int:
+    if process := os.fork():
+        return process
+    each = wanted["processes"]
+    node, local = divmod(rank, each)
+    numbers = {"RANK": rank, "LOCAL_RANK": local, "WORLD_SIZE": each * wanted["nodes"], "LOCAL_WORLD_SIZE": each}
+    os.environ.update({name: str(value) for name, value in numbers.items()})
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    sys.argv = ["rank", str(node_folder(Path(wanted["folder"]), node))]
+    try:
+        if wanted["prepare"]:
+            module, _, name = wanted["prepare"].partition(":")
+            getattr(import_module(module), name)()
+        import_module("ft_assets.workers.training.rank").main()
+    finally:
+        os._exit(1)
+
+
 if __name__ == "__main__":
-    _serve()
+    if len(sys.argv) == 2:
+        _serve(sys.argv[1])
+    sys.exit(run_ranks(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:]))

@@ -1,14 +1,18 @@
 """Faults that a test plants in ranks, which are separate processes."""
 
+import math
 import os
 import sys
-import time
+import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import save_file
+
+from tests.clock import Clock
 
 if TYPE_CHECKING:
     from ft_assets.workers.training.ranks import Ranks
@@ -47,39 +51,47 @@ def nan_in_step_4() -> None:
 
 
 def slow_second_rank() -> None:
-    """The second rank is slower in each micro-batch, and alerts come soon."""
+    """The second rank needs four times as long for each micro-batch, by clocks that nothing else moves; alerts come
+    soon."""
+    from ft_assets.workers.training import reader
     from ft_assets.workers.training.methods import sft
-    from ft_assets.workers.training.telemetry import alerts
+    from ft_assets.workers.training.telemetry import alerts, live, own_time
 
-    summed_loss = sft.summed_loss
+    summed_loss, own, steps = sft.summed_loss, Clock(), Clock()
     alerts.STREAK, alerts.STREAK_S = 3, 0.0
+    for module in (reader, own_time):
+        module.time = SimpleNamespace(perf_counter=own)  # type: ignore[attr-defined]
+    live.time = SimpleNamespace(monotonic=steps)  # type: ignore[assignment]
 
     def slowly(model: Any, batch: Any) -> torch.Tensor:
-        if os.environ["RANK"] == "1":
-            time.sleep(0.3)
+        own.advance(0.4 if os.environ["RANK"] == "1" else 0.1)
+        steps.advance(1.0)
         return summed_loss(model, batch)
 
     sft.summed_loss = slowly
 
 
 def second_rank_stops() -> None:
-    """Before its fourth step; the others do not wait for long."""
+    """Before its fourth step, in which the others wait for it; they do not wait for long."""
     from ft_assets.workers.training.distributed import hangs
     from ft_assets.workers.training.trainer import PackedTrainer
 
-    hangs._IN_STEPS_S, hangs._LOOK_S = 2.0, 0.1
-    # On a slow machine a save may stand before the fourth step, and the step after a save has no measured limit.
-    hangs.PATIENCE_S = 60.0
     training_step, calls = PackedTrainer.training_step, 0
 
     def stopping(self: PackedTrainer, *args: Any) -> torch.Tensor:
         nonlocal calls
         calls += 1
         if calls == 4 and os.environ["RANK"] == "1":
-            time.sleep(3600)
+            threading.Event().wait()
         return training_step(self, *args)
 
+    def limit_s(self: hangs.HangWatch) -> float:
+        entered, over = hangs.counted(hangs.recorder(entries=False))
+        return 0.0 if calls == 4 and entered > over else math.inf
+
     PackedTrainer.training_step = stopping  # type: ignore[method-assign]
+    hangs.HangWatch.limit_s = property(limit_s)  # type: ignore[method-assign,assignment]
+    hangs._LOOK_S, hangs._ANSWER_S = 0.1, 600.0
 
 
 def second_rank_dies_inside() -> None:
@@ -87,7 +99,7 @@ def second_rank_dies_inside() -> None:
     from ft_assets.workers.training.distributed import hangs
 
     second_rank_stops()
-    hangs._ANSWER_S = 2.0
+    hangs._ANSWER_S = 0.1
     if os.environ["RANK"] == "1":
         hangs.HangWatch._watch = lambda self: None  # type: ignore[method-assign]
 

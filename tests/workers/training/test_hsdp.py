@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,17 +19,16 @@ from ft_assets.workers.training.train import train
 from ft_resources.worker_context import Preempted, WorkContext
 from tests.fake_base import make_fake_base
 from tests.workers.training.conftest import content, make_bench, write_pack
-from tests.workers.training.rank_forks import node_folder
+from tests.workers.training.forks import Forks, node_folder, run_ranks
 from tests.workers.training.test_ranks import assert_same_training, at_step, has_saved, rows
 
 pytestmark = pytest.mark.training
 
 
-def test_four_ranks_of_two_nodes_hold_half_each_and_have_the_gradients_of_one(tmp_path: Path) -> None:
+def test_four_ranks_of_two_nodes_hold_half_each_and_have_the_gradients_of_one(tmp_path: Path, forks: Forks) -> None:
     """Also if two ranks share each window."""
     base, pack = make_fake_base(tmp_path / "base"), write_pack(tmp_path / "pack", "train", 40)
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "4", "--standalone"]
-    subprocess.run([*command, "-m", "tests.workers.training.hsdp_rank", str(tmp_path), "2"], check=True, timeout=600)
+    assert run_ranks(str(forks.place), 4, 1, str(tmp_path), "tests.workers.training.hsdp_rank:main") == 0
 
     model = load_base(base, TrainingSettings(precision="fp32"), full=True)
     summed_loss(model, micro_batch(pack, range(8))).backward()

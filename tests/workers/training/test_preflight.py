@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ft_assets.workers.training.distributed import launch
 from ft_assets.workers.training.distributed.gpu_health import faults_of
 from ft_assets.workers.training.distributed.preflight import Health, in_common, judge, rdma_faults
 from ft_assets.workers.training.train import train
@@ -16,7 +15,6 @@ from ft_resources.attempts import Attempt
 from ft_resources.errors import SickNode
 from ft_resources.store import Store
 from tests.workers.training.conftest import Bench, make_bench
-from tests.workers.training.rank_forks import starting
 
 pytestmark = pytest.mark.training
 
@@ -139,10 +137,9 @@ def test_two_nodes_that_are_well_leave_their_bandwidth_and_train(tmp_path: Path)
 
 
 def test_a_sick_node_ends_the_attempt_by_name_before_it_trains_and_is_known_to_the_next(
-    tmp_path: Path, forks: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, plant: Callable[..., None]
 ) -> None:
-    plant = "tests.workers.training.planted:second_node_is_sick"
-    monkeypatch.setattr(launch, "_command", starting(forks, plant))
+    plant("second_node_is_sick")
     bench = two_nodes(tmp_path)
     with pytest.raises(SickNode) as caught:
         train(bench.context())

@@ -19,8 +19,6 @@ from tests.workers.training.test_warm_start import continuing, exported
 from tests.workers.training.variety import make_variety
 
 pytestmark = [pytest.mark.training, pytest.mark.usefixtures("quick")]
-RANKS_HAVE = ("bitsandbytes",)
-
 
 def rows(result: WorkResult) -> list[dict[str, Any]]:
     lines = (result.folder / "report" / "steps.jsonl").read_text().splitlines()

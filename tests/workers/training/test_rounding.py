@@ -1,5 +1,6 @@
 """Weights in bfloat16: the effect of stochastic rounding, and trainings that are exact over stops."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,10 @@ import torch
 from safetensors.torch import load_file
 
 from ft_assets.workers.training import rounding
-from ft_assets.workers.training.distributed import launch
 from ft_assets.workers.training.rounding import Bits, RoundedAdamW, round_at_random, round_in_8_bits
 from ft_assets.workers.training.train import train
 from ft_resources.worker_context import Preempted
 from tests.workers.training.conftest import content, make_bench
-from tests.workers.training.rank_forks import starting
 from tests.workers.training.test_ranks import SETTINGS, has_saved, kill_rank, rows, two_ranks
 from tests.workers.training.test_ranks import at_step as reported_at
 from tests.workers.training.test_train import at_step
@@ -22,8 +21,6 @@ from tests.workers.training.test_train import at_step
 BF16: dict[str, Any] = {"variant": "full", "precision": "bf16", "weights": "bfloat16"}
 # A hundredth of the distance of bfloat16's numbers above 1.
 RATE, STEPS = 2**-7 / 100, 50
-
-RANKS_HAVE = ("bitsandbytes",)
 
 
 def updated(dtype: torch.dtype, kind: str) -> torch.nn.Parameter:
@@ -116,10 +113,9 @@ def test_weights_in_bfloat16_learn_about_as_much_as_those_in_float32(tmp_path: P
 @pytest.mark.training
 @pytest.mark.parametrize(("sharding", "optimizer"), [("none", "adamw"), ("none", "adamw_8bit"), ("fsdp", "adamw")])
 def test_two_ranks_round_alike_what_both_hold_learn_what_one_does_and_go_on_to_the_same_bytes(
-    tmp_path: Path, forks: Path, monkeypatch: pytest.MonkeyPatch, sharding: str, optimizer: str
+    tmp_path: Path, plant: Callable[..., None], sharding: str, optimizer: str
 ) -> None:
-    agree = ("tests.workers.training.planted:weights_must_agree",) if sharding == "none" else ()
-    monkeypatch.setattr(launch, "_command", starting(forks, *agree))
+    plant("weights_must_agree" if sharding == "none" else "")
     settings = {**SETTINGS, **BF16, "optimizer": optimizer, "epochs": 4}
     alone = train(make_bench(tmp_path / "alone", **settings).context())
     quiet = two_ranks(tmp_path / "quiet", **settings)
