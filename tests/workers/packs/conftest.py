@@ -14,6 +14,9 @@ from ft_assets.settings.code_versions import PACK_TOOLS
 from ft_assets.workers.datasets.columns import with_weight
 from ft_assets.workers.datasets.writing import COLUMNS
 from ft_assets.workers.packs.build import build_pack
+from ft_assets.workers.packs.doctor import examine
+from ft_assets.workers.packs.format import Pack
+from ft_assets.workers.packs.isolation.proof import examine_isolation
 from ft_assets.workers.templates.template import ChatTemplate
 from ft_assets.workers.tokenizers.chat_template import load_template
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
@@ -142,8 +145,20 @@ class Workbench:
 
 
 @pytest.fixture
-def workbench(tmp_path: Path, base_folder: Path) -> Workbench:
+def workbench(tmp_path: Path, base_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Workbench:
+    monkeypatch.setattr(examine, "examine_isolation", _examined_once)
     return Workbench(tmp_path, base_folder)
+
+
+_EXAMINED: dict[bytes, dict[str, Any]] = {}
+
+
+def _examined_once(config: Path, pack: Pack) -> dict[str, Any]:
+    """``examine_isolation`` of a base's first pack, as it is most of a build; ``isolation`` tests it on others."""
+    key = config.read_bytes()
+    if key not in _EXAMINED:
+        _EXAMINED[key] = examine_isolation(config, pack)
+    return _EXAMINED[key]
 
 
 def edit_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
