@@ -5,10 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ft_resources.attempts import Attempt, attempts_at
-from ft_resources.execution import Observer
+from ft_resources.execution import Execution, Observer
+from ft_resources.launchers.local import LocalLauncher
 from ft_resources.store import Store
-from ft_resources.work import WorkRequest
+from ft_resources.work import WorkRequest, WorkSpec
 from tests.cluster.fixtures import until
+from tests.fake_worker import LET_GO
 
 
 def request_for(asset: str, *, tenant: str = "acme", runtime: dict | None = None, **params: object) -> WorkRequest:
@@ -23,6 +25,15 @@ def request_for(asset: str, *, tenant: str = "acme", runtime: dict | None = None
     )
 
 
+def claimed(store: Store, request: WorkRequest) -> tuple[WorkSpec, Attempt]:
+    """The first attempt at ``request``, ready to be launched."""
+    spec = Execution(store=store, launcher=LocalLauncher())._spec(request, 1, "a", 0)
+    attempt = Attempt(store, request.address, 1)
+    attempt.claim("a")
+    attempt.write_spec(spec)
+    return spec, attempt
+
+
 def begun(store: Store, request: WorkRequest, phase: str = "writing") -> Attempt:
     """The attempt at ``request``, once its worker reports."""
 
@@ -32,6 +43,11 @@ def begun(store: Store, request: WorkRequest, phase: str = "writing") -> Attempt
         return attempts[-1] if here else None
 
     return until(look)
+
+
+def let_go(store: Store) -> None:
+    """Held work of the store may end."""
+    store.put(LET_GO, b"")
 
 
 class Watcher(Observer):

@@ -34,6 +34,11 @@ def test_endings_that_may_pass_are_tried_again(execution: Execution, how: str, t
     assert result.artifact.read("runtime.txt").decode() == str({"micro_batch_divisor": divisor})
 
 
+def test_a_divergence_is_raised_with_the_workers_words(execution: Execution) -> None:
+    with pytest.raises(WorkFailed, match="NaN at step 3"):
+        execution.run(request_for("fail", how="diverged", times=9), actor="t")
+
+
 @pytest.mark.parametrize(("reached", "ends"), [([2, 3, 5], True), ([2, 3, 3], False)], ids=["gets on", "stands"])
 def test_interruptions_are_counted_anew_where_training_got_on(
     execution: Execution, monkeypatch: pytest.MonkeyPatch, reached: list[int], ends: bool

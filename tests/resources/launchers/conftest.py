@@ -5,7 +5,8 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from threading import Thread
 from typing import Any
 
 import psutil
@@ -20,13 +21,20 @@ from ft_resources.launchers.base import Launcher
 from ft_resources.launchers.kubernetes import KubernetesLauncher
 from ft_resources.launchers.local import LocalLauncher
 from ft_resources.store import Store
-from ft_resources.work import WorkRequest
-from tests.cluster.fixtures import Access, cluster
+from ft_resources.work import Resources, WorkRequest
+from tests.cluster.fixtures import Access, cluster, until
+from tests.cluster.jobs import JobController
 from tests.resources.kubernetes.specs import IMAGE
-from tests.resources.small_work import begun, request_for
+from tests.resources.small_work import Watcher, begun, claimed, in_thread, request_for
 
 __all__ = ["cluster"]
 FAKE = "tests.fake_worker"
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster's Job controller collects news of pods for a tenth of the second that a real one takes."""
+    monkeypatch.setattr(JobController, "pods_after_s", 0.1)
 
 
 @dataclass
@@ -40,7 +48,9 @@ class Place:
     lives: Callable[[Attempt], bool]
 
     def execution(self, **changes: Any) -> Execution:
-        return Execution(**{"store": self.store, "launcher": self.launcher(), "poll_s": 0.05, **changes})
+        """Impatient: it looks often, and delays no attempt."""
+        impatient = {"poll_s": 0.05, "sleep": lambda seconds: time.sleep(min(seconds, 0.05))}
+        return Execution(**{"store": self.store, "launcher": self.launcher(), **impatient, **changes})
 
     def request(self, asset: str, **given: Any) -> WorkRequest:
         return request_for(asset, tenant=self.tenant, **given)
@@ -89,6 +99,25 @@ class OnCluster:
             kill=self.kill,
             lives=lambda attempt: any(pod["status"]["phase"] == "Running" for pod in self.pods(attempt)),
         )
+
+    def work(self, text: str = "x", *, held: int = 0, nodes: int = 1, **resources: Any) -> WorkRequest:
+        """Work whose attempts up to number ``held`` go on until they are stopped or let go."""
+        runtime = {"held": held, **({"nodes": nodes} if nodes > 1 else {})}
+        request = request_for("write", tenant=self.tenant, text=text, runtime=runtime)
+        return replace(request, resources=Resources(**resources))
+
+    def start(self, request: WorkRequest, **changes: Any) -> tuple[Thread, list[Any], Attempt, Watcher]:
+        """The work under way in a thread, its result, its first attempt once its worker reports, and its watcher."""
+        place, watcher = self.place(**changes), Watcher()
+        thread, got = in_thread(lambda: place.execution().run(request, actor="a", observer=watcher))
+        return thread, got, place.begun(request), watcher
+
+    def launched(self, request: WorkRequest, **changes: Any) -> tuple[KubernetesLauncher, Attempt]:
+        """An attempt whose orchestrator is gone as soon as its Job is there."""
+        launcher = self.launcher(**changes)
+        spec, attempt = claimed(self.store, request)
+        launcher.launch(spec, attempt)
+        return launcher, attempt
 
     def pods(self, attempt: Attempt) -> list[dict]:
         name = names.job_name(attempt.address, attempt.number)
@@ -140,9 +169,6 @@ def place(request: pytest.FixtureRequest, store: Store) -> Iterator[Place]:
             os.kill(each, signal.SIGKILL)
 
 
-def gone(place: Place, attempt: Attempt, within_s: float = 30) -> None:
+def gone(place: Place, attempt: Attempt) -> None:
     """Wait until the worker of ``attempt`` is gone."""
-    end = time.monotonic() + within_s
-    while place.lives(attempt):
-        assert time.monotonic() < end, "the worker goes on"
-        time.sleep(0.1)
+    until(lambda: not place.lives(attempt))

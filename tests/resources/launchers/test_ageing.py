@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from ft_resources.attempts import Attempt
-from ft_resources.execution import Execution
 from ft_resources.kubernetes import names
 from ft_resources.kubernetes.ageing import all_classes
 from ft_resources.kubernetes.settings import KubernetesSettings
@@ -16,7 +15,7 @@ from ft_resources.launchers.kubernetes import KubernetesLauncher
 from ft_resources.work import Priority, WorkRequest
 from tests.cluster.fixtures import until
 from tests.resources.launchers.conftest import FAKE, OnCluster
-from tests.resources.launchers.test_cluster_faults import work
+from tests.resources.small_work import claimed
 
 pytestmark = pytest.mark.cluster
 HOUR = 3600.0
@@ -44,18 +43,14 @@ def aged(on_cluster: OnCluster, cluster: KubernetesLauncher) -> str:
 
 
 def asked(on_cluster: OnCluster, priority: Priority, text: str, **runtime: Any) -> WorkRequest:
-    found = work(on_cluster, text=text, seconds=120.0, gpus=1, priority=priority)
+    found = on_cluster.work(text, held=1, gpus=1, priority=priority)
     return replace(found, runtime=found.runtime | runtime)
 
 
 def launched(on_cluster: OnCluster, settings: KubernetesSettings, request: WorkRequest) -> Attempt:
     """An attempt whose Job is there, and that nobody waits for."""
-    cluster = launcher(on_cluster, settings)
-    attempt = Attempt(on_cluster.store, request.address, 1)
-    attempt.claim("a")
-    spec = Execution(store=on_cluster.store, launcher=cluster)._spec(request, 1, "a", 0)
-    attempt.write_spec(spec)
-    cluster.launch(spec, attempt)
+    spec, attempt = claimed(on_cluster.store, request)
+    launcher(on_cluster, settings).launch(spec, attempt)
     return attempt
 
 

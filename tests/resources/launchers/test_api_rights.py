@@ -2,7 +2,6 @@
 
 import re
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +10,9 @@ from dagster_k8s import client
 
 from ft_resources.attempts import Attempt
 from ft_resources.execution import Execution
-from ft_resources.work import Resources
-from tests.e2e.dagster_server import wait_for
 from tests.k8s.chart import K8S
 from tests.resources.launchers.conftest import OnCluster
-from tests.resources.launchers.test_contract import spec_of
+from tests.resources.small_work import begun, claimed
 
 pytestmark = pytest.mark.cluster
 _PATH = re.compile(r"(GET|DELETE|POST|PATCH) /\S+?/namespaces/[^/]+/([a-z]+)(?:/([^/?]+))?(?:/([a-z]+))?(?:\?(\S*))?$")
@@ -48,13 +45,10 @@ def test_the_launcher_asks_for_every_right_that_it_has_and_for_no_other(on_clust
         access.make("workloadpriorityclasses", "WorkloadPriorityClass", name, {"value": value})
     place = on_cluster.place(queue=queue)
     before = len(requests)
-    request = replace(place.request("write", text="x", runtime={"nodes": 2}), resources=Resources(priority="batch"))
-    execution = place.execution()
-    assert execution.run(request, actor="ann").attempts == 1
+    assert place.execution().run(on_cluster.work(nodes=2, priority="batch"), actor="ann").attempts == 1
     launcher = on_cluster.launcher(queue=queue, clock=lambda: time.time() + 13 * 3600)
-    spec, attempt = spec_of(place, "write", text="y", seconds=60.0)
-    spec = spec.model_copy(update={"resources": Resources(gpus=2, gpu_sizes=(2, 1), priority="batch")})
-    attempt.write_spec(spec)
+    waiting = on_cluster.work("y", held=1, gpus=2, gpu_sizes=(2, 1), priority="batch")
+    spec, attempt = claimed(place.store, waiting)
     assert launcher.gpus_now(spec, attempt) == 1
     launcher.launch(spec, attempt)
     # A request whose answer was lost, why it waits, ageing, and an end that leaves no time to save.
@@ -63,10 +57,9 @@ def test_the_launcher_asks_for_every_right_that_it_has_and_for_no_other(on_clust
     assert launcher.queue is not None
     launcher.queue.age(place.store)
     assert launcher.remote.jobs(place.store.url)
-    running, other = spec_of(on_cluster.place(), "write", text="z", seconds=60.0)
-    on_cluster.launcher().launch(running, other)
-    wait_for(lambda: bool(other.progress()), 30, "the worker", every_s=0.1)
-    on_cluster.launcher().stop(other, 0.0)
+    running = on_cluster.work("z", held=1)
+    on_cluster.launched(running)
+    on_cluster.launcher().stop(begun(place.store, running), 0.0)
     lines = [line for _, line in list(requests)[before:]]
     wide = {line.partition("?")[0].removeprefix("GET ") for line in lines if "/namespaces/" not in line}
     kueue = "/apis/kueue.x-k8s.io"
@@ -88,10 +81,9 @@ def test_what_dagsters_client_calls_is_what_its_role_lets_it_do() -> None:
 
 
 def test_looking_and_stopping_take_the_rights_that_the_api_has(on_cluster: OnCluster) -> None:
-    place = on_cluster.place()
-    spec, attempt = spec_of(place, "write", text="x", seconds=60.0)
-    place.launcher().launch(spec, attempt)
-    wait_for(lambda: place.lives(attempt), 30, "the worker", every_s=0.1)
+    place, request = on_cluster.place(), on_cluster.work(held=1)
+    on_cluster.launched(request)
+    attempt = place.begun(request)
     requests = on_cluster.access.machines.server.requests
     before = len(requests)
     # As the API has them: of another process than the one that launched.

@@ -14,26 +14,30 @@ from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.launchers.kubernetes import KubernetesLauncher
 from ft_resources.launchers.local import LocalLauncher
 from ft_resources.outcomes import Outcome
+from ft_resources.store import Store
 from ft_resources.work import Resources, WorkRequest
 from tests.cluster.fixtures import until
 from tests.resources.launchers.conftest import FAKE, OnCluster
-from tests.resources.small_work import Watcher, in_thread
+from tests.resources.small_work import Watcher, claimed, in_thread, request_for
 
 pytestmark = pytest.mark.cluster
 
 
 def training(on_cluster: OnCluster, text: str = "x", sizes: tuple[int, ...] = (2, 1), **runtime: Any) -> WorkRequest:
     """A training of an hour or more, if nobody stops it, on so many GPUs as there is room for."""
-    told = {"seconds": 60.0, "trained": 10, "eta_s": 7200.0, "processes": sizes[0], **runtime}
+    told = {"held": 9, "trained": 10, "eta_s": 7200.0, "processes": sizes[0], **runtime}
     request = on_cluster.place().request("write", text=text, runtime=told)
     return replace(request, resources=Resources(gpus=sizes[0], gpu_sizes=sizes if len(sizes) > 1 else ()))
 
 
+def at(on_cluster: OnCluster, settings: KubernetesSettings, **options: Any) -> KubernetesLauncher:
+    return KubernetesLauncher(settings, on_cluster.api(), module=FAKE, **options)
+
+
 def started(on_cluster: OnCluster, settings: KubernetesSettings, request: WorkRequest) -> tuple[Any, list, Watcher]:
     """The work under way in a thread, as in a run of Dagster's."""
-    launcher = KubernetesLauncher(settings, on_cluster.api(), module=FAKE, look_every_s=0.5)
+    launcher, watcher = at(on_cluster, settings, look_every_s=0.5), Watcher()
     execution = Execution(store=on_cluster.store, launcher=launcher, poll_s=0.05)
-    watcher = Watcher()
     thread, got = in_thread(lambda: execution.run(request, actor="a", observer=watcher))
     return thread, got, watcher
 
@@ -58,7 +62,7 @@ def gpus(attempt: Attempt) -> tuple[int, int]:
 
 def tick(on_cluster: OnCluster, settings: KubernetesSettings, *, later_s: float = 0.0) -> str:
     """What the sensor says, by a clock that is so much ahead."""
-    launcher = KubernetesLauncher(settings, on_cluster.api(), module=FAKE, clock=lambda: time.time() + later_s)
+    launcher = at(on_cluster, settings, clock=lambda: time.time() + later_s)
     assert launcher.queue is not None
     return launcher.queue.age(on_cluster.store)[0]
 
@@ -69,8 +73,15 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def cancel(on_cluster: OnCluster, settings: KubernetesSettings, request: WorkRequest) -> None:
-    launcher = KubernetesLauncher(settings, on_cluster.api(), module=FAKE)
-    assert Execution(store=on_cluster.store, launcher=launcher).cancel(request.address, actor="a")
+    execution = Execution(store=on_cluster.store, launcher=at(on_cluster, settings))
+    assert execution.cancel(request.address, actor="a")
+
+
+def waits(on_cluster: OnCluster, settings: KubernetesSettings, request: WorkRequest, why: str) -> Attempt:
+    """The last attempt at ``request``, once it waits for this."""
+    last = until(lambda: (attempts_at(on_cluster.store, request.address) or [None])[-1])
+    until(lambda: last.launch() and at(on_cluster, settings).why_waiting(last).reason == why)
+    return last
 
 
 def half_taken(on_cluster: OnCluster) -> tuple[KubernetesSettings, WorkRequest, Any]:
@@ -94,7 +105,7 @@ def test_a_training_begins_on_what_there_is_and_takes_more_once_it_is_idle(
         settled(now)
         assert "another number" not in tick(on_cluster, settings)
     cancel(on_cluster, settings, other)
-    others_thread.join(60)
+    others_thread.join()
     # There is room, but it has only begun.
     assert "another number" not in tick(on_cluster, settings)
     settled(monkeypatch)
@@ -106,7 +117,7 @@ def test_a_training_begins_on_what_there_is_and_takes_more_once_it_is_idle(
     # It has all that it may have.
     assert "another number" not in tick(on_cluster, settings)
     cancel(on_cluster, settings, mine)
-    thread.join(60)
+    thread.join()
     assert "cancelled" in str(got[0])
 
 
@@ -123,19 +134,17 @@ def test_who_waits_comes_before_who_has_something(on_cluster: OnCluster, monkeyp
     threads.append(started(on_cluster, settings, mine)[0])
     assert gpus(runs(on_cluster, mine, 1)) == (1, 1)
     threads.append(started(on_cluster, settings, large)[0])
-    waiting = until(lambda: (attempts_at(on_cluster.store, large.address) or [None])[-1])
-    cluster = KubernetesLauncher(settings, on_cluster.api(), module=FAKE)
-    until(lambda: waiting.launch() and cluster.why_waiting(waiting).reason == "quota")
+    waits(on_cluster, settings, large, "quota")
     cancel(on_cluster, settings, other)
-    threads[0].join(60)
+    threads[0].join()
     assert "another number" not in tick(on_cluster, settings)
     # Once nobody waits, it may.
     cancel(on_cluster, settings, large)
-    threads[2].join(60)
+    threads[2].join()
     until(lambda: "1 get another number of GPUs" in tick(on_cluster, settings))
     runs(on_cluster, mine, 2)
     cancel(on_cluster, settings, mine)
-    threads[1].join(60)
+    threads[1].join()
 
 
 def test_one_that_waits_for_room_that_is_gone_takes_less(
@@ -147,9 +156,7 @@ def test_one_that_waits_for_room_that_is_gone_takes_less(
         # As if the other had come between the look and the launch.
         late.setattr(KubernetesLauncher, "gpus_now", lambda self, spec, attempt: 2)
         thread, _, _ = started(on_cluster, settings, mine)
-        first = until(lambda: (attempts_at(on_cluster.store, mine.address) or [None])[-1])
-        cluster = KubernetesLauncher(settings, on_cluster.api(), module=FAKE)
-        until(lambda: first.launch() and cluster.why_waiting(first).reason == "quota")
+        first = waits(on_cluster, settings, mine, "quota")
     assert "another number" not in tick(on_cluster, settings)
     assert "1 get another number of GPUs" in tick(on_cluster, settings, later_s=200.0)
     second = runs(on_cluster, mine, 2)
@@ -163,7 +170,7 @@ def test_one_that_waits_for_room_that_is_gone_takes_less(
     assert job["metadata"]["annotations"][WAITS_SINCE] == f"{first.claimed_at():.0f}"
     for request, running in ((mine, thread), (other, others_thread)):
         cancel(on_cluster, settings, request)
-        running.join(60)
+        running.join()
 
 
 def test_one_that_has_its_room_and_waits_for_nodes_to_be_made_is_left_alone(on_cluster: OnCluster) -> None:
@@ -171,29 +178,26 @@ def test_one_that_has_its_room_and_waits_for_nodes_to_be_made_is_left_alone(on_c
     settings = on_cluster.settings(queue=on_cluster.access.queue(gpus=3, check=check))
     request = training(on_cluster)
     thread, _, _ = started(on_cluster, settings, request)
-    first = until(lambda: (attempts_at(on_cluster.store, request.address) or [None])[-1])
-    cluster = KubernetesLauncher(settings, on_cluster.api(), module=FAKE)
-    until(lambda: first.launch() and cluster.why_waiting(first).reason == "provisioning")
+    first = waits(on_cluster, settings, request, "provisioning")
     assert "another number" not in tick(on_cluster, settings, later_s=200.0)
     on_cluster.access.answer(job_name(first.address, 1), check, "Ready")
     assert gpus(runs(on_cluster, request, 1)) == (2, 2)
     cancel(on_cluster, settings, request)
-    thread.join(60)
+    thread.join()
 
 
 def test_without_a_queue_it_asks_for_all_of_them(on_cluster: OnCluster) -> None:
-    request = training(on_cluster, seconds=0.0)
+    request = training(on_cluster, held=0)
     thread, got, _ = started(on_cluster, on_cluster.settings(), request)
-    thread.join(60)
+    thread.join()
     assert got[0].attempts == 1
     assert gpus(attempts_at(on_cluster.store, request.address)[0]) == (2, 2)
 
 
 @pytest.mark.parametrize(("there", "taken"), [(8, 8), (7, 4), (2, 2), (0, 2)])
 def test_on_this_machine_it_takes_what_is_there(
-    on_cluster: OnCluster, monkeypatch: pytest.MonkeyPatch, there: int, taken: int
+    store: Store, monkeypatch: pytest.MonkeyPatch, there: int, taken: int
 ) -> None:
     monkeypatch.setattr("ft_resources.launchers.local.local_gpus", lambda: there)
-    request = training(on_cluster, sizes=(8, 4, 2))
-    spec = Execution(store=on_cluster.store, launcher=LocalLauncher())._spec(request, 1, "a", 0)
-    assert LocalLauncher().gpus_now(spec, Attempt(on_cluster.store, request.address, 1)) == taken
+    request = replace(request_for("write"), resources=Resources(gpus=8, gpu_sizes=(8, 4, 2)))
+    assert LocalLauncher().gpus_now(*claimed(store, request)) == taken

@@ -17,7 +17,7 @@ SINCE = 1_800_000_000.0  # 2027-01-15T08:00:00Z
 
 @pytest.mark.cluster
 def test_a_workers_waits_are_told_from_its_launch_to_its_first_step(place: Place) -> None:
-    request = place.request("write", text="x", runtime={"seconds": 1.5})
+    request = place.request("write", text="x", runtime={"seconds": 0.3})
     place.execution().run(request, actor="t")
     (attempt,) = attempts_at(place.store, request.address)
     waits = waits_of(attempt)

@@ -15,8 +15,6 @@ from ft_sensors.orphans import orphans_sensor
 from tests.cluster.fixtures import until
 from tests.dagster_private import create_run_for_test
 from tests.resources.launchers.conftest import OnCluster
-from tests.resources.launchers.test_cluster_faults import work
-from tests.resources.launchers.test_queued_and_orphaned import launched
 
 pytestmark = pytest.mark.cluster
 Tick = Callable[[], str]
@@ -50,7 +48,7 @@ def tick(on_cluster: OnCluster, instance: dg.DagsterInstance, tmp_path, monkeypa
 
 
 def test_a_tick_closes_what_ended_without_a_word_and_the_next_finds_nothing(on_cluster: OnCluster, tick: Tick) -> None:
-    _, attempt = launched(on_cluster, on_cluster.place().request("fail", how="killed", times=9))
+    _, attempt = on_cluster.launched(on_cluster.place().request("fail", how="killed", times=9))
     until(lambda: (on_cluster.job(attempt) or {}).get("status", {}).get("failed"))
     assert tick() == "worked: checked 1 Jobs: 1 that no run waits for"
     ending = attempt.ending()
@@ -65,8 +63,8 @@ def test_a_tick_leaves_the_job_of_a_run_alone_and_stops_it_once_the_run_is_over(
 ) -> None:
     # The fake work counts as work that submissions may need: what the platform does not know, it leaves alone.
     monkeypatch.setitem(sharing._REQUESTS, "write", (("dataset",), [identity.dataset_request]))
-    request = work(on_cluster, seconds=60.0)
-    _, attempt = launched(on_cluster, request)
+    request = on_cluster.work(held=1)
+    _, attempt = on_cluster.launched(request)
     on_cluster.place().begun(request)
     wanted = {"dagster/partition": request.label}
     run = create_run_for_test(instance, status=dg.DagsterRunStatus.STARTED, tags=wanted)

@@ -6,8 +6,6 @@ import pytest
 import yaml
 
 from ft_assets.api.orphans import settle, stand
-from ft_resources.attempts import Attempt
-from ft_resources.execution import Execution
 from ft_resources.kubernetes.flavours import read_flavours
 from ft_resources.kubernetes.kueue import platform_queues
 from ft_resources.kubernetes.orphans import Orphan
@@ -17,32 +15,19 @@ from ft_resources.outcomes import Outcome
 from tests.cluster.fixtures import until
 from tests.k8s.chart import K8S
 from tests.resources.launchers.conftest import OnCluster
-from tests.resources.launchers.test_cluster_faults import work
 
 pytestmark = pytest.mark.cluster
 
 
-def launched(on_cluster: OnCluster, request, **changes: object):
-    """An attempt whose orchestrator is gone as soon as its Job is there."""
-    launcher = on_cluster.launcher(**changes)
-    execution = Execution(store=on_cluster.store, launcher=launcher)
-    attempt = Attempt(on_cluster.store, request.address, 1)
-    attempt.claim("a")
-    spec = execution._spec(request, 1, "a", 0)
-    attempt.write_spec(spec)
-    launcher.launch(spec, attempt)
-    return launcher, attempt
-
-
 def test_a_wrong_queue_name_and_a_full_quota_are_told_apart(on_cluster: OnCluster) -> None:
-    launcher, attempt = launched(on_cluster, work(on_cluster, gpus=1), queue="nowhere")
+    launcher, attempt = on_cluster.launched(on_cluster.work(gpus=1), queue="nowhere")
     until(lambda: launcher.why_waiting(attempt).reason == "queue_name")
     queue = on_cluster.access.queue(gpus=1)
-    launcher, attempt = launched(on_cluster, work(on_cluster, gpus=1, text="a", seconds=60.0), queue=queue)
+    launcher, attempt = on_cluster.launched(on_cluster.work("a", gpus=1, held=1), queue=queue)
     until(lambda: launcher.why_waiting(attempt).reason == "running")
-    _, second = launched(on_cluster, work(on_cluster, gpus=1, text="b"), queue=queue)
+    _, second = on_cluster.launched(on_cluster.work("b", gpus=1), queue=queue)
     until(lambda: launcher.why_waiting(second).reason == "quota")
-    _, third = launched(on_cluster, work(on_cluster, gpus=5, text="c"), queue=queue)
+    _, third = on_cluster.launched(on_cluster.work("c", gpus=5), queue=queue)
     until(lambda: launcher.why_waiting(third).reason == "too_large")
 
 
@@ -56,9 +41,9 @@ def test_why_work_waits_and_its_class_are_read_in_any_version_that_kueue_serves(
         access.make("workloadpriorityclasses", "WorkloadPriorityClass", base, {"value": value})
     queue = access.queue(gpus=1)
     server.kueue = served
-    launcher, attempt = launched(on_cluster, work(on_cluster, gpus=1, seconds=60.0), queue=queue)
+    launcher, attempt = on_cluster.launched(on_cluster.work(gpus=1, held=1), queue=queue)
     until(lambda: launcher.why_waiting(attempt).reason == "running")
-    launcher, second = launched(on_cluster, work(on_cluster, gpus=1, text="b"), queue=queue)
+    launcher, second = on_cluster.launched(on_cluster.work("b", gpus=1), queue=queue)
     until(lambda: launcher.why_waiting(second).reason == "quota")
     later = on_cluster.launcher(queue=queue, clock=lambda: time.time() + 13 * 3600)
     assert "1 given another priority class" in later.queue.age(on_cluster.store)[0]
@@ -68,7 +53,7 @@ def test_why_work_waits_and_its_class_are_read_in_any_version_that_kueue_serves(
 
 def test_a_cluster_whose_kueue_is_gone_says_that_kueue_does_not_answer(on_cluster: OnCluster) -> None:
     queue = on_cluster.access.queue(gpus=1)
-    launcher, attempt = launched(on_cluster, work(on_cluster, gpus=2), queue=queue)
+    launcher, attempt = on_cluster.launched(on_cluster.work(gpus=2), queue=queue)
     on_cluster.access.machines.server.kueue = ()
     assert launcher.why_waiting(attempt).reason == "kueue_silent"
     assert launcher.queue is not None
@@ -96,24 +81,24 @@ def test_a_gpu_of_any_type_is_admitted_on_the_documented_taints_and_flavours(on_
             else (access.custom.create_namespaced_custom_object)
         )
         create(*made["apiVersion"].split("/"), *where, made)
-    launcher, attempt = launched(on_cluster, work(on_cluster, gpus=1), queue="ft-{tenant}", **kinds)
+    launcher, attempt = on_cluster.launched(on_cluster.work(gpus=1), queue="ft-{tenant}", **kinds)
     until(lambda: launcher.why_waiting(attempt).reason in ("running", "ended"))
     assert on_cluster.pods(attempt)[0]["spec"]["nodeName"] == "h100-on-demand"
     # As before: nothing said which taints a GPU of any type has.
-    launcher, second = launched(
-        on_cluster, work(on_cluster, gpus=1, text="b"), queue="ft-{tenant}", **kinds | {"gpu_types": {}}
+    launcher, second = on_cluster.launched(
+        on_cluster.work("b", gpus=1), queue="ft-{tenant}", **kinds | {"gpu_types": {}}
     )
     until(lambda: launcher.why_waiting(second).reason == "taint")
 
 
 def test_a_gpu_that_no_node_has_is_unschedulable(on_cluster: OnCluster) -> None:
-    launcher, attempt = launched(on_cluster, work(on_cluster, gpus=64))
+    launcher, attempt = on_cluster.launched(on_cluster.work(gpus=64))
     until(lambda: launcher.why_waiting(attempt).reason == "unschedulable")
 
 
 def test_an_attempt_that_ended_without_a_word_is_closed_and_its_place_recorded(on_cluster: OnCluster) -> None:
     request = on_cluster.place().request("fail", how="killed", times=9)
-    launcher, attempt = launched(on_cluster, request)
+    launcher, attempt = on_cluster.launched(request)
     until(lambda: (on_cluster.job(attempt) or {}).get("status", {}).get("failed"))
     settle(on_cluster.store, launcher, launcher, Orphan(address=str(attempt.address), attempt=1, deed="close"))
     ending = attempt.ending()
@@ -125,8 +110,8 @@ def test_an_attempt_that_ended_without_a_word_is_closed_and_its_place_recorded(o
 
 
 def test_work_that_nobody_wants_is_stopped_gracefully(on_cluster: OnCluster) -> None:
-    launcher, attempt = launched(on_cluster, work(on_cluster, seconds=60.0))
-    on_cluster.place().begun(work(on_cluster, seconds=60.0))
+    launcher, attempt = on_cluster.launched(on_cluster.work(held=1))
+    on_cluster.place().begun(on_cluster.work(held=1))
     (job,) = launcher.jobs(on_cluster.store.url)
     assert stand(on_cluster.store, job, {f"{on_cluster.tenant}.x.v1"}).wanted
     settle(on_cluster.store, launcher, launcher, Orphan(address=str(attempt.address), attempt=1, deed="stop"))
@@ -138,8 +123,8 @@ def test_work_that_nobody_wants_is_stopped_gracefully(on_cluster: OnCluster) -> 
 
 def test_a_job_whose_attempt_is_over_is_removed_and_billed_as_it_ended(on_cluster: OnCluster) -> None:
     """Its worker has said that it is done and hangs: nobody but the sensor looks at it any more."""
-    request = work(on_cluster, seconds=60.0)
-    launcher, attempt = launched(on_cluster, request)
+    request = on_cluster.work(held=1)
+    launcher, attempt = on_cluster.launched(request)
     on_cluster.place().begun(request)
     attempt.record_ending(Outcome.DONE)
     settle(on_cluster.store, launcher, launcher, Orphan(address=str(attempt.address), attempt=1, deed="end"))

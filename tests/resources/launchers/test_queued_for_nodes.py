@@ -18,8 +18,6 @@ from tests.cluster.objects import NAMESPACES, PODS, SERVICES, Object
 from tests.k8s.applied import apply
 from tests.k8s.chart import K8S
 from tests.resources.launchers.conftest import OnCluster
-from tests.resources.launchers.test_cluster_faults import work
-from tests.resources.launchers.test_queued_and_orphaned import launched
 
 pytestmark = pytest.mark.cluster
 
@@ -32,7 +30,7 @@ def outcome(attempt: Attempt) -> Outcome | None:
 def test_work_waits_for_its_nodes_to_be_made_and_says_so(on_cluster: OnCluster) -> None:
     access = on_cluster.access
     check = access.check(PROVISION)
-    launcher, attempt = launched(on_cluster, work(on_cluster, gpus=1), queue=access.queue(gpus=1, check=check))
+    launcher, attempt = on_cluster.launched(on_cluster.work(gpus=1), queue=access.queue(gpus=1, check=check))
     until(lambda: launcher.why_waiting(attempt).reason == "provisioning")
     job = (on_cluster.job(attempt) or {})["metadata"]["name"]
     access.answer(job, check, "Pending", "2 nodes in 4 minutes")
@@ -44,7 +42,7 @@ def test_work_waits_for_its_nodes_to_be_made_and_says_so(on_cluster: OnCluster) 
 def test_nodes_that_cannot_be_made_are_told_with_who_can_change_that(on_cluster: OnCluster) -> None:
     access = on_cluster.access
     check = access.check(PROVISION)
-    launcher, attempt = launched(on_cluster, work(on_cluster, gpus=1), queue=access.queue(gpus=1, check=check))
+    launcher, attempt = on_cluster.launched(on_cluster.work(gpus=1), queue=access.queue(gpus=1, check=check))
     access.answer((on_cluster.job(attempt) or {})["metadata"]["name"], check, "Rejected", "no such machine type")
     until(lambda: "gave up" in launcher.why_waiting(attempt).what)
     waiting = launcher.why_waiting(attempt)
@@ -53,11 +51,12 @@ def test_nodes_that_cannot_be_made_are_told_with_who_can_change_that(on_cluster:
 
 def test_pods_that_are_late_cost_no_attempt(on_cluster: OnCluster) -> None:
     access = on_cluster.access
-    access.machines.pods_ready.timeout_s = 2.0
+    access.machines.pods_ready.timeout_s = 0.2
     access.machines.remove_node("n1")
-    launcher, attempt = launched(on_cluster, work(on_cluster, gpus=1), queue=access.queue(gpus=1))
+    launcher, attempt = on_cluster.launched(on_cluster.work(gpus=1), queue=access.queue(gpus=1))
     until(lambda: launcher.why_waiting(attempt).reason == "pods_not_ready")
     assert outcome(attempt) is None
+    access.machines.pods_ready.timeout_s = 600.0
     access.machines.add_node("n2")
     until(lambda: outcome(attempt) is Outcome.DONE)
     assert attempt.number == 1
@@ -85,7 +84,7 @@ def test_work_on_one_node_that_kueue_sends_to_another_cluster_ends_by_its_exit_c
     on_cluster: OnCluster, elsewhere: Cluster
 ) -> None:
     queue = on_cluster.access.queue(gpus=8, check="ft-clusters")
-    launcher, attempt = launched(on_cluster, work(on_cluster, gpus=1), queue=queue)
+    launcher, attempt = on_cluster.launched(on_cluster.work(gpus=1), queue=queue)
     until(lambda: pods_of(elsewhere, attempt))
     assert pods_of(on_cluster.access.machines, attempt) == []
     until(lambda: launcher.state(attempt) is LaunchState.GONE)
@@ -98,7 +97,7 @@ def test_work_on_one_node_that_kueue_sends_to_another_cluster_ends_by_its_exit_c
 
 def test_why_a_pod_on_another_cluster_was_killed_is_not_known_here(on_cluster: OnCluster, elsewhere: Cluster) -> None:
     queue = on_cluster.access.queue(gpus=8, check="ft-clusters")
-    launcher, attempt = launched(on_cluster, work(on_cluster, gpus=1, seconds=60.0), queue=queue)
+    launcher, attempt = on_cluster.launched(on_cluster.work(gpus=1, held=1), queue=queue)
     until(attempt.progress)
     (pod,) = pods_of(elsewhere, attempt)
     elsewhere.kill_processes(pod["metadata"]["namespace"], pod["metadata"]["name"], out_of_memory=True)
@@ -111,7 +110,7 @@ def test_the_service_by_which_ranks_meet_stays_behind_when_kueue_sends_their_job
     on_cluster: OnCluster, elsewhere: Cluster
 ) -> None:
     queue = on_cluster.access.queue(gpus=8, check="ft-clusters")
-    _, attempt = launched(on_cluster, work(on_cluster, gpus=1, nodes=2), queue=queue)
+    _, attempt = on_cluster.launched(on_cluster.work(gpus=1, nodes=2), queue=queue)
     until(lambda: len(pods_of(elsewhere, attempt)) == 2)
     assert [each["metadata"]["name"] for each in on_cluster.access.machines.objects.list(SERVICES)]
     assert elsewhere.objects.list(SERVICES) == []
