@@ -32,7 +32,6 @@ from tests.k8s.chart import instance_config, values
 from tests.k8s.locked import LOCKED
 from tests.postgres import postgres_database
 from tests.resources.kubernetes.specs import IMAGE
-from tests.warm_workers import PLACE
 
 TENANT, SYSTEM = "acme", "ft-system"
 _SMALL = {"image": IMAGE, "service_account": "default", "cpus": 0.5, "memory_gib": 4.0, "scratch_gib": 2.0}
@@ -109,9 +108,7 @@ def control_plane(folder: Path, prepare: Callable[[Project, dg.DagsterInstance],
     workers of this machine: before, as run monitoring fails what the run launcher did not start."""
     with ExitStack() as stack:
         project = make_project(folder / "project")
-        # Tests stop the processes of pods, and a fork would go on.
-        image = {"OMP_NUM_THREADS": "1", PLACE: ""}
-        cluster = stack.enter_context(closing(Cluster(nodes=1, kueue=False, image=image)))
+        cluster = stack.enter_context(closing(Cluster(nodes=1, kueue=False, image={"OMP_NUM_THREADS": "1"})))
         databases = [urlparse(stack.enter_context(postgres_database())) for _ in range(2)]
         server = Path(parse_qs(databases[0].query)["host"][0]) / ".s.PGSQL.5432"
         port = stack.enter_context(tcp_cuts(server)).port

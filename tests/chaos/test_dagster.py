@@ -39,7 +39,7 @@ from tests.postgres import restart_postgres
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("warm")]
 
 DATASET = f"{TENANT}.things.v1"
-RUN_WORKER, DAEMON, DATABASE = "run-worker.v1", "daemon.v1", "database.v1"
+RUN_WORKER, DAEMON = "run-worker.v1", "daemon.v1"
 # Of a machine that does other things too; nothing here is about speed.
 PATIENCE_S = 600.0
 
@@ -51,11 +51,11 @@ def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 
 def prepare(project: Project, instance: dg.DagsterInstance) -> None:
-    """All inputs of three trainings."""
+    """All inputs of two trainings."""
     policy = DatasetPolicy()
     add_dataset_version(project.store, project.dataset(), tenant=TENANT, name="things", policy=policy, actor="ann")
     run(project, instance, "prepare_dataset", dataset=DATASET)
-    for number, recipe in enumerate((RUN_WORKER, DAEMON, DATABASE)):
+    for number, recipe in enumerate((RUN_WORKER, DAEMON)):
         # Of what a pack does not know, so that there is one for all.
         training = {"learning_rate": 0.01 + number / 1000}
         register_recipe(project.store, project.recipe(recipe, steps=LONG, training=training), actor="ann")
@@ -168,19 +168,16 @@ def test_a_killed_run_workers_next_run_attaches_to_the_job_that_trains(control: 
     ]
 
 
-def test_a_daemon_that_is_killed_twice_launches_nothing_twice(control: ControlPlane) -> None:
-    """Once between making a run and launching it, or soon after; once while the run's pod trains."""
+def test_a_daemon_killed_twice_and_a_database_that_crashes_under_a_run_launch_and_lose_nothing(
+    control: ControlPlane,
+) -> None:
+    """The daemon between making a run and launching it, or soon after, and while the run's pod trains, as the database
+    does."""
     submission = ask(control, DAEMON)
     wait_for(lambda: runs_of(control, submission), PATIENCE_S, "a run", every_s=0.2)
     control.daemon.kill()
-    training_of(control, DAEMON)
-    control.daemon.kill()
-    check_whole(control, submission)
-    assert [run.status for run in runs_of(control, submission)] == [dg.DagsterRunStatus.SUCCESS]
-
-
-def test_a_database_that_crashes_under_a_run_loses_nothing_of_it(control: ControlPlane) -> None:
-    submission = ask(control, DATABASE)
-    with control.held(training_of(control, DATABASE)):
+    with control.held(training_of(control, DAEMON)):
+        control.daemon.kill()
         restart_postgres(down_s=2.0)
     check_whole(control, submission)
+    assert [run.status for run in runs_of(control, submission)] == [dg.DagsterRunStatus.SUCCESS]

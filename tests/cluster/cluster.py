@@ -1,7 +1,6 @@
 """A whole cluster in this process, and the faults that only who owns the machines can make."""
 
 import json
-import signal
 import tempfile
 import threading
 import time
@@ -201,14 +200,12 @@ class Cluster:
     @contextmanager
     def held(self, namespace: str, pod: str) -> Iterator[None]:
         """The processes of a pod stand still until the block ends, as on a node that is overloaded."""
-        containers = self._containers(namespace, pod)
-        for container in containers:
-            container.signal(signal.SIGSTOP)
+        (container,) = self._containers(namespace, pod)
+        container.hold(True)
         try:
             yield
         finally:
-            for container in containers:
-                container.signal(signal.SIGCONT)
+            container.hold(False)
 
     def _containers(self, namespace: str, pod: str) -> list[Container]:
         found = self.objects.get(PODS, namespace, pod)

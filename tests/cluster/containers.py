@@ -147,6 +147,13 @@ class Container:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, number)
 
+    def hold(self, still: bool) -> None:
+        """Let all that works in the pod's folder stand still, or go on: its processes, and a fork that stands for one."""
+        for place in Path("/proc").glob("[0-9]*/cwd"):
+            with suppress(OSError):
+                if place.resolve().is_relative_to(self._folder):
+                    os.kill(int(place.parent.name), signal.SIGSTOP if still else signal.SIGCONT)
+
     def status(self, waiting: str, message: str = "") -> Object:
         """Its entry in containerStatuses; ``waiting`` is the reason where it has not started."""
         state: Object = {"waiting": {"reason": waiting} | ({"message": message} if message else {})}
