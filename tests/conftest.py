@@ -13,13 +13,14 @@ from xdist.scheduler import LoadFileScheduling
 from tests.cluster.fixtures import cluster as cluster
 from tests.durations import Durations
 from tests.needs import LONG, NEEDS, SHARED, limited, needs
-from tests.sharing import WaitingBeside
+from tests.sharing import WaitingBeside, collects
 from tests.warm_workers.fixture import warm_server as warm_server
 
 # The machine's cache holds what earlier runs fetched, and tests see what is fetched.
 os.environ.pop("FT_CACHE", None)
 
 _OFFLINE = "HF_HUB_OFFLINE" in os.environ
+_TESTS = Path(__file__).parent
 
 # Whoever uses the fixture has its need, without saying so.
 BY_FIXTURE = {"cluster": "cluster", "s3_endpoint": "s3", "vllm": "vllm"}
@@ -67,8 +68,11 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With --fast, whole runs are not even imported."""
-    return True if config.getoption("--fast") and collection_path.name == "e2e" else None
+    """With --fast, whole runs are not even imported; a process that only takes what waits imports nothing else."""
+    if config.getoption("--fast") and collection_path.name == "e2e":
+        return True
+    all_asked = config.args in (["tests"], [str(_TESTS)])
+    return True if all_asked and not collects(os.environ.get("PYTEST_XDIST_WORKER", ""), collection_path) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
