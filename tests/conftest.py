@@ -12,7 +12,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from tests.cluster.fixtures import cluster as cluster
 from tests.durations import Durations
-from tests.needs import LONG, NEEDS, SHARED, limited, needs
+from tests.needs import LONG, NEEDS, OPTIONAL, SHARED, limited, needs, skip_absent, skipped
 from tests.sharing import WaitingBeside, collects
 from tests.warm_workers.fixture import warm_server as warm_server
 
@@ -39,8 +39,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for name, words in {**NEEDS, **LONG}.items():
-        config.addinivalue_line("markers", f"{name}: needs {words}" if name in NEEDS else f"{name}: {words}")
+    for name, words in NEEDS.items():
+        config.addinivalue_line("markers", f"{name}: needs {words}")
+    for name, (_, how) in OPTIONAL.items():
+        config.addinivalue_line("markers", f"{name}: skipped where it is not there: {how}")
+    config.addinivalue_line("markers", f"long: {LONG}")
     settings.load_profile("long" if config.getoption("--long") else "test")
     config.pluginmanager.register(SHARED)
     if target := config.getoption("--durations-to"):
@@ -81,6 +84,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for fixture, name in BY_FIXTURE.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(name)
+    skip_absent(items)
 
     def left_out(item: pytest.Item) -> bool:
         long = item.get_closest_marker("long") and not config.getoption("--long")
@@ -91,6 +95,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not left_out(item)]
     slow = {item.path for item in items if needs(item) - {"realdata"}}
     items.sort(key=lambda item: (item.path.parent.name != "e2e", item.path not in slow))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was not run here, a line for each reason."""
+    for line in skipped(terminalreporter.stats.get("skipped", [])):
+        terminalreporter.line(line)
 
 
 @pytest.fixture(autouse=True)

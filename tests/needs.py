@@ -6,11 +6,18 @@ first test to import torch or to compile a kernel pays for all others.
 """
 
 import os
+import shutil
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 from _pytest.runner import runtestprotocol
+
+from ft_resources.environment import LLAMA_CPP, LLM_COMPRESSOR
+from tests.k8s.programs import program
+from tools.images import lacking
 
 NEEDS = {
     "e2e": "whole workers or real servers, daemons and their databases",
@@ -20,19 +27,50 @@ NEEDS = {
     "statistics": "many draws or a large input, to show what holds on average or in every place",
     "cluster": "the cluster of tests/cluster, with pods as processes",
     "s3": "an S3 server",
-    "images": "buildah, and FT_IMAGE_BASE, a base by its digest or debootstrap; skipped without it",
-    "vllm": "FT_VLLM_PYTHON, a Python that has vLLM; skipped without it",
-    "browser": "chromium, chromedriver and selenium",
-    "realdata": "FT_REAL_DATA, a folder of real public data; skipped without it",
+    "images": "minutes in which images are built",
+    "vllm": "a real vLLM",
+    "browser": "a real browser",
+    "realdata": "real public data",
 }
-# Left out of `make test`.
-LONG = {"long": "draws over many seeds, or a matrix that shows no more than its corners: only in `make test-long`"}
+# What a machine may lack, and what to do there: tests with the marker are skipped, and the run's end counts them.
+OPTIONAL: Mapping[str, tuple[Callable[[], object], str]] = {
+    "browser": (lambda: _programs("chromium", "chromedriver"), "install chromium and chromedriver"),
+    "gpu": (lambda: Path("/dev/nvidia0").exists(), "use a machine with an NVIDIA GPU"),
+    "helm": (lambda: program("helm"), "python -m tools.helm .venv/helm"),
+    "images": (lambda: not lacking(), "install buildah, and set FT_IMAGE_BASE to a base by its digest or debootstrap"),
+    "kubectl": (lambda: program("kubectl") and _programs("jq"), "python -m tools.helm .venv/helm, and install jq"),
+    "llama_cpp": (lambda: LLAMA_CPP in os.environ, f"set {LLAMA_CPP} to the folder of llama.cpp's programs"),
+    "llm_compressor": (lambda: LLM_COMPRESSOR in os.environ, f"set {LLM_COMPRESSOR} to a Python with llm-compressor"),
+    "prometheus": (lambda: _programs("prometheus", "promtool"), "install prometheus"),
+    "realdata": (lambda: "FT_REAL_DATA" in os.environ, "set FT_REAL_DATA to a folder of public data sets"),
+    "vllm": (lambda: "FT_VLLM_PYTHON" in os.environ, "set FT_VLLM_PYTHON to a Python that has vLLM"),
+}
+LONG = "draws over many seeds, or a matrix of which `make test` has the corners: only in `make test-long`"
 LIMIT_S = 2.0
 
 
 def needs(item: pytest.Item) -> set[str]:
     """The test's markers among NEEDS."""
     return {marker.name for marker in item.iter_markers()} & NEEDS.keys()
+
+
+def skip_absent(items: Iterable[pytest.Item]) -> None:
+    """Skip the tests that need what this machine lacks."""
+    absent = {name: how for name, (there, how) in OPTIONAL.items() if not there()}
+    for item in items:
+        for name in absent.keys() & {marker.name for marker in item.iter_markers()}:
+            item.add_marker(pytest.mark.skip(reason=f"{name}: {absent[name]}"))
+
+
+def skipped(reports: Iterable[pytest.TestReport]) -> list[str]:
+    """A line for each reason why tests were skipped: how many, and what to do where it is a marker of OPTIONAL."""
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)  # type: ignore[index]
+    lines = []
+    for reason, count in reasons.most_common():
+        name, _, how = reason.partition(": ")
+        run = f"; then make test ARGS='-m {name}'" if how and name in OPTIONAL else ""
+        lines.append(f"{count} skipped: {reason}{run}")
+    return lines
 
 
 def limited(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
@@ -62,6 +100,10 @@ def _timed(item: pytest.Item, nextitem: pytest.Item | None) -> tuple[list[pytest
 def _fail(reports: Sequence[pytest.TestReport], words: str) -> None:
     call = next(report for report in reports if report.when == "call")
     call.outcome, call.longrepr = "failed", words
+
+
+def _programs(*names: str) -> bool:
+    return all(map(shutil.which, names))
 
 
 def _processor_s() -> float:
