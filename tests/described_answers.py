@@ -9,9 +9,16 @@ from fastapi import FastAPI
 from jsonschema import Draft202012Validator
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# The description is the same for every application of the server, and takes a second to make.
 _DESCRIPTION: dict[str, Any] = {}
 _CHECKS: dict[tuple[str, str, int], Draft202012Validator | None] = {}
+
+
+def description_of(app: FastAPI) -> dict[str, Any]:
+    """What ``app`` says of itself: made once, as it takes a second and is the same for every application of the
+    server."""
+    if not _DESCRIPTION:
+        _DESCRIPTION.update(app.openapi())
+    return _DESCRIPTION
 
 
 @contextmanager
@@ -48,15 +55,13 @@ class _Compared:
     def _check(self, method: str, path: str, status: int) -> Draft202012Validator | None:
         key = (method, path, status)
         if key not in _CHECKS:
-            if not _DESCRIPTION:
-                _DESCRIPTION.update(self._described.openapi())
-            _CHECKS[key] = _made(_DESCRIPTION, *key)
+            _CHECKS[key] = _made(description_of(self._described), *key)
         return _CHECKS[key]
 
 
-def _made(description: dict[str, Any], method: str, path: str, status: int) -> Draft202012Validator | None:
+def _made(described: dict[str, Any], method: str, path: str, status: int) -> Draft202012Validator | None:
     """The check of an answer; None where nothing is said of it."""
-    answers = description["paths"].get(path, {}).get(method, {}).get("responses", {})
+    answers = described["paths"].get(path, {}).get(method, {}).get("responses", {})
     found = answers.get(str(status)) or answers.get(f"{status // 100}XX", {})
     schema = found.get("content", {}).get("application/json", {}).get("schema")
-    return Draft202012Validator({**schema, "components": description["components"]}) if schema else None
+    return Draft202012Validator({**schema, "components": described["components"]}) if schema else None

@@ -1,5 +1,9 @@
 """A project in a temporary folder, the command line over it, and a store filled with results that nobody computed."""
 
+import atexit
+import functools
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +29,9 @@ Ft = Callable[..., Result]
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    project = make_project(tmp_path / "project")
+    folder = tmp_path / "project"
+    shutil.copytree(_made_project(), folder)
+    project = Project(folder=folder, store_url=f"file://{folder}/store")
     monkeypatch.chdir(project.folder)
     monkeypatch.setenv("DAGSTER_HOME", str(project.folder))
     monkeypatch.setenv("FT_STATE", str(project.folder / "state"))
@@ -34,6 +40,14 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setenv("FT_TENANTS", str(project.folder / "tenants.yaml"))
     monkeypatch.setenv("FT_TRACKING", "off")
     return project
+
+
+@functools.cache
+def _made_project() -> Path:
+    """A project of which each test gets a copy."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return make_project(folder / "project").folder
 
 
 @pytest.fixture

@@ -1,36 +1,71 @@
 """The HTTP API on a project in a temporary folder, spoken to by OpenAI's own client over a socket."""
 
-import threading
+import functools
+import os
+import ssl
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-import uvicorn
 import yaml
 from fastapi import FastAPI
-from httpx._config import DEFAULT_TIMEOUT_CONFIG
+from httpx._config import DEFAULT_TIMEOUT_CONFIG, create_ssl_context
 from openai import OpenAI
 
 from ft_assets import api
 from ft_assets.records.submissions import Submission, find_submission
 from ft_assets.server.app import api_app
+from ft_resources.database import Database
 from ft_resources.serving.fleet import Fleet
 from tests.cli.conftest import project as project
 from tests.described_answers import answers_as_described
 from tests.e2e.project import Project
+from tests.listening import listening
 
 Client = Callable[..., OpenAI]
+Asker = Callable[..., httpx.Client]
 # Tests ask with httpx's own limit of 5 s, which says nothing of a server whose machine does other things too.
-DEFAULT_TIMEOUT_CONFIG.read = 60.0
+DEFAULT_TIMEOUT_CONFIG.read = 600.0
+_MOST_S = 600.0
+
+
+def _shared_context(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:
+    if verify is not True or cert is not None:
+        return create_ssl_context(verify, cert, trust_env)
+    return _usual_context(trust_env, os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+
+
+@functools.cache
+def _usual_context(trust_env: bool, *named: str | None) -> ssl.SSLContext:
+    return create_ssl_context(trust_env=trust_env)
+
+
+# Each client reads all certificates of the world, in a fortieth of a second, to speak to a socket without TLS.
+httpx._transports.default.create_ssl_context = _shared_context
 
 
 @pytest.fixture
 def access(project: Project) -> Iterator[api.Access]:
-    database = api.open_access()
+    state = project.folder / "state"
+    state.mkdir(exist_ok=True)
+    (state / "access.db").write_bytes(_migrated())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Database, "_migrate", lambda _: None)
+        database = api.open_access()
     yield database
     database.close()
+
+
+@functools.cache
+def _migrated() -> bytes:
+    """An access database without a key."""
+    with tempfile.TemporaryDirectory() as folder:
+        api.open_access(f"sqlite:///{folder}/access.db").close()
+        return Path(folder, "access.db").read_bytes()
 
 
 @pytest.fixture
@@ -44,14 +79,24 @@ def served(
     project: Project, access: api.Access, fleet: Fleet | None, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[FastAPI]:
     """The application, over a catalogue of one model; each of its answers has to be as it is described."""
-    recipe = yaml.safe_load(project.recipe().read_text())
-    own = {name: value for name, value in recipe.items() if name not in ("key", "base", "method")}
-    models = {"models": {"tiny": {"base": "folder:./base", "description": "Colours.", "recipe": own}}}
-    (project.folder / "models.yaml").write_text(yaml.safe_dump(models))
+    offer_models(project)
     monkeypatch.setenv("FT_MODELS", str(project.folder / "models.yaml"))
     app = api_app(project.store, access, orchestrator=Nobody(), fleet=fleet)
     with answers_as_described(app):
         yield app
+
+
+def offer_models(project: Project, description: str = "Colours.") -> None:
+    """A catalogue of one model."""
+    (project.folder / "models.yaml").write_text(_models(description))
+
+
+@functools.cache
+def _models(description: str) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        recipe = yaml.safe_load(Project(folder=Path(folder), store_url="").recipe().read_text())
+    own = {name: value for name, value in recipe.items() if name not in ("key", "base", "method")}
+    return yaml.safe_dump({"models": {"tiny": {"base": "folder:./base", "description": description, "recipe": own}}})
 
 
 class Nobody:
@@ -63,14 +108,23 @@ class Nobody:
 
 @pytest.fixture
 def url(served: FastAPI) -> Iterator[str]:
-    server = uvicorn.Server(uvicorn.Config(served, host="127.0.0.1", port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    until(lambda: server.started)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    yield f"http://127.0.0.1:{port}/v1"
-    server.should_exit = True
-    thread.join(10)
+    with listening(served) as address:
+        yield f"{address}/v1"
+
+
+@pytest.fixture
+def asker(url: str, access: api.Access) -> Iterator[Asker]:
+    """Makes a client of HTTP with a key of its own, or with ``text``, for addresses ``below`` that of the API."""
+    opened: list[httpx.Client] = []
+
+    def make(tenant: str = "acme", role: api.Role = "member", *, below: str = "", text: str = "") -> httpx.Client:
+        key = text or api.create_key(tenant, role=role, name="bea", access=access, actor="root")[1]
+        opened.append(httpx.Client(base_url=f"{url}{below}", headers={"authorization": f"Bearer {key}"}))
+        return opened[-1]
+
+    yield make
+    for each in opened:
+        each.close()
 
 
 @pytest.fixture
@@ -88,11 +142,11 @@ def client(url: str, access: api.Access) -> Iterator[Client]:
         each.close()
 
 
-def until(there: Callable[[], Any], seconds: float = 30.0) -> Any:
+def until(there: Callable[[], Any]) -> Any:
     """What ``there`` gives once it gives something."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + _MOST_S
     while not (found := there()):
-        assert time.monotonic() < end, "it took too long"
+        assert time.monotonic() < end, "it never came"
         time.sleep(0.02)
     return found
 

@@ -1,7 +1,7 @@
 """Functions of the API over HTTP: every one says who may ask, what it takes, and what is wrong with a request."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,8 @@ from ft_assets.api import access as api_access
 from ft_assets.remote.calls import CALLS, PLATFORM_TOO, Call
 from ft_assets.server.long_calls import LongCalls, StillRunning
 from ft_resources.errors import TooManyRequests, UserError
-from tests.server.conftest import until
+from tests.described_answers import description_of
+from tests.server.conftest import Asker, until
 
 Http = Callable[..., httpx.Client]
 ROLES: tuple[api.Role, ...] = ("viewer", "member", "promoter", "admin")
@@ -22,17 +23,8 @@ SENT = ("add_dataset", "watch_dataset", "register_recipe", "estimate_file", "sub
 
 
 @pytest.fixture
-def http(url: str, access: api.Access) -> Iterator[Http]:
-    opened: list[httpx.Client] = []
-
-    def make(role: api.Role = "admin", tenant: str = "acme") -> httpx.Client:
-        _, key = api.create_key(tenant, role=role, name="bea", access=access, actor="root")
-        opened.append(httpx.Client(base_url=f"{url}/ft/calls", headers={"authorization": f"Bearer {key}"}, timeout=60))
-        return opened[-1]
-
-    yield make
-    for each in opened:
-        each.close()
+def http(asker: Asker) -> Http:
+    return lambda role="admin", tenant="acme": asker(tenant, role, below="/ft/calls")
 
 
 def error_of(answer: httpx.Response) -> tuple[int, str | None, str | None]:
@@ -122,28 +114,27 @@ WRONG: list[tuple[str, dict[str, Any], int, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "given", "status", "said"), WRONG, ids=lambda each: str(each)[:40])
-def test_a_wrong_call_has_its_error_as_the_function_raised_it(
-    name: str, given: dict[str, Any], status: int, said: str, http: Http
-) -> None:
-    posted = name in SENT or CALLS[name].posted
-    answer = http().post(f"/{name}", json=given) if posted else http().get(f"/{name}", params=given)
-    error = answer.json()["error"]
-    assert (answer.status_code, said in error["message"]) == (status, True), answer.text
-    if "ft" in error:
-        assert error["ft"].keys() == {"kind", "what", "where", "remedy"}
-        assert "/tmp" not in answer.text
+def test_a_wrong_call_has_its_error_as_the_function_raised_it(http: Http) -> None:
+    admin = http()
+    for name, given, status, said in WRONG:
+        posted = name in SENT or CALLS[name].posted
+        answer = admin.post(f"/{name}", json=given) if posted else admin.get(f"/{name}", params=given)
+        error = answer.json()["error"]
+        assert (answer.status_code, said in error["message"]) == (status, True), (name, given, answer.text)
+        if "ft" in error:
+            assert error["ft"].keys() == {"kind", "what", "where", "remedy"}
+            assert "/tmp" not in answer.text
 
 
 def test_every_call_is_described(served: FastAPI) -> None:
-    paths = served.openapi()["paths"]
+    paths = description_of(served)["paths"]
     for name, call in CALLS.items():
         (described,) = paths[f"/v1/ft/calls/{name}"].values()
         assert described["description"], name
         assert (described["responses"].keys() >= {"200", "202"}) == call.slow, name
         if call.takes and not call.posted:
             assert {each["name"] for each in described["parameters"]} == {*call.takes, "authorization"}, name
-    schemas = served.openapi()["components"]["schemas"]
+    schemas = description_of(served)["components"]["schemas"]
     for name in (*CALLS, *SENT):
         (described,) = paths[f"/v1/ft/calls/{name}"].values()
         body = described["responses"]["200"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
@@ -156,7 +147,7 @@ def test_a_long_call_goes_on_beside_the_requests_that_wait_for_it() -> None:
 
     def work() -> str:
         count.append(1)
-        done.wait(30)
+        done.wait()
         return "made"
 
     for _ in range(3):
@@ -186,18 +177,18 @@ def test_an_error_of_a_long_call_is_raised_once_and_a_tenant_has_few_at_once() -
         calls.run("acme", "a", fails)
     for number in range(3):
         with pytest.raises(StillRunning):
-            calls.run("acme", f"waits-{number}", lambda: done.wait(30))
+            calls.run("acme", f"waits-{number}", done.wait)
     with pytest.raises(TooManyRequests):
-        calls.run("acme", "one more", lambda: done.wait(30))
+        calls.run("acme", "one more", done.wait)
     with pytest.raises(StillRunning):
-        calls.run("globex", "its first", lambda: done.wait(30))
+        calls.run("globex", "its first", done.wait)
     done.set()
     calls.stop()
 
 
 def test_requests_that_wait_leave_threads_to_other_tenants() -> None:
-    calls, done, began = LongCalls(wait_s=30), threading.Event(), threading.Semaphore(0)
-    run = partial(calls.run, "acme", "one", lambda: done.wait(30))
+    calls, done, began = LongCalls(wait_s=600), threading.Event(), threading.Semaphore(0)
+    run = partial(calls.run, "acme", "one", done.wait)
 
     def waits() -> None:
         began.release()

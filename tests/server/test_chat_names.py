@@ -46,7 +46,7 @@ def test_names_mean_production_staging_or_what_ever_stood_there(
     for each in (first, second):
         assert fingerprint(f"{LINE}@{each.digest[:16]}") == each.digest
     line.promote(first, kind="rollback")
-    until(lambda: fingerprint(LINE) == first.digest, 10)
+    until(lambda: fingerprint(LINE) == first.digest)
     # What was rolled back can still be asked by its digest.
     assert fingerprint(f"{LINE}@{second.digest[:16]}") == second.digest
     assert [model.id for model in acme.models.list()] == [LINE, f"{LINE}@staging", "tiny"]
@@ -64,7 +64,7 @@ def test_a_jobs_model_is_asked_by_its_name_until_it_is_deleted(project: Project,
     missing = refusal(client("globex"), name)
     assert missing == refusal(client("globex"), name.replace("globex", "acme"))
     acme.models.delete(name)
-    until(lambda: refusal(acme, name) == missing, 10)
+    until(lambda: refusal(acme, name) == missing)
 
 
 def refusal(client: OpenAI, name: str) -> str:
@@ -134,4 +134,4 @@ def test_an_erased_tenant_asks_no_more_within_seconds(project: Project, line: Li
             pass
         return False
 
-    until(refused, 10)
+    until(refused)

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from jsonschema import Draft202012Validator
 
 from ft_assets import api
+from tests.described_answers import description_of
 
 _OPENAIS = (
     ("post", "/v1/files", "File"),
@@ -38,7 +39,7 @@ _OPENAIS = (
 
 @pytest.fixture
 def description(served: FastAPI) -> dict[str, Any]:
-    return served.openapi()
+    return description_of(served)
 
 
 def test_each_request_of_openais_dialect_says_what_it_is_answered_with(description: dict[str, Any]) -> None:
@@ -80,7 +81,7 @@ def test_an_answer_with_another_field_is_found(served: FastAPI, url: str, access
     headers = {"authorization": f"Bearer {key}"}
     wrong = httpx.get(f"{url}/fine_tuning/jobs?limit=0", headers=headers)
     assert wrong.status_code == 400
-    schemas = served.openapi()
+    schemas = description_of(served)
     check = Draft202012Validator({**_ref("Error"), "components": schemas["components"]})
     check.validate(wrong.json())
     with pytest.raises(jsonschema.ValidationError, match="Additional properties"):

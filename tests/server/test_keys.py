@@ -1,6 +1,6 @@
 """Keys and the audit log over HTTP: a tenant's admin decides about its own, the platform's key about all."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import httpx
 import pytest
@@ -9,22 +9,14 @@ import sqlalchemy as sa
 from ft_assets import api
 from ft_resources.errors import NotIdentified
 from tests.e2e.project import Project
+from tests.server.conftest import Asker
 
 Http = Callable[..., httpx.Client]
 
 
 @pytest.fixture
-def http(url: str, access: api.Access) -> Iterator[Http]:
-    opened: list[httpx.Client] = []
-
-    def make(tenant: str = "acme", role: api.Role = "admin", text: str = "") -> httpx.Client:
-        key = text or api.create_key(tenant, role=role, name="ann", access=access, actor="root")[1]
-        opened.append(httpx.Client(base_url=url, headers={"authorization": f"Bearer {key}"}, timeout=60))
-        return opened[-1]
-
-    yield make
-    for each in opened:
-        each.close()
+def http(asker: Asker) -> Http:
+    return lambda tenant="acme", role="admin", text="": asker(tenant, role, text=text)
 
 
 def test_an_admin_makes_sees_and_revokes_keys_of_its_tenant_only(http: Http, access: api.Access) -> None:
@@ -32,11 +24,11 @@ def test_an_admin_makes_sees_and_revokes_keys_of_its_tenant_only(http: Http, acc
     _, foreign = api.create_key("globex", access=access, actor="root")
     made = admin.post("/ft/keys", json={"role": "member", "name": "ci", "expires": "90d"}).json()
     assert (made["tenant"], made["role"], made["name"], made["state"]) == ("acme", "member", "ci", "valid")
-    assert made["created_by"].startswith("ann (key ")
+    assert made["created_by"].startswith("bea (key ")
     member = http(text=made["key"])
     assert member.get("/files").status_code == 200
     listed = admin.get("/ft/keys").json()["data"]
-    assert [each["name"] for each in listed] == ["ci", "ann"]
+    assert [each["name"] for each in listed] == ["ci", "bea"]
     assert not [each for each in listed if "key" in each]
     assert admin.delete(f"/ft/keys/{made['id']}").json()["state"] == "revoked"
     assert member.get("/files").status_code == 401

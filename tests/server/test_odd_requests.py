@@ -9,6 +9,7 @@ from fastapi.testclient import TestClient
 from ft_resources.artifacts import Artifact
 from tests.cli.test_lines import adapters as adapters
 from tests.control.lines.promotable import LINE
+from tests.described_answers import description_of
 from tests.e2e.project import Project
 from tests.server.odd_requests import OddRequests
 from tests.server.test_strangers import asked as asked
@@ -29,7 +30,7 @@ def test_no_request_makes_the_server_fail(
     cancelled = [job for job in jobs if acme.get(f"/v1/fine_tuning/jobs/{job}").json()["status"] == "cancelled"]
     known = [*cancelled, *files, LINE, "tiny", *(str(adapter.address) for adapter in adapters)]
     statuses: Counter[int] = Counter()
-    for request in OddRequests(served.openapi(), known, seed=20261124).requests(REQUESTS):
+    for request in OddRequests(description_of(served), known, seed=20261124).requests(REQUESTS):
         answer = acme.request(request.method, request.target, headers=request.encoded_headers, content=request.content)
         statuses[answer.status_code] += 1
         assert answer.status_code < 500, request

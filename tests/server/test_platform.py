@@ -1,6 +1,6 @@
 """What OpenAI's dialect has no words for: datasets, estimates, gates, lines and usage, of one's own tenant only."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -14,22 +14,14 @@ from tests.cli.conftest import pair as pair
 from tests.cli.test_lines import adapters as adapters
 from tests.control.lines.promotable import LINE
 from tests.e2e.project import Project
+from tests.server.conftest import Asker
 
 Http = Callable[..., httpx.Client]
 
 
 @pytest.fixture
-def http(url: str, access: api.Access) -> Iterator[Http]:
-    opened: list[httpx.Client] = []
-
-    def make(tenant: str = "acme", role: api.Role = "promoter") -> httpx.Client:
-        _, key = api.create_key(tenant, role=role, name="bea", access=access, actor="root")
-        opened.append(httpx.Client(base_url=f"{url}/ft", headers={"authorization": f"Bearer {key}"}, timeout=60))
-        return opened[-1]
-
-    yield make
-    for each in opened:
-        each.close()
+def http(asker: Asker) -> Http:
+    return lambda tenant="acme", role="promoter": asker(tenant, role, below="/ft")
 
 
 def test_a_line_is_promoted_and_rolled_back_by_the_holder_of_a_key(

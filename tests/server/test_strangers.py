@@ -15,6 +15,7 @@ from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.work import WorkRequest
 from tests.cli.test_lines import adapters as adapters
 from tests.control.lines.promotable import LINE
+from tests.described_answers import description_of
 from tests.e2e.project import Project
 from tests.made import leave
 from tests.server.strangers import Stranger
@@ -59,7 +60,7 @@ def test_a_tenant_learns_nothing_of_another_and_changes_nothing_of_it(
     own_link = _signed(_link(globex, f"{_report(project, 'globex').address}/report/report.html"))
     links = [page, page.partition("/report/")[0], link["expires"], link["key"], *own_link.values()]
     known = [*_forms(sorted(set(secrets) - {link["signature"]})), *links, f"file-{own}", own]
-    stranger = Stranger(served.openapi(), known, seed=20261124)
+    stranger = Stranger(description_of(served), known, seed=20261124)
     statuses: dict[int, int] = {}
     for request in stranger.requests(REQUESTS):
         answer = globex.request(

@@ -6,9 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
-from ft_assets import api
 from tests.e2e.project import Project
 from tests.server.chat_world import LINE, Line, OwnFleet
+from tests.server.conftest import Asker
 from tests.server.scripted_server import Scripted
 from tests.server.test_wrong_requests import error_of
 
@@ -89,10 +89,8 @@ def fleet(project: Project, scripted: Scripted) -> OwnFleet:
 
 
 @pytest.fixture
-def http(url: str, access: api.Access) -> Iterator[httpx.Client]:
-    _, key = api.create_key("acme", access=access, actor="root")
-    with httpx.Client(base_url=url, headers={"authorization": f"Bearer {key}"}) as client:
-        yield client
+def http(asker: Asker) -> httpx.Client:
+    return asker()
 
 
 def test_a_wrong_question_is_refused_by_its_parameter(http: httpx.Client, scripted: Scripted) -> None:

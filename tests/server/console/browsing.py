@@ -62,10 +62,10 @@ class Browser:
         before = self.find("main")
         self.press("Sign in")
         # Opening another page at once would give up the form under way, and nobody be signed in.
-        until(lambda: _left(before), 60)
+        until(lambda: _left(before))
 
     def find(self, selector: str) -> WebElement:
-        return until(lambda: next(iter(self.driver.find_elements(By.CSS_SELECTOR, selector)), None), 60)
+        return until(lambda: next(iter(self.driver.find_elements(By.CSS_SELECTOR, selector)), None))
 
     def type(self, selector: str, text: str) -> None:
         self.find(selector).send_keys(text)
@@ -78,7 +78,7 @@ class Browser:
         """The button or link that says ``text``."""
         wanted = f"//main//*[self::button or self::a][normalize-space()='{text}']"
         try:
-            until(lambda: self._clicks(wanted), 60)
+            until(lambda: self._clicks(wanted))
         except AssertionError:
             raise AssertionError(f"there is no {text!r} in: {self.text()}") from None
 
@@ -98,7 +98,7 @@ class Browser:
                 return self.find(selector).text
             return None
 
-        return until(lambda: [text] if (text := read()) is not None else None, 60)[0]
+        return until(lambda: [text] if (text := read()) is not None else None)[0]
 
     def sees(self, text: str, selector: str = "main") -> None:
         """Wait until ``text`` stands there."""
@@ -109,7 +109,7 @@ class Browser:
             return False
 
         try:
-            until(there, 60)
+            until(there)
         except AssertionError:
             raise AssertionError(f"{text!r} is not in: {self.text(selector)}") from None
 
