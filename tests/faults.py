@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlparse
 
-_SLOW_S = 0.3
+_SLOW_S = 0.05
 # Of a connection to the next hop, which a proxy must not pass on (RFC 9110, 7.6.1), and what is written anew.
 _HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "date", "server"}
 
@@ -34,11 +34,13 @@ FaultPlan = Callable[[str, str, int], Fault | None]
 
 
 class HttpFaults:
-    """Passes requests on to ``upstream``; ``plan`` may be exchanged at any time, ``struck`` says what was done."""
+    """Passes requests on to ``upstream``; ``plan`` may be exchanged at any time, ``struck`` says what was done. A page
+    of a listing has ``page`` objects, or with 0 as many as the client and the server agree on."""
 
     def __init__(self, upstream: str) -> None:
         self.plan: FaultPlan = lambda method, path, number: None
         self.struck: list[tuple[Fault, str, str]] = []
+        self.page = 0
         self.seen = 0
         self._lock = threading.Lock()
         host, port = urlparse(upstream).hostname, urlparse(upstream).port
@@ -58,7 +60,8 @@ class HttpFaults:
                     time.sleep(_SLOW_S)
                 server = HTTPConnection(str(host), port)
                 headers = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
-                server.request(self.command, self.path, body=body or None, headers=headers)
+                paged = f"&max-keys={proxy.page}" if proxy.page and "list-type=2" in self.path else ""
+                server.request(self.command, self.path + paged, body=body or None, headers=headers)
                 answer = server.getresponse()
                 data = answer.read()
                 server.close()

@@ -1,5 +1,6 @@
 """Fixtures of the store, artifacts and execution tests: each contract holds on local disk and on a real S3 server."""
 
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,5 +44,6 @@ def artifacts(any_store: Store) -> Artifacts:
 
 @pytest.fixture
 def execution(store: Store) -> Execution:
-    """On this machine, with the fake worker."""
-    return Execution(store=store, launcher=LocalLauncher(module="tests.fake_worker"), poll_s=0.05)
+    """On this machine, with the fake worker; it delays no attempt."""
+    launcher = LocalLauncher(module="tests.fake_worker")
+    return Execution(store=store, launcher=launcher, poll_s=0.05, sleep=lambda seconds: time.sleep(min(seconds, 0.05)))

@@ -1,6 +1,5 @@
 """Execution: what is tried again, taken over and cancelled, with real worker processes doing small fake deeds."""
 
-import time
 from dataclasses import replace
 
 import psutil
@@ -27,8 +26,7 @@ pytestmark = pytest.mark.subprocess
 )
 def test_endings_that_may_pass_are_tried_again(execution: Execution, how: str, times: int, attempts: int) -> None:
     request = request_for("fail", how=how, times=times, runtime={"micro_batch_divisor": 1})
-    fast = Execution(store=execution.store, launcher=execution.launcher, poll_s=0.05, sleep=lambda s: time.sleep(0.05))
-    result = fast.run(request, actor="t")
+    result = execution.run(request, actor="t")
     assert result.attempts == attempts
     divisor = 2 if how == "out_of_memory" else 1
     assert result.artifact.read("runtime.txt").decode() == str({"micro_batch_divisor": divisor})
@@ -64,22 +62,21 @@ def test_a_worker_that_changes_its_size_unasked_was_interrupted(
 
 
 def test_who_cancels_a_training_that_is_about_to_change_its_size_cancels_it(execution: Execution) -> None:
-    request = request_for("write", text="x", runtime={"seconds": 2.0})
+    request = request_for("write", text="x", runtime={"held": 1})
     thread, got = in_thread(lambda: execution.run(request, actor="t"))
     attempt = begun(execution.store, request)
     attempt.request_resize(4)
     attempt.request_stop("ann")
     # It had read the first request only.
     attempt.record_ending(Outcome.RESIZED)
-    thread.join(60)
+    thread.join()
     assert "ann cancelled it" in str(got[0])
     assert len(attempts_at(execution.store, request.address)) == 1
 
 
 def test_a_full_disk_is_named_with_the_place_and_what_to_do(execution: Execution) -> None:
-    fast = replace(execution, sleep=lambda s: time.sleep(0.05))
     with pytest.raises(WorkFailed, match="the worker's disk is full") as failure:
-        fast.run(request_for("fail", how="disk_full", times=9), actor="t")
+        execution.run(request_for("fail", how="disk_full", times=9), actor="t")
     assert "FT_SCRATCH" in failure.value.remedy
 
 
@@ -122,19 +119,16 @@ def test_out_of_memory_in_a_part_and_on_the_whole_gpu_ends_where_nothing_can_be_
     assert len(attempts_at(execution.store, asked.address)) == 2
 
 
-def test_a_claim_whose_claimer_died_before_launching_is_taken_over(store: Store) -> None:
+def test_a_claim_whose_claimer_died_before_launching_is_taken_over(execution: Execution) -> None:
     request = request_for("write", text="x")
-    Attempt(store, request.address, 1).claim("dead")
-    execution = Execution(store=store, launcher=LocalLauncher(module="tests.fake_worker"), poll_s=0.05, lease_s=0.5)
-    assert execution.run(request, actor="b").artifact.facts == {"attempt": 2}
+    Attempt(execution.store, request.address, 1).claim("dead")
+    assert replace(execution, lease_s=0.0).run(request, actor="b").artifact.facts == {"attempt": 2}
 
 
 def test_the_log_of_a_worker_is_in_the_store(execution: Execution) -> None:
     request = request_for("fail", how="platform", times=9)
     with pytest.raises(WorkFailed, match="hiccuped"):
-        Execution(
-            store=execution.store, launcher=execution.launcher, poll_s=0.05, sleep=lambda s: time.sleep(0.05)
-        ).run(request, actor="t")
+        execution.run(request, actor="t")
     attempts = attempts_at(execution.store, request.address)
     assert len(attempts) == 3
     assert "RuntimeError: the disk hiccuped" in attempts[-1].log()
@@ -158,13 +152,13 @@ def stop_unreached(execution: Execution, request: WorkRequest) -> Outcome:
 
 def test_a_worker_that_no_signal_reaches_stops_by_the_record(execution: Execution) -> None:
     """A cancel from another machine, or of a worker without a handle, left the worker running to its end."""
-    request = request_for("write", text="x", runtime={"seconds": 60})
+    request = request_for("write", text="x", runtime={"held": 1})
     thread, results = in_thread(lambda: execution.run(request, actor="a"))
     pid = begun(execution.store, request).launch()["pid"]
     assert stop_unreached(execution, request) is Outcome.CANCELLED
-    thread.join(20)
+    thread.join()
     assert isinstance(results[0], WorkFailed)
-    until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE, 10)
+    until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
 
 
 def test_work_that_was_cancelled_between_claim_and_launch_does_nothing(execution: Execution) -> None:
@@ -179,7 +173,7 @@ def test_work_that_was_cancelled_between_claim_and_launch_does_nothing(execution
     with pytest.raises(WorkFailed, match="was cancelled"):
         execution.run(request, actor="a")
     pid = attempts_at(execution.store, request.address)[-1].launch()["pid"]
-    psutil.Process(pid).wait(20)
+    psutil.Process(pid).wait()
     assert not execution.store.exists(f"{request.address}/manifest.json")
 
 
@@ -192,7 +186,7 @@ def test_what_was_finished_while_somebody_looked_is_not_done_twice(
     def find_too_early(self: Artifacts, address: Address):
         looks.append(find(self, address))
         if len(looks) == 1:
-            Execution(store=execution.store, launcher=execution.launcher, poll_s=0.05).run(request, actor="other")
+            execution.run(request, actor="other")
             return None
         return find(self, address)
 

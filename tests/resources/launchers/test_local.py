@@ -42,7 +42,7 @@ def test_no_worker_leaves_files_on_its_machine(
     request = request_for("fail", how="killed", times=1)
     execution.run(request, actor="a")
     assert len(attempts_at(execution.store, request.address)) == 2
-    until(lambda: not list((tmp_path / "scratch").iterdir()), 10)
+    until(lambda: not list((tmp_path / "scratch").iterdir()))
 
 
 def test_a_worker_that_cannot_be_started_ends_its_attempt_at_once(
@@ -76,13 +76,13 @@ def test_a_store_whose_path_has_a_hash_sign_works(tmp_path: Path) -> None:
 
 def test_a_worker_is_recognised_after_the_clock_was_set(execution: Execution, monkeypatch: pytest.MonkeyPatch) -> None:
     """Start times are counted from a boot time that moves with the clock; a living worker was taken for dead."""
-    request = request_for("write", text="x", runtime={"seconds": 60})
+    request = request_for("write", text="x", runtime={"held": 1})
     thread, results = in_thread(lambda: execution.run(request, actor="a"))
     attempt = begun(execution.store, request)
     monkeypatch.setattr(psutil.Process, "create_time", lambda self: 12.0)
     assert LocalLauncher().state(attempt) is LaunchState.RUNNING
     assert execution.cancel(request.address, actor="a")
-    thread.join(20)
+    thread.join()
     assert isinstance(results[0], WorkFailed)
 
 
