@@ -7,6 +7,9 @@ import pytest
 
 from ft_assets.workers.datasets.engine import carried
 from ft_assets.workers.datasets.engine.carried import digest_of, kept_folder
+from ft_assets.workers.datasets.engine.chunks_on_ray import _needed
+from ft_assets.workers.datasets.engine.prepare import PrepareSettings
+from ft_assets.workers.datasets.screening.names import NameModel
 
 FILES = {"tokenizer.json": b"{}", "config.json": b'{"a": 1}', "ner/model": b"\x90"}
 
@@ -63,3 +66,18 @@ def test_a_damaged_folder_is_replaced_by_the_next_process(digest: str, monkeypat
     (folder / "tokenizer.json").write_bytes(b"{}}")
     monkeypatch.setattr(carried, "_CHECKED", {})
     assert contents(kept_folder(digest, fetching([]))) == FILES
+
+
+def test_test_items_and_a_name_model_are_carried_and_tasks_name_them_where_they_are(tmp_path: Path) -> None:
+    (tmp_path / "model" / "ner").mkdir(parents=True)
+    files = [tmp_path / "model" / "config.cfg", tmp_path / "model" / "ner" / "model"]
+    for path in files:
+        path.write_bytes(b"")
+    names = NameModel(folder=str(tmp_path / "model"), digest="1", language="en")
+    settings = PrepareSettings(policy={}, index=str(tmp_path / "items"), suites=(), names=names)
+    needed = _needed(settings)
+    assert needed is not None
+    assert needed.files == {"index": tmp_path / "items", "names/config.cfg": files[0], "names/ner/model": files[1]}
+    data, ended, moved = needed.moved((b"{}", True, settings), Path("/node"))
+    assert (data, ended, moved.index, moved.names.folder) == (b"{}", True, "/node/index", "/node/names")
+    assert _needed(PrepareSettings(policy={}, index=None, suites=())) is None

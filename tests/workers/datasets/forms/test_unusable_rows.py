@@ -7,6 +7,7 @@ import pytest
 from ft_assets.workers.datasets.forms.reasons import REASONS, Reason
 from tests.workers.datasets.forms.rows import CALL, HI, bad, chat, parse
 
+NO_NAME = "(Expecting property name enclosed in double quotes)"
 MARKS = "this text has more than 30 combining marks in sequence; no writing needs so many"
 
 
@@ -21,6 +22,11 @@ def test_bad_rows_stand_in_their_order_between_good_ones() -> None:
     ("line", "reason", "problem"),
     [
         (b'{"a": "\xe4"}', "not_utf8", "byte 8 of the row (0xe4) is not UTF-8"),
+        (b'{"a": "\xc0\xaf"}', "not_utf8", "byte 8 of the row (0xc0) is not UTF-8"),
+        (b'{"a": "\xed\xa0\x80"}', "not_utf8", "byte 8 of the row (0xed) is not UTF-8"),
+        (b"\xef\xbb\xbf{}", "not_json", "the row is not valid JSON at character 1 (Expecting value)"),
+        (b"{'a': None}", "not_json", f"the row is not valid JSON at character 2 {NO_NAME}"),
+        (b'{"a": 1,}', "not_json", f"the row is not valid JSON at character 9 {NO_NAME}"),
         (b"a", "not_json", "the row is not valid JSON at character 1 (Expecting value)"),
         (b'{"a": 1} {"a": 2}', "not_json", "the row is not valid JSON at character 10 (Extra data)"),
         (b'{"a": "\x00"}', "not_json", "the row is not valid JSON at character 8 (Invalid control character at)"),

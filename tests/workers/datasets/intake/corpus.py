@@ -1,10 +1,11 @@
-"""Malformed uploads: each builds one path in a folder. ``messages`` has the words that each is refused with."""
+"""Malformed uploads: each builds one path in a folder, and has the words that it is refused with."""
 
 import gzip
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -13,7 +14,6 @@ from tests.workers.datasets.intake.builders import (
     CSV_TEXT,
     GOOD,
     MIB,
-    PAIR,
     ROWS,
     bad_footer,
     csv_with_huge_field,
@@ -40,230 +40,282 @@ from tests.workers.datasets.intake.builders import (
 from tests.workers.datasets.intake.pdfs import make_pdf
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Upload:
     """``build`` makes the upload in a folder and returns its path; ``grows``: it is appended to while it is read."""
 
     id: str
     build: Callable[[Path], Path]
+    said: str
+    remedy: str
     limits: ReadLimits = field(default_factory=ReadLimits)
     grows: bool = False
+
+    @property
+    def words(self) -> str:
+        return f"{self.said}\n  What to do: {self.remedy}"
+
+
+def file(id: str, name: str, data: bytes | Callable[[], bytes], said: str, remedy: str, **more: Any) -> Upload:
+    """A file of which is said ``said``, behind its name."""
+    return Upload(id, written(name, data), f"{name}{said}", remedy, **more)
 
 
 SMALL = ReadLimits(row_bytes=1 << 16)
 LITTLE_MEMORY = ReadLimits(memory_bytes=96 * MIB)
+CORRECT = "Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml."
+AGAIN = "Save or transfer it again, whole, and check that it opens where it came from."
+FILL = "Upload a file with examples in it."
+ENCODE = "Save the file as UTF-8 (in Excel: CSV UTF-8); it may be in an older encoding, in part or as a whole."
+RENAME = "Rename it: at most 120 printable characters, and no dot or hyphen in front."
+UNPACK = "Add the data uncompressed."
+NAME_COLUMNS = "Give every column a name of its own in the first line."
+GIVE_ROWS = "Give the path of a file with rows."
+FORMATS = "JSONL, JSON, Parquet, CSV, TSV, XLSX, TXT, Markdown, HTML, DOCX or PDF, as it is or as .gz or .zst"
+OTHER_FORMAT = f"Save it as {FORMATS}, and name it so."
+UNZIP = "Unpack it and add the files in it; Word and Excel files are named .docx and .xlsx."
+CHECK = "Check that it was saved and transferred whole, and name it by what it is."
+UTF8 = "Save the file as UTF-8."
+AS_TEXT = "Save it as text, numbers, lists or structs, or leave it out if nothing is learned from it."
+CLOSE_QUOTE = "Close the quote, and double quotes inside quoted fields."
+GIVE_ITSELF = "Give the path of the file itself."
+CHECK_PATH = "Check the path."
+NAME_GZ = "Name it by what it is, with .gz at the end, such as data.jsonl.gz."
+NAME_ZST = "Name it by what it is, with .zst at the end, such as data.jsonl.zst."
+NO_NULS = "Save it as UTF-8 text; if it is text, it may be UTF-16, or its transfer may have failed."
+ONE_ARRAY = 'Write the rows as one array: [{"prompt": …, "completion": …}, …].'
+NO_COMMA = "Remove the extra comma: with it, the array is not valid JSON."
+FEWER_COLUMNS = "Keep the columns that hold the examples."
+QUOTE = "Put fields that hold commas, quotes or line ends into double quotes, and double the quotes inside."
 CASES: list[Upload] = [
     # Names and places
-    Upload(id="symbolic link", build=link),
-    Upload(id="dangling symbolic link", build=dangling_link),
-    Upload(id="directory", build=directory),
-    Upload(id="named pipe", build=pipe),
-    Upload(id="device", build=lambda _: Path("/dev/zero")),
-    Upload(id="not there", build=lambda _: Path("/nowhere/data.jsonl")),
-    Upload(id="path that climbs to what is not there", build=lambda _: Path("/nowhere/../../nowhere/data.jsonl")),
-    Upload(id="name of dots", build=lambda folder: folder / ".."),
-    Upload(id="name with backslashes", build=written("..\\..\\data.jsonl", GOOD)),
-    Upload(id="name with a line end", build=written("data\n.jsonl", GOOD)),
-    Upload(id="hidden name", build=written(".data.jsonl", GOOD)),
-    Upload(id="name like an option", build=written("-rf.jsonl", GOOD)),
-    Upload(id="unknown ending", build=written("data.odt", zipped("content.xml"))),
-    Upload(id="no ending", build=written("data", GOOD)),
-    Upload(id="unknown ending, compressed", build=written("data.tar.gz", gzip.compress(GOOD))),
-    Upload(id="still being written", build=written("data.jsonl", GOOD), grows=True),
+    Upload("symbolic link", link, "link.jsonl: this is a symbolic link", GIVE_ITSELF),
+    Upload("dangling symbolic link", dangling_link, "link.jsonl: this is a symbolic link", GIVE_ITSELF),
+    Upload("directory", directory, "folder.jsonl: this is not a regular file", GIVE_ROWS),
+    Upload("named pipe", pipe, "pipe.jsonl: this is not a regular file", GIVE_ROWS),
+    Upload("device", lambda _: Path("/dev/zero"), "zero: this is not a regular file", GIVE_ROWS),
+    Upload("not there", lambda _: Path("/nowhere/data.jsonl"), "/nowhere/data.jsonl: there is no such file",
+         CHECK_PATH),
+    Upload("path that climbs to what is not there", lambda _: Path("/nowhere/../../nowhere/data.jsonl"),
+         "/nowhere/../../nowhere/data.jsonl: there is no such file", CHECK_PATH),
+    Upload("long name", written("x" * 120 + ".jsonl", GOOD),
+         f"file name: '{'x' * 120}.jsonl' cannot be the name of an upload", RENAME),
+    Upload("long name in bytes", written("你" * 70 + ".jsonl", GOOD),
+         f"file name: '{'你' * 70}.jsonl' cannot be the name of an upload", RENAME),
+    Upload("name of dots", lambda folder: folder / "..", "file name: '..' cannot be the name of an upload", RENAME),
+    Upload("name with backslashes", written("..\\..\\data.jsonl", GOOD),
+         "file name: '..\\\\..\\\\data.jsonl' cannot be the name of an upload", RENAME),
+    Upload("name with a line end", written("data\n.jsonl", GOOD),
+         "file name: 'data\\n.jsonl' cannot be the name of an upload", RENAME),
+    Upload("hidden name", written(".data.jsonl", GOOD), "file name: '.data.jsonl' cannot be the name of an upload",
+         RENAME),
+    Upload("name like an option", written("-rf.jsonl", GOOD), "file name: '-rf.jsonl' cannot be the name of an upload",
+         RENAME),
+    file("unknown ending", "data.odt", zipped("content.xml"), ": files ending in '.odt' cannot be read", OTHER_FORMAT),
+    file("no ending", "data", GOOD, ": the file's name has no ending that says what it is", OTHER_FORMAT),
+    file("unknown ending, compressed", "data.tar.gz", gzip.compress(GOOD), ": files ending in '.tar.gz' cannot be read",
+         OTHER_FORMAT),
+    file("still being written", "data.jsonl", GOOD, ": the file changed while it was being read",
+         "Wait until it is written, then add it again.", grows=True),
     # Wrong content for the name
-    Upload(id="empty", build=written("data.jsonl", b"")),
-    Upload(id="only blank lines", build=written("data.jsonl", b"\n \n\t\r\n" * 100)),
-    Upload(id="only a byte order mark", build=written("data.jsonl", b"\xef\xbb\xbf\n")),
-    Upload(id="zip as jsonl", build=written("data.jsonl", zipped("data.jsonl"))),
-    Upload(id="zip bomb as jsonl", build=written("data.jsonl", zipped("a", "../../b", size=8 * MIB))),
-    Upload(id="gzip as jsonl", build=written("data.jsonl", gzip.compress(GOOD))),
-    Upload(id="zstd as csv", build=written("data.csv", lambda: zstd(GOOD))),
-    Upload(id="parquet as jsonl", build=written("data.jsonl", good_parquet)),
-    Upload(id="pdf as txt", build=written("book.txt", lambda: make_pdf(["text"]))),
-    Upload(id="pickle as json", build=written("data.json", b"\x80\x04\x95\x05\x00\x00\x00\x00\x00\x00\x00K\x01.")),
-    Upload(id="jsonl as parquet", build=written("data.parquet", GOOD)),
-    Upload(id="jsonl as pdf", build=written("data.pdf", GOOD)),
-    Upload(id="jsonl as gzip", build=written("data.jsonl.gz", GOOD)),
-    Upload(id="zstd as gzip", build=written("data.jsonl.gz", lambda: zstd(GOOD))),
-    Upload(id="gzip in gzip", build=written("data.jsonl.gz", gzip.compress(gzip.compress(GOOD)))),
-    Upload(id="zip in gzip", build=written("data.jsonl.gz", gzip.compress(zipped("data.jsonl")))),
-    Upload(id="login page", build=written("data.jsonl", b"<!DOCTYPE html>\n<html><body>Sign in</body></html>\n")),
-    Upload(
-        id="git lfs pointer", build=written("data.csv", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
-    ),
-    Upload(id="utf-16 with mark", build=written("data.jsonl", GOOD.decode().encode("utf-16"))),
-    Upload(id="utf-16 big endian with mark", build=written("data.csv", b"\xfe\xff" + CSV_TEXT.encode("utf-16-be"))),
-    Upload(id="utf-16 without mark", build=written("data.jsonl", GOOD.decode().encode("utf-16-le"))),
-    Upload(id="utf-32 with mark", build=written("data.json", json.dumps(ROWS).encode("utf-32"))),
-    Upload(id="nul bytes everywhere", build=written("data.jsonl", b"\0" * 5000)),
-    Upload(id="nul bytes at the end", build=unfinished),
-    Upload(id="array as jsonl", build=written("data.jsonl", json.dumps(ROWS, indent=1).encode())),
-    Upload(
-        id="pretty-printed jsonl",
-        build=written("data.jsonl", b"\n".join(json.dumps(r, indent=1).encode() for r in ROWS)),
-    ),
-    Upload(id="old mac line ends", build=written("data.jsonl", GOOD.replace(b"\n", b"\r"))),
+    file("empty", "data.jsonl", b"", ": the file is empty (0 bytes)", FILL),
+    file("only blank lines", "data.jsonl", b"\n \n\t\r\n" * 100, ": the file has no rows", FILL),
+    file("only a byte order mark", "data.jsonl", b"\xef\xbb\xbf\n", ": the file has no rows", FILL),
+    file("zip as jsonl", "data.jsonl", zipped("data.jsonl"), ": this is a ZIP file, not JSON lines", UNZIP),
+    file("zip bomb as jsonl", "data.jsonl", zipped("a", "../../b", size=8 * MIB),
+         ": this is a ZIP file, not JSON lines", UNZIP),
+    file("gzip as jsonl", "data.jsonl", gzip.compress(GOOD), ": this is a gzip file, not JSON lines", NAME_GZ),
+    file("zstd as csv", "data.csv", lambda: zstd(GOOD), ": this is a zstd file, not CSV", NAME_ZST),
+    file("parquet as jsonl", "data.jsonl", good_parquet, ": this is a Parquet file, not JSON lines",
+         "Name it by what it is, ending in .parquet."),
+    file("pdf as txt", "book.txt", lambda: make_pdf(["text"]), ": this is a PDF file, not plain text",
+         "Name it by what it is, ending in .pdf."),
+    file("pickle as json", "data.json", b"\x80\x04\x95\x05\x00\x00\x00\x00\x00\x00\x00K\x01.",
+         ": this is a Python pickle file, not JSON",
+         f"Save the data as {FORMATS}."),
+    file("jsonl as parquet", "data.parquet", GOOD, ": this is not a Parquet file, though its name ends in '.parquet'",
+         CHECK),
+    file("jsonl as pdf", "data.pdf", GOOD, ": this is not a PDF file, though its name ends in '.pdf'", CHECK),
+    file("jsonl as gzip", "data.jsonl.gz", GOOD, ": this is not a gzip file, though its name ends in '.gz'", CHECK),
+    file("zstd as gzip", "data.jsonl.gz", lambda: zstd(GOOD), ": this is a zstd file, not gzip", NAME_ZST),
+    file("gzip in gzip", "data.jsonl.gz", gzip.compress(gzip.compress(GOOD)), ": this is a gzip file, not JSON lines",
+         NAME_GZ),
+    file("zip in gzip", "data.jsonl.gz", gzip.compress(zipped("data.jsonl")), ": this is a ZIP file, not JSON lines",
+         UNZIP),
+    file("login page", "data.jsonl", b"<!DOCTYPE html>\n<html><body>Sign in</body></html>\n",
+         ": this is an HTML page, perhaps a login or error page saved in place of the data",
+         "Download the data again, signed in, and look at it before you add it; a page to train on is named .html."),
+    file("git lfs pointer", "data.csv", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+         ": this is a Git LFS pointer, not the file it points to",
+         "Fetch the data itself with `git lfs pull`, then add it again."),
+    file("utf-16 with mark", "data.jsonl", GOOD.decode().encode("utf-16"),
+         ": the file is UTF-16 text, not UTF-8 (byte 1)", UTF8),
+    file("utf-16 big endian with mark", "data.csv", b"\xfe\xff" + CSV_TEXT.encode("utf-16-be"),
+         ": the file is UTF-16 text, not UTF-8 (byte 1)", UTF8),
+    file("utf-16 without mark", "data.jsonl", GOOD.decode().encode("utf-16-le"),
+         ": the file is not text: 7,700 of its first 15,400 bytes are NUL", NO_NULS),
+    file("utf-32 with mark", "data.json", json.dumps(ROWS).encode("utf-32"),
+         ": the file is UTF-32 text, not UTF-8 (byte 1)", UTF8),
+    file("nul bytes everywhere", "data.jsonl", b"\0" * 5000,
+         ": the file is not text: 5,000 of its first 5,000 bytes are NUL", NO_NULS),
+    Upload("nul bytes at the end", unfinished,
+         "data.jsonl: the file ends in NUL bytes, as after a transfer that was not completed",
+         "Transfer the file again and compare its size or checksum with the original's."),
+    file("array as jsonl", "data.jsonl", json.dumps(ROWS, indent=1).encode(),
+         ": this is one JSON array, not one object a line",
+         "Name the file .json instead, or write each object on a line of its own."),
+    file("pretty-printed jsonl", "data.jsonl", b"\n".join(json.dumps(r, indent=1).encode() for r in ROWS),
+         ": the first object spans more than one line",
+         "Write each object on one line; or, if it is one JSON document, name the file .json."),
+    file("old mac line ends", "data.jsonl", GOOD.replace(b"\n", b"\r"), ": lines end in a carriage return alone",
+         "Save the file with line ends \\n (Unix) or \\r\\n (Windows)."),
     # Compressed
-    Upload(id="truncated gzip", build=written("data.jsonl.gz", gzip.compress(GOOD)[:-200])),
-    Upload(id="gzip without its checksum", build=written("data.jsonl.gz", gzip.compress(GOOD)[:-4])),
-    Upload(id="gzip with a wrong checksum", build=written("data.jsonl.gz", flipped(gzip.compress(GOOD), -8))),
-    Upload(id="gzip with rubbish behind", build=written("data.jsonl.gz", gzip.compress(GOOD) + b"rubbish")),
-    Upload(id="gzip of nothing", build=written("data.jsonl.gz", gzip.compress(b""))),
-    Upload(id="gzip of blank lines", build=written("data.jsonl.gz", gzip.compress(b"\n" * 50))),
-    Upload(id="gzip bomb", build=written("data.jsonl.gz", lambda: gzip_bomb(64))),
-    Upload(id="gzip bomb of many members", build=written("data.csv.gz", lambda: gzip_bomb(1, b"a") * 64)),
-    Upload(id="gzip name that climbs", build=written("data.jsonl.gz", gzip_named("../../x", b"oops\n" + GOOD))),
-    Upload(id="truncated zstd", build=written("data.jsonl.zst", lambda: zstd(GOOD)[:-100])),
-    Upload(id="zstd bomb", build=written("data.json.zst", lambda: zstd(b"[" + b" " * 64 * MIB))),
-    Upload(
-        id="too large unpacked", build=written("data.jsonl.gz", gzip.compress(GOOD)), limits=ReadLimits(out_bytes=1000)
-    ),
+    file("truncated gzip", "data.jsonl.gz", gzip.compress(GOOD)[:-200],
+         ": the gzip file is damaged: it ends before its end mark, so a part is missing", AGAIN),
+    file("gzip without its checksum", "data.jsonl.gz", gzip.compress(GOOD)[:-4],
+         ": the gzip file is damaged: it ends before its end mark, so a part is missing", AGAIN),
+    file("gzip with a wrong checksum", "data.jsonl.gz", flipped(gzip.compress(GOOD), -8),
+         ": the gzip file is damaged: its bytes or its checksum do not fit together", AGAIN),
+    file("gzip with rubbish behind", "data.jsonl.gz", gzip.compress(GOOD) + b"rubbish",
+         ": the gzip file is damaged: its bytes or its checksum do not fit together", AGAIN),
+    file("gzip of nothing", "data.jsonl.gz", gzip.compress(b""), ": the file is empty once unpacked", FILL),
+    file("gzip of blank lines", "data.jsonl.gz", gzip.compress(b"\n" * 50), ": the file has no rows", FILL),
+    file("gzip bomb", "data.jsonl.gz", lambda: gzip_bomb(64),
+         ": the file unpacks to more than 200 times its size, as only malicious files do", UNPACK),
+    file("gzip bomb of many members", "data.csv.gz", lambda: gzip_bomb(1, b"a") * 64,
+         ": the file unpacks to more than 200 times its size, as only malicious files do", UNPACK),
+    file("gzip name that climbs", "data.jsonl.gz", gzip_named("../../x", b"oops\n" + GOOD),
+         ", row 1: the row is not valid JSON at character 1 (Expecting value)", CORRECT),
+    file("truncated zstd", "data.jsonl.zst", lambda: zstd(GOOD)[:-100],
+         ": the zstd file is damaged: it ends before its end mark, so a part is missing", AGAIN),
+    file("zstd bomb", "data.json.zst", lambda: zstd(b"[" + b" " * 64 * MIB),
+         ": the file unpacks to more than 200 times its size, as only malicious files do", UNPACK),
+    file("too large unpacked", "data.jsonl.gz", gzip.compress(GOOD),
+         ": the file unpacks to more than 1,000 bytes, the most that is allowed", "Split the data into several files.",
+         limits=ReadLimits(out_bytes=1000)),
     # JSON
-    Upload(id="json scalar", build=written("data.json", b'"hello"')),
-    Upload(id="json cut off", build=written("data.json", json.dumps(ROWS).encode()[:-500])),
-    Upload(id="json cut off in a string", build=written("data.json", b'[{"prompt": "what is')),
-    Upload(id="json object cut off", build=written("data.json", b'{"rows": [{"prompt": "what is"}, ')),
-    Upload(id="json array of nothing", build=written("data.json", b" [ ] ")),
-    Upload(id="json object without rows", build=written("data.json", b'{"prompt": ["a"], "completion": ["b"]}')),
-    Upload(id="json object of two lists", build=written("data.json", b'{"train": [{"a": 1}], "test": [{"a": 2}]}')),
-    Upload(id="json element missing", build=written("data.json", b'[{"a": 1},, {"a": 2}]')),
-    Upload(id="json comma at the end", build=written("data.json", b'[{"a": 1},\n]')),
-    Upload(id="two json arrays", build=written("data.json", b'[{"a": 1}]\n[{"a": 2}]')),
-    Upload(id="json of brackets", build=written("data.json", b"[" * 3_000_000)),
-    Upload(id="json brackets that do not match", build=written("data.json", b'[{"a": [1}, {"b": 2]}]')),
-    Upload(
-        id="json element nested deeply",
-        build=written("data.json", b"[" + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"]"),
-    ),
-    Upload(
-        id="json element with a line end in a string",
-        build=written("data.json", b'[{"prompt": "a\nb", "completion": "c"}]'),
-    ),
+    file("json scalar", "data.json", b'"hello"', ": this is not JSON: it starts with neither [ nor {",
+         "Write a JSON array of objects, or name the file by what it is."),
+    file("json cut off", "data.json", json.dumps(ROWS).encode()[:-500],
+         ": the JSON file is damaged: it ends inside element 113 of the array, so a part is missing", AGAIN),
+    file("json cut off in a string", "data.json", b'[{"prompt": "what is',
+         ": the JSON file is damaged: it ends inside element 1 of the array, so a part is missing", AGAIN),
+    file("json object cut off", "data.json", b'{"rows": [{"prompt": "what is"}, ',
+         ": the JSON file is damaged: it ends after 33 bytes, inside the object, so a part is missing", AGAIN),
+    file("json array of nothing", "data.json", b" [ ] ", ": the JSON array is empty", FILL),
+    file("json object without rows", "data.json", b'{"prompt": ["a"], "completion": ["b"]}',
+         ": the JSON is one object that holds no list of objects", ONE_ARRAY),
+    file("json object of two lists", "data.json", b'{"train": [{"a": 1}], "test": [{"a": 2}]}',
+         ": the JSON is one object that holds 2 lists of objects, so it is not clear which the rows are", ONE_ARRAY),
+    file("json element missing", "data.json", b'[{"a": 1},, {"a": 2}]',
+         ", row 2: there is nothing between two commas, or after the last one", NO_COMMA),
+    file("json comma at the end", "data.json", b'[{"a": 1},\n]',
+         ", row 2: there is nothing between two commas, or after the last one", NO_COMMA),
+    file("two json arrays", "data.json", b'[{"a": 1}]\n[{"a": 2}]', ": there is more text after the end of the JSON",
+         "Keep one JSON array in a file; or write one object a line, and name the file .jsonl."),
+    file("json of brackets", "data.json", b"[" * 3_000_000,
+         ": the JSON file is damaged: it ends inside element 1 of the array, so a part is missing", AGAIN),
+    file("json brackets that do not match", "data.json", b'[{"a": [1}, {"b": 2]}]',
+         ", row 1: the row is not valid JSON at character 9 (Expecting ',' delimiter)", CORRECT),
+    file("json element nested deeply", "data.json", b"[" + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"]",
+         ", row 1: the row's JSON is nested too deeply", CORRECT),
+    file("json element with a line end in a string", "data.json", b'[{"prompt": "a\nb", "completion": "c"}]',
+         ", row 1: the row is not valid JSON at character 14 (Invalid control character at)", CORRECT),
     # Parquet
-    Upload(id="truncated parquet", build=written("data.parquet", lambda: good_parquet()[:-100])),
-    Upload(id="parquet with a corrupt footer", build=written("data.parquet", lambda: bad_footer(good_parquet()))),
-    Upload(
-        id="parquet with corrupt pages",
-        build=written("data.parquet", lambda: flipped(good_parquet(write_page_checksum=True), 60)),
-    ),
-    Upload(id="encrypted parquet", build=written("data.parquet", lambda: b"PARE" + good_parquet()[4:-4] + b"PARE")),
-    Upload(id="parquet of only marks", build=written("data.parquet", b"PAR1PAR1")),
-    Upload(
-        id="parquet that claims a huge footer", build=written("data.parquet", b"PAR1" + b"\xff\xff\xff\x7f" + b"PAR1")
-    ),
-    Upload(id="parquet bomb", build=written("data.parquet", parquet_bomb)),
-    Upload(id="parquet bomb in one batch", build=written("data.parquet", parquet_wide_bomb), limits=LITTLE_MEMORY),
-    Upload(
-        id="parquet without rows",
-        build=written("data.parquet", lambda: parquet(pa.table({"a": pa.array([], pa.string())}))),
-    ),
-    Upload(
-        id="parquet with pictures", build=written("data.parquet", lambda: parquet(pa.table({"image": [b"\x89PNG"]})))
-    ),
-    Upload(
-        id="parquet with bytes for texts",
-        build=written("data.parquet", lambda: parquet(pa.table({"prompt": ["a"], "completion": [b"b"]}))),
-    ),
-    Upload(id="parquet with pictures in its turns", build=written("data.parquet", turns_with_pictures)),
-    Upload(
-        id="parquet of too many columns",
-        build=written("data.parquet", lambda: parquet(pa.table({f"c{n}": [1] for n in range(1001)}))),
-    ),
-    Upload(
-        id="parquet with a null",
-        build=written("data.parquet", lambda: parquet(pa.table({"prompt": ["a", None], "completion": ["b", "c"]}))),
-    ),
-    Upload(
-        id="parquet in truncated gzip", build=written("data.parquet.gz", lambda: gzip.compress(good_parquet())[:-50])
-    ),
+    file("truncated parquet", "data.parquet", lambda: good_parquet()[:-100],
+         ": the Parquet file is damaged: its footer or its pages cannot be read", AGAIN),
+    file("parquet with a corrupt footer", "data.parquet", lambda: bad_footer(good_parquet()),
+         ": the Parquet file is damaged: its footer or its pages cannot be read", AGAIN),
+    file("parquet with corrupt pages", "data.parquet", lambda: flipped(good_parquet(write_page_checksum=True), 60),
+         ": the Parquet file is damaged: its footer or its pages cannot be read", AGAIN),
+    file("encrypted parquet", "data.parquet", lambda: b"PARE" + good_parquet()[4:-4] + b"PARE",
+         ": the Parquet file is encrypted", "Save it without encryption; uploads are kept private."),
+    file("parquet of only marks", "data.parquet", b"PAR1PAR1",
+         ": the Parquet file is damaged: its footer or its pages cannot be read", AGAIN),
+    file("parquet that claims a huge footer", "data.parquet", b"PAR1" + b"\xff\xff\xff\x7f" + b"PAR1",
+         ": the Parquet file is damaged: its footer or its pages cannot be read", AGAIN),
+    file("parquet bomb", "data.parquet", parquet_bomb,
+         ": the file unpacks to more than 200 times its size, as only malicious files do", UNPACK),
+    file("parquet bomb in one batch", "data.parquet", parquet_wide_bomb,
+         ": reading the file takes more than the allowed 96 MiB of memory",
+         "It may be damaged or unpack to far more data; save it as JSON lines instead.", limits=LITTLE_MEMORY),
+    file("parquet without rows", "data.parquet", lambda: parquet(pa.table({"a": pa.array([], pa.string())})),
+         ": the file has no rows", FILL),
+    file("parquet with pictures", "data.parquet", lambda: parquet(pa.table({"image": [b"\x89PNG"]})),
+         ": column 'image' holds binary values, which have no JSON form", AS_TEXT),
+    file("parquet with bytes for texts", "data.parquet",
+         lambda: parquet(pa.table({"prompt": ["a"], "completion": [b"b"]})),
+         ": column 'completion' holds binary values, which have no JSON form", AS_TEXT),
+    file("parquet with pictures in its turns", "data.parquet", turns_with_pictures,
+         ": column 'messages' holds large_binary values, which have no JSON form", AS_TEXT),
+    file("parquet of too many columns", "data.parquet", lambda: parquet(pa.table({f"c{n}": [1] for n in range(1001)})),
+         ": the file has 1,001 columns, more than the 1,000 that are allowed", FEWER_COLUMNS),
+    file("parquet with a null", "data.parquet",
+         lambda: parquet(pa.table({"prompt": ["a", None], "completion": ["b", "c"]})),
+         ", row 2, prompt: this should be text, not null", CORRECT),
+    file("parquet in truncated gzip", "data.parquet.gz", lambda: gzip.compress(good_parquet())[:-50],
+         ": the gzip file is damaged: it ends before its end mark, so a part is missing", AGAIN),
     # CSV
-    Upload(id="csv of shifting columns", build=written("data.csv", (CSV_TEXT + "a,b,c\n").encode())),
-    Upload(id="csv with a short record", build=written("data.csv", CSV_TEXT.replace("What is 3?,", "").encode())),
-    Upload(id="csv with an open quote", build=written("data.csv", (CSV_TEXT + '"a,b\nc,d\n').encode())),
-    Upload(id="csv with text after a quote", build=written("data.csv", (CSV_TEXT + '"a"b,c\n').encode())),
-    Upload(
-        id="csv without a header", build=written("data.csv", b'"' + b"What is it? " * 20 + b'",It is that.\n' * 100)
-    ),
-    Upload(id="csv with numbers as its header", build=written("data.csv", b"prompt,3\n1,2\n")),
-    Upload(id="csv with a name twice", build=written("data.csv", b"prompt,completion,prompt\na,b,c\n")),
-    Upload(id="csv with a nameless column", build=written("data.csv", b"prompt,,completion\na,b,c\n")),
-    Upload(id="csv with only a header", build=written("data.csv", b"prompt,completion\n")),
-    Upload(id="csv of bars", build=written("data.csv", CSV_TEXT.replace(",", "|").encode())),
-    Upload(id="csv of tabs", build=written("data.csv", CSV_TEXT.replace(",", "\t").encode())),
-    Upload(id="tsv of commas", build=written("data.tsv", CSV_TEXT.encode())),
-    Upload(id="csv of too many columns", build=written("data.csv", wide_csv())),
-    Upload(id="csv with a huge field", build=written("data.csv", csv_with_huge_field()), limits=SMALL),
-    Upload(id="csv in latin-1", build=written("data.csv", CSV_TEXT.replace("It is 7.", "Café").encode("latin-1"))),
-    Upload(id="csv with a header in latin-1", build=written("data.csv", "réponse,b\n1,2\n".encode("latin-1"))),
-    Upload(id="csv with an empty answer", build=written("data.csv", b'prompt,completion\na,""\n')),
+    file("csv of shifting columns", "data.csv", (CSV_TEXT + "a,b,c\n").encode(),
+         ", record 121 (line 122): the record has 3 columns, and the header has 2", QUOTE),
+    file("csv with a short record", "data.csv", CSV_TEXT.replace("What is 3?,", "").encode(),
+         ", record 4 (line 5): the record has 1 column, and the header has 2", QUOTE),
+    file("csv with an open quote", "data.csv", (CSV_TEXT + '"a,b\nc,d\n').encode(),
+         ", record 121 (line 123): a quote is not closed until the end of the file", CLOSE_QUOTE),
+    file("csv with text after a quote", "data.csv", (CSV_TEXT + '"a"b,c\n').encode(),
+         ", record 121 (line 122): text follows a closing quote", CLOSE_QUOTE),
+    file("csv without a header", "data.csv", b'"' + b"What is it? " * 20 + b'",It is that.\n' * 100,
+         ", header: column 1 looks like data, not like a name: the first line should name the columns", NAME_COLUMNS),
+    file("csv with numbers as its header", "data.csv", b"prompt,3\n1,2\n",
+         ", header: column 2 looks like data, not like a name: the first line should name the columns", NAME_COLUMNS),
+    file("csv with a name twice", "data.csv", b"prompt,completion,prompt\na,b,c\n",
+         ", header: column 3 has the name of an earlier one", NAME_COLUMNS),
+    file("csv with a nameless column", "data.csv", b"prompt,,completion\na,b,c\n", ", header: column 2 has no name",
+         NAME_COLUMNS),
+    file("csv with only a header", "data.csv", b"prompt,completion\n", ": the file has a header and no records", FILL),
+    file("csv of bars", "data.csv", CSV_TEXT.replace(",", "|").encode(),
+         ", header: the columns are separated by bars, not commas", "Save it with commas between the columns."),
+    file("csv of tabs", "data.csv", CSV_TEXT.replace(",", "\t").encode(),
+         ", header: the columns are separated by tabs, not commas", "Name the file .tsv."),
+    file("tsv of commas", "data.tsv", CSV_TEXT.encode(), ", header: the columns are separated by commas, not tabs",
+         "Name the file .csv."),
+    file("csv of too many columns", "data.csv", wide_csv(),
+         ", header: the header has 1,001 columns, more than the 1,000 that are allowed", FEWER_COLUMNS),
+    file("csv with a huge field", "data.csv", csv_with_huge_field(),
+         ", record 1 (line 2): a field is longer than 65,536 bytes, or a quote is not closed", CLOSE_QUOTE,
+         limits=SMALL),
+    file("csv in latin-1", "data.csv", CSV_TEXT.replace("It is 7.", "Café").encode("latin-1"),
+         ", row 8: byte 44 of the row (0xe9) is not UTF-8", ENCODE),
+    file("csv with a header in latin-1", "data.csv", "réponse,b\n1,2\n".encode("latin-1"),
+         ", header: the name of column 1 has characters that are not printable UTF-8", ENCODE),
+    file("csv with an empty answer", "data.csv", b'prompt,completion\na,""\n',
+         ", row 1, completion: this text is empty", CORRECT),
     # Text and PDF
-    Upload(id="txt of blanks", build=written("book.txt", b" \n\n\t\n")),
-    Upload(id="txt in latin-1", build=written("book.txt", "Ein Café.\n".encode("latin-1"))),
-    Upload(id="txt that ends inside a character", build=written("book.txt", "Ein Café".encode()[:-1])),
-    Upload(id="pdf without text", build=written("scan.pdf", lambda: make_pdf(["", ""]))),
-    Upload(id="pdf with a password", build=written("book.pdf", lambda: make_pdf(["secret"], locked=True))),
-    Upload(id="truncated pdf", build=written("book.pdf", lambda: make_pdf(["text"] * 5)[:-300])),
-    Upload(id="pdf of rubbish", build=written("book.pdf", b"%PDF-1.7\n" + b"rubbish " * 50 + b"\n%%EOF\n")),
-    Upload(id="pdf with a cyclic page tree", build=written("book.pdf", lambda: make_pdf(["text"], cyclic=True))),
-    Upload(
-        id="pdf with a bomb", build=written("book.pdf", lambda: make_pdf(["text"], bomb_mib=160)), limits=LITTLE_MEMORY
-    ),
-    Upload(id="pdf with no pages", build=written("book.pdf", lambda: make_pdf([]))),
+    file("txt of blanks", "book.txt", b" \n\n\t\n", ": the file has no text", "Upload a file with text in it."),
+    file("txt in latin-1", "book.txt", "Ein Café.\n".encode("latin-1"), ": byte 8 (0xe9) is not UTF-8", ENCODE),
+    file("txt that ends inside a character", "book.txt", "Ein Café".encode()[:-1], ": byte 8 (0xc3) is not UTF-8",
+         ENCODE),
+    file("pdf without text", "scan.pdf", lambda: make_pdf(["", ""]),
+         ": the PDF has no text in its 2 pages; they may be scanned images",
+         "Run text recognition (OCR) over it, or save the text as TXT."),
+    file("pdf with a password", "book.pdf", lambda: make_pdf(["secret"], locked=True),
+         ": the PDF is protected by a password", "Save a copy without the password."),
+    file("truncated pdf", "book.pdf", lambda: make_pdf(["text"] * 5)[:-300],
+         ": the PDF file is damaged: its end mark (%%EOF) is not there, so a part is missing", AGAIN),
+    file("pdf of rubbish", "book.pdf", b"%PDF-1.7\n" + b"rubbish " * 50 + b"\n%%EOF\n",
+         ": the PDF file is damaged: it has no structure that can be read", AGAIN),
+    file("pdf with a cyclic page tree", "book.pdf", lambda: make_pdf(["text"], cyclic=True),
+         ": the PDF file is damaged: page 1 cannot be read", AGAIN),
+    file("pdf with a bomb", "book.pdf", lambda: make_pdf(["text"], bomb_mib=160),
+         ": the file makes its reader crash, or take more than the 96 MiB of memory that are allowed (SIGABRT)",
+         "It is probably damaged: save it again, or save the data in another format.", limits=LITTLE_MEMORY),
+    file("pdf with no pages", "book.pdf", lambda: make_pdf([]),
+         ": the PDF file is damaged: it has no structure that can be read", AGAIN),
     # Rows
-    Upload(id="row that is cut off", build=written("data.jsonl", GOOD + b'{"prompt": "what')),
-    Upload(id="row of 40 MiB", build=sparse(40)),
-    Upload(id="row with a nul byte", build=written("data.jsonl", with_row(b'{"prompt": "a\0", "completion": "b"}'))),
-    Upload(id="row with a byte order mark", build=written("data.jsonl", with_row("\ufeff{" + PAIR + "}"))),
-    Upload(
-        id="row in latin-1",
-        build=written("data.jsonl", with_row('{"prompt": "caf\xe9", "completion": "b"}'.encode("latin-1"))),
-    ),
-    Upload(
-        id="row with an overlong character",
-        build=written("data.jsonl", with_row(b'{"prompt": "\xc0\xaf", "completion": "b"}')),
-    ),
-    Upload(
-        id="row with an encoded surrogate",
-        build=written("data.jsonl", with_row(b'{"prompt": "\xed\xa0\x80", "completion": "b"}')),
-    ),
-    Upload(
-        id="row with half a surrogate pair",
-        build=written("data.jsonl", with_row('{"prompt": "\\ud800", "completion": "b"}')),
-    ),
-    Upload(id="row with a key twice", build=written("data.jsonl", with_row("{" + PAIR + ', "prompt": "another"}'))),
-    Upload(
-        id="row with a key twice further in",
-        build=written("data.jsonl", with_row('{"messages": [{"role": "user", "role": "system"}]}')),
-    ),
-    Upload(id="row with NaN", build=written("data.jsonl", with_row("{" + PAIR + ', "score": NaN}'))),
-    Upload(id="row with Infinity", build=written("data.jsonl", with_row("{" + PAIR + ', "score": -Infinity}'))),
-    Upload(
-        id="row with an endless number",
-        build=written("data.jsonl", with_row("{" + PAIR + ', "n": ' + "9" * 5000 + "}")),
-    ),
-    Upload(
-        id="row nested deeply", build=written("data.jsonl", with_row('{"a":' + "[" * 100_000 + "]" * 100_000 + "}"))
-    ),
-    Upload(id="row that is a list", build=written("data.jsonl", with_row("[1, 2]"))),
-    Upload(id="row that is text", build=written("data.jsonl", with_row("hello"))),
-    Upload(id="row in Python's words", build=written("data.jsonl", with_row("{'prompt': None}"))),
-    Upload(id="row with a comma too many", build=written("data.jsonl", with_row("{" + PAIR + ",}"))),
-    Upload(id="two rows on a line", build=written("data.jsonl", with_row("{" + PAIR + "}{" + PAIR + "}"))),
-    Upload(id="row with a misspelt field", build=written("data.jsonl", with_row('{"promt": "a", "completion": "b"}'))),
-    Upload(id="row with an empty answer", build=written("data.jsonl", with_row('{"prompt": "a", "completion": " "}'))),
-    Upload(id="row with a number for text", build=written("data.jsonl", with_row('{"prompt": 7, "completion": "b"}'))),
-    Upload(
-        id="row with roles in a wrong order",
-        build=written(
-            "data.jsonl",
-            with_row(
-                json.dumps({"messages": [{"role": role, "content": "x"} for role in ("user", "user", "assistant")]})
-            ),
-        ),
-    ),
-    Upload(
-        id="row without an assistant's turn",
-        build=written("data.jsonl", with_row('{"messages": [{"role": "user", "content": "x"}]}')),
-    ),
-    Upload(id="row without turns", build=written("data.jsonl", with_row('{"messages": []}'))),
-]
+    file("row that is cut off", "data.jsonl", GOOD + b'{"prompt": "what',
+         ", row 121: the row is not valid JSON at character 12 (Unterminated string starting at); the file ends here "
+         "without a line end, so it may have been cut off", CORRECT),
+    Upload("row of 40 MiB", sparse(40), "data.jsonl, row 1201: the row is longer than 16 MiB", CORRECT),
+    file("row in latin-1", "data.jsonl", with_row('{"prompt": "caf\xe9", "completion": "b"}'.encode("latin-1")),
+         ", row 120: byte 16 of the row (0xe9) is not UTF-8", ENCODE),
+]  # fmt: skip

