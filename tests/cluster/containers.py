@@ -119,7 +119,7 @@ class Container:
                 self._weigh_at = time.monotonic() + 0.5
                 if self._memory() > self._limit:
                     self._oom = True
-            if self._oom or time.monotonic() >= self._killed_at:
+            if self._oom or self._objects.clock() >= self._killed_at:
                 self.kill()
             return True
         self.kill()
@@ -134,7 +134,7 @@ class Container:
         if self._process and self._killed_at == float("inf"):
             with suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGTERM)
-        self._killed_at = min(self._killed_at, time.monotonic() + grace_s)
+        self._killed_at = min(self._killed_at, self._objects.clock() + grace_s)
 
     def kill(self, out_of_memory: bool = False) -> None:
         if out_of_memory:
@@ -148,7 +148,7 @@ class Container:
                 os.killpg(self._process.pid, number)
 
     def hold(self, still: bool) -> None:
-        """Let all that works in the pod's folder stand still, or go on: its processes, and a fork that stands for one."""
+        """Let all that works in the pod's folder stand still, or go on: its processes, and forks in their place."""
         for place in Path("/proc").glob("[0-9]*/cwd"):
             with suppress(OSError):
                 if place.resolve().is_relative_to(self._folder):

@@ -3,7 +3,6 @@
 import abc
 import heapq
 import threading
-import time
 import traceback
 from collections import OrderedDict
 
@@ -42,6 +41,8 @@ class ControlPlane:
         self._stopped = False
         self.errors: list[str] = []
         objects.listeners.append(self._listen)
+        self._clock = objects.clock
+        self._clock.listeners.append(self._wake)
         self._thread = threading.Thread(target=self._run, name="control-plane", daemon=True)
         self._thread.start()
 
@@ -50,6 +51,10 @@ class ControlPlane:
             self._stopped = True
             self._changed.notify()
         self._thread.join()
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify()
 
     def _listen(self, change: Change) -> None:
         with self._changed:
@@ -65,19 +70,19 @@ class ControlPlane:
     def _put_off(self, at: int, key: Key, seconds: float) -> None:
         if (at, key) not in self._waiting:
             self._waiting.add((at, key))
-            heapq.heappush(self._later, (time.monotonic() + seconds, at, key))
+            heapq.heappush(self._later, (self._clock() + seconds, at, key))
 
     def _run(self) -> None:
         while True:
             with self._changed:
-                while self._later and self._later[0][0] <= time.monotonic():
+                while self._later and self._later[0][0] <= self._clock():
                     _, at, key = heapq.heappop(self._later)
                     self._waiting.discard((at, key))
                     self._due[at, key] = None
                 if self._stopped:
                     return
                 if not self._due:
-                    self._changed.wait(self._later[0][0] - time.monotonic() if self._later else None)
+                    self._changed.wait(self._later[0][0] - self._clock() if self._later else None)
                     continue
                 (at, key), _ = self._due.popitem(last=False)
             try:
@@ -89,7 +94,7 @@ class ControlPlane:
                 after_s = None
             if after_s is not None:
                 with self._changed:
-                    heapq.heappush(self._later, (time.monotonic() + after_s, at, key))
+                    heapq.heappush(self._later, (self._clock() + after_s, at, key))
 
 
 class GarbageCollector(Controller):

@@ -38,6 +38,18 @@ class Access:
             pytest.skip("this fault needs a hand on the machines, which a real cluster's tests do not have")
         return self.made
 
+    @property
+    def long_s(self) -> int:
+        """What passes only by ``after``; on a real cluster few seconds, as they really pass."""
+        return 3600 if self.made else 5
+
+    def after(self, seconds: float) -> None:
+        """Let ``seconds`` pass, at once where the clock is a test's to move."""
+        if self.made:
+            self.made.objects.clock.advance(seconds)
+        else:
+            time.sleep(seconds)
+
     def client(self) -> Any:
         from kubernetes import client, config
 
@@ -185,7 +197,7 @@ class Access:
             _forgiven(custom.delete_cluster_custom_object, *group, plural, name)
             left.append((custom.get_cluster_custom_object, (*group, plural, name)))
         # Kueue lets go of a queue when its last Workload is gone, and a namespace ends after the grace of its pods.
-        until(lambda: all(_forgiven(read, *named) is None for read, named in left), within_s=180)
+        until(lambda: all(_forgiven(read, *named) is None for read, named in left))
 
 
 def _forgiven(call: Callable[..., Any], *named: str) -> Any:
@@ -200,7 +212,7 @@ def _forgiven(call: Callable[..., Any], *named: str) -> Any:
         return None
 
 
-def until(look: Callable[[], T | None], within_s: float = 60) -> T:
+def until(look: Callable[[], T | None], within_s: float = 600) -> T:
     """What ``look`` gives, once it is something."""
     end = time.monotonic() + within_s
     while not (found := look()):

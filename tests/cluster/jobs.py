@@ -1,12 +1,10 @@
 """The Job controller: pods for indexes, counting them exactly once, and how a Job ends."""
 
 import copy
-import time
-from datetime import datetime
 
 from tests.cluster.admission import TRACKING, admit
 from tests.cluster.control import Controller, Key
-from tests.cluster.objects import JOBS, PODS, ApiError, Change, Object, Objects, condition, has, now, record, suffix
+from tests.cluster.objects import JOBS, PODS, ApiError, Change, Object, Objects, condition, has, record, suffix
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
 
@@ -47,7 +45,7 @@ class JobController(Controller):
         succeeded = set(_indexes(status.get("completedIndexes", "")))
         again: float | None = None
         if not suspended and "startTime" not in status:
-            status["startTime"] = now()
+            status["startTime"] = self._objects.now()
         fresh = [pod for pod in pods if TRACKING in pod["metadata"].get("finalizers", [])]
         ended = [pod for pod in fresh if pod["status"]["phase"] == "Succeeded" or self._failed(job, pod)]
         counted = {uid for uids in uncounted.values() for uid in uids}
@@ -63,7 +61,7 @@ class JobController(Controller):
         if not target and not has(job, "SuccessCriteriaMet"):
             why = _policy_failure(spec, [pod for pod in fresh if pod["status"]["phase"] == "Failed"])
             reason = "PodFailurePolicy" if why else ""
-            left = _time_left(spec, status)
+            left = self._time_left(spec, status)
             if not why and failures > spec["backoffLimit"]:
                 reason, why = "BackoffLimitExceeded", "Job has reached the specified backoff limit"
             elif not why and not suspended and left is not None and left <= 0:
@@ -71,7 +69,7 @@ class JobController(Controller):
             elif not suspended:
                 again = left
             if why:
-                _condition(status, "FailureTarget", reason, why)
+                self._condition(status, "FailureTarget", reason, why)
                 target = status["conditions"][-1]
         if target:
             self._delete(job, active, keep_finalizer=True)
@@ -86,14 +84,14 @@ class JobController(Controller):
                 active, refused = self._create(job, pods, active, succeeded)
                 again = 0.5 if refused else again
             if len(succeeded) >= spec["completions"] and not active:
-                _condition(
+                self._condition(
                     status, "SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods"
                 )
-            elif suspended and _condition(status, "Suspended", "JobSuspended", "Job suspended"):
+            elif suspended and self._condition(status, "Suspended", "JobSuspended", "Job suspended"):
                 record(self._objects, job, "Suspended", "Job suspended", "job-controller")
             elif not suspended and has(job, "Suspended"):
-                _condition(status, "Suspended", "JobResumed", "Job resumed", "False")
-                status["startTime"] = now()
+                self._condition(status, "Suspended", "JobResumed", "Job resumed", "False")
+                status["startTime"] = self._objects.now()
                 record(self._objects, job, "Resumed", "Job resumed", "job-controller")
         status |= {"succeeded": len(succeeded), "completedIndexes": _intervals(succeeded)}
         status |= {"active": len(active), "terminating": sum(self._terminating(pod) for pod in pods)}
@@ -111,11 +109,11 @@ class JobController(Controller):
     def _finish(self, job: Object, status: Object) -> None:
         decided = next(c for c in status["conditions"] if c["type"] in ("FailureTarget", "SuccessCriteriaMet"))
         failed = decided["type"] == "FailureTarget"
-        _condition(status, "Failed" if failed else "Complete", decided["reason"], decided["message"])
+        self._condition(status, "Failed" if failed else "Complete", decided["reason"], decided["message"])
         if failed:
             record(self._objects, job, decided["reason"], decided["message"], "job-controller", "Warning")
         else:
-            status["completionTime"] = now()
+            status["completionTime"] = self._objects.now()
             record(self._objects, job, "Completed", "Job completed", "job-controller")
         self._write(job, status)
 
@@ -160,10 +158,20 @@ class JobController(Controller):
         meta, ttl = job["metadata"], job["spec"].get("ttlSecondsAfterFinished")
         if ttl is None:
             return None
-        left = ttl - _since(job["status"]["conditions"][-1]["lastTransitionTime"])
+        left = ttl - self._objects.since(job["status"]["conditions"][-1]["lastTransitionTime"])
         if left <= 0:
             self._objects.delete(JOBS, meta["namespace"], meta["name"], {"propagationPolicy": "Foreground"})
         return max(left, 0.1)
+
+    def _condition(self, status: Object, type_: str, reason: str, message: str, value: str = "True") -> bool:
+        at = self._objects.now()
+        return condition(status, type_, value, reason, message, {"lastProbeTime": at, "lastTransitionTime": at})
+
+    def _time_left(self, spec: Object, status: Object) -> float | None:
+        deadline = spec.get("activeDeadlineSeconds")
+        if deadline is None or "startTime" not in status:
+            return None
+        return float(deadline) - self._objects.since(status["startTime"])
 
     def _failed(self, job: Object, pod: Object) -> bool:
         """A pod that was deleted counts as failed at once, unless only failed pods are replaced."""
@@ -185,19 +193,6 @@ def _index(pod: Object) -> int:
 
 def _deleting(pod: Object) -> bool:
     return "deletionTimestamp" in pod["metadata"]
-
-
-def _condition(status: Object, type_: str, reason: str, message: str, value: str = "True") -> bool:
-    return condition(status, type_, value, reason, message, {"lastProbeTime": now()})
-
-
-def _since(moment: str) -> float:
-    return time.time() - datetime.fromisoformat(moment).timestamp()
-
-
-def _time_left(spec: Object, status: Object) -> float | None:
-    deadline = spec.get("activeDeadlineSeconds")
-    return None if deadline is None or "startTime" not in status else deadline - _since(status["startTime"])
 
 
 def _policy_failure(spec: Object, failed: list[Object]) -> str:

@@ -121,8 +121,9 @@ class JobReconciler(Controller):
 
 def say(objects: Objects, workload: Object, *conditions: tuple[str, str, str, str]) -> None:
     def edit(draft: Object) -> None:
+        also = {"observedGeneration": 1, "lastTransitionTime": objects.now()}
         for type_, value, reason, message in conditions:
-            condition(draft["status"], type_, value, reason, message, {"observedGeneration": 1})
+            condition(draft["status"], type_, value, reason, message, also)
 
     objects.change(WORKLOADS, workload, edit, "status")
 

@@ -4,8 +4,6 @@ Written from https://kueue.sigs.k8s.io/docs/concepts/admission_check/ and .../se
 check is its own controller, here a test. Delays between tries are shorter than a real Kueue's.
 """
 
-from datetime import UTC, datetime
-
 from tests.cluster.control import Controller, Key
 from tests.cluster.kueue import BY, owner, say
 from tests.cluster.objects import JOBS, WORKLOADS, Change, Object, Objects, has, now, record
@@ -54,7 +52,7 @@ class PodsReady(Controller):
         job = self._objects.find(JOBS, key[0], owner(workload))
         if job is None or has(workload, "Finished") or job["status"].get("ready", 0) >= job["spec"]["parallelism"]:
             return None
-        left_s = self.timeout_s - _since(workload)
+        left_s = self.timeout_s - self._objects.since(_admitted_at(workload))
         if left_s <= 0:
             why = f"Exceeded the PodsReady timeout {'/'.join(key)}"
             evict(self._objects, workload, "PodsReadyTimeout", why, again=True)
@@ -66,7 +64,7 @@ def evict(objects: Objects, workload: Object, reason: str, why: str, *, again: b
 
     def delayed(draft: Object) -> None:
         count = draft["status"].get("requeueState", {}).get("count", 0) + 1
-        draft["status"]["requeueState"] = {"count": count, "requeueAt": now(RETRY_S)}
+        draft["status"]["requeueState"] = {"count": count, "requeueAt": objects.now(RETRY_S)}
 
     if again:
         objects.change(WORKLOADS, workload, delayed, "status")
@@ -79,7 +77,7 @@ def delayed_s(objects: Objects, workload: Object) -> float:
     at = workload["status"].get("requeueState", {}).get("requeueAt")
     if at is None:
         return 0.0
-    left_s = datetime.fromisoformat(at).timestamp() - datetime.now(UTC).timestamp()
+    left_s = -objects.since(at)
     if left_s <= 0:
         objects.change(WORKLOADS, workload, lambda draft: draft["status"]["requeueState"].pop("requeueAt"), "status")
         say(objects, workload, ("Requeued", "True", "BackoffFinished", "The workload backoff was finished"))
@@ -93,6 +91,6 @@ def asked_checks(queue: Object, flavors: set[str]) -> list[Object]:
     return [{"name": name, "state": "Pending", "message": "", "lastTransitionTime": now()} for name in names]
 
 
-def _since(workload: Object) -> float:
-    at = next(one["lastTransitionTime"] for one in workload["status"]["conditions"] if one["type"] == "Admitted")
-    return datetime.now(UTC).timestamp() - datetime.fromisoformat(at).timestamp()
+def _admitted_at(workload: Object) -> str:
+    found = (one["lastTransitionTime"] for one in workload["status"]["conditions"] if one["type"] == "Admitted")
+    return str(next(found))

@@ -14,6 +14,8 @@ from tests.cluster.control import Controller, Key
 from tests.cluster.objects import NODES, PODS, SERVICES, ApiError, Change, Object, Objects, condition, now, record
 
 GPU = "nvidia.com/gpu"
+# A Job is made before its Service.
+_SERVICE_WITHIN_S = 60.0
 
 
 class Scheduler(Controller):
@@ -200,10 +202,10 @@ class PodRunner(threading.Thread):
 
     def _meet(self) -> None:
         """Names in a Service resolve from when it is there, which may be after its pods: here before they start."""
-        spec, end = self._pod["spec"], time.monotonic() + 2
+        spec, end = self._pod["spec"], self._objects.clock() + _SERVICE_WITHIN_S
         place = (self._pod["metadata"]["namespace"], spec.get("subdomain", ""))
         if place[1] and f".{place[1]}" in str(spec["containers"]):
-            self._until(lambda: self._objects.find(SERVICES, *place) or time.monotonic() > end)
+            self._until(lambda: self._objects.find(SERVICES, *place) or self._objects.clock() > end)
 
     def _pull(self) -> bool:
         bad = [one.spec["image"] for one in self.all if one.spec["image"].partition("/")[0].endswith(".invalid")]

@@ -9,8 +9,10 @@ import uuid
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
+
+from tests.cluster.clock import RunningClock
 
 Object = dict[str, Any]
 Match = Callable[[Object], bool]
@@ -109,8 +111,9 @@ class Change:
     before: Object | None
 
 
-def now(after_s: float = 0) -> str:
-    return (datetime.now(UTC) + timedelta(seconds=after_s)).strftime("%Y-%m-%dT%H:%M:%SZ")
+def now(at: float | None = None) -> str:
+    """A moment as it is written; ``at`` in seconds since 1970."""
+    return (datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def suffix() -> str:
@@ -121,13 +124,21 @@ class Objects:
     """Objects by kind, namespace and name. What it returns is shared: copy before changing."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock, self.clock = threading.RLock(), RunningClock()
         self.listeners: list[Callable[[Change], None]] = []
         self.history: deque[Change] = deque(maxlen=20_000)
         self.compacted = 0
         self._versions = itertools.count(1)
         self.version = 0
         self._kept: dict[Kind, dict[tuple[str, str], Object]] = {kind: {} for kind in KINDS.values()}
+
+    def now(self, after_s: float = 0) -> str:
+        """The cluster's own time, or that ``after_s`` from it."""
+        return now(self.clock() + after_s)
+
+    def since(self, moment: str) -> float:
+        """Seconds of the cluster's time since a moment that it wrote."""
+        return self.clock() - datetime.fromisoformat(moment).timestamp()
 
     def find(self, kind: Kind, namespace: str, name: str) -> Object | None:
         return self._kept[kind].get((namespace, name))
@@ -155,7 +166,7 @@ class Objects:
                 raise invalid(kind, meta["name"], f'metadata.name: Invalid value: "{meta["name"]}"')
             if (namespace, meta["name"]) in self._kept[kind]:
                 raise ApiError(409, "AlreadyExists", f'{_resource(kind)} "{meta["name"]}" already exists')
-            meta |= {"uid": meta.get("uid") or str(uuid.uuid4()), "creationTimestamp": now()}
+            meta |= {"uid": meta.get("uid") or str(uuid.uuid4()), "creationTimestamp": self.now()}
             if "spec" in item and kind is not SERVICES:
                 meta["generation"] = 1
             return self._write(kind, item, "ADDED", None)
@@ -219,7 +230,7 @@ class Objects:
                 return self._remove(kind, old)
             if "deletionTimestamp" not in meta or grace < meta["deletionGracePeriodSeconds"]:
                 item["metadata"]["generation"] = 2 if "deletionTimestamp" not in meta else meta["generation"]
-                item["metadata"] |= {"deletionTimestamp": now(grace), "deletionGracePeriodSeconds": grace}
+                item["metadata"] |= {"deletionTimestamp": self.now(grace), "deletionGracePeriodSeconds": grace}
                 if finalizers:
                     item["metadata"]["finalizers"] = list(dict.fromkeys(finalizers))
                 old = self._write(kind, item, "MODIFIED", old)
@@ -273,9 +284,10 @@ def _grace(pod: Object, options: Object) -> int:
 
 
 def condition(status: Object, type_: str, value: str, reason: str = "", message: str = "", also: Object = _POD) -> bool:
-    """Set a condition in place; whether it is new or its value changed. ``also`` is what its kind has beside."""
+    """Set a condition in place; whether it is new or its value changed. ``also`` is what its kind has beside, and
+    when it changed, if by the cluster's own time."""
     conditions = status.setdefault("conditions", [])
-    new = {"type": type_, "status": value, **also, "lastTransitionTime": now()}
+    new = {"type": type_, "status": value, "lastTransitionTime": now(), **also}
     new |= {name: text for name, text in (("reason", reason), ("message", message)) if text}
     for at, old in enumerate(conditions):
         if old["type"] == type_:

@@ -226,7 +226,7 @@ class Handler(BaseHTTPRequestHandler):
     def _watch(self, kind: Kind, namespace: str, match: Match, query: dict[str, str]) -> None:
         lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         objects, since = self.server.objects, int(query.get("resourceVersion") or 0)
-        until = time.monotonic() + float(query.get("timeoutSeconds") or 1800)
+        until = objects.clock() + float(query.get("timeoutSeconds") or 1800)
         bookmarks = query.get("allowWatchBookmarks", "").lower() == "true"
 
         def listener(change: Change) -> None:
@@ -248,7 +248,7 @@ class Handler(BaseHTTPRequestHandler):
                 objects.listeners.append(listener)
                 self.server.watches[self.connection] = lines
             told = time.monotonic()
-            while (left := until - time.monotonic()) > 0:
+            while (left := until - objects.clock()) > 0:
                 try:
                     line = lines.get(timeout=min(left, _HANG_UP_S))
                 except queue.Empty:

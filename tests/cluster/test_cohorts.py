@@ -4,6 +4,8 @@ import time
 import uuid
 from typing import Any
 
+import pytest
+
 from tests.cluster.fixtures import Access, until
 from tests.cluster.kueue import PRIORITY, QUEUE
 from tests.cluster.objects import KUEUE
@@ -90,6 +92,7 @@ def test_premium_beyond_what_it_reserved_takes_from_free_and_not_from_work_that_
     assert cluster.running("done")
 
 
+@pytest.mark.long
 def test_a_hundredth_of_the_simulated_month_ends_and_premium_gives_way_only_to_what_others_reserved(
     cluster: Access,
 ) -> None:

@@ -77,7 +77,9 @@ def test_an_eviction_is_told_by_a_condition_of_the_pod_and_of_the_job(cluster: A
 
 
 def test_a_deadline_ends_pods_before_the_job_has_failed(cluster: Access) -> None:
-    cluster.run("a", SLEEP, activeDeadlineSeconds=1)
+    cluster.run("a", SLEEP, activeDeadlineSeconds=cluster.long_s)
+    cluster.running("a")
+    cluster.after(cluster.long_s)
     assert cluster.ended("a") == [("FailureTarget", "DeadlineExceeded"), ("Failed", "DeadlineExceeded")]
     assert cluster.pods("a") == []
     assert [reason for reason, _ in cluster.events("a")] == ["SuccessfulCreate", "SuccessfulDelete", "DeadlineExceeded"]
@@ -118,12 +120,15 @@ def test_a_pod_deleted_by_hand_fails_its_job_without_a_disruption(cluster: Acces
 
 
 def test_with_policy_failed_a_pod_counts_only_when_it_has_ended(cluster: Access) -> None:
-    cluster.run("a", STUBBORN, podFailurePolicy={"rules": [BAD_EXIT]}, pod={"terminationGracePeriodSeconds": 2})
+    cluster.run(
+        "a", STUBBORN, podFailurePolicy={"rules": [BAD_EXIT]}, pod={"terminationGracePeriodSeconds": cluster.long_s}
+    )
     (pod,) = cluster.running("a")
     until(lambda: "up" in cluster.log(pod.metadata.name))
     cluster.core.delete_namespaced_pod(pod.metadata.name, cluster.namespace)
     status = until(lambda: (status := cluster.job("a").status).terminating and status)
     assert (status.terminating, status.failed, status.conditions) == (1, None, None)
+    cluster.after(cluster.long_s)
     assert cluster.ended("a")[-1] == ("Failed", "PodFailurePolicy")
     assert "exit code 137" in cluster.job("a").status.conditions[-1].message
 

@@ -1,6 +1,5 @@
 """Queues: a Job waits until its quota is free, gives way to a higher priority, and its Workload says why it waits."""
 
-import time
 from typing import Any
 
 from tests.cluster.fixtures import Access, until
@@ -128,7 +127,7 @@ def test_equals_start_in_the_order_in_which_they_came(cluster: Access) -> None:
     for name in names:
         cluster.run(name, "pass", gpus=1, suspend=True, labels={QUEUE: queue})
         # Kueue orders by whole seconds, and within one by uid.
-        time.sleep(0.0 if cluster.made else 1.1)
+        cluster.after(1.1)
     for name in names:
         assert cluster.ended(name)[-1][0] == "Complete"
     told = cluster.core.list_namespaced_event(cluster.namespace, field_selector="reason=SuccessfulCreate").items

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+
+from tests.cluster import kueue_checks
 from tests.cluster.fixtures import Access, until
 from tests.cluster.kueue import QUEUE
 
@@ -50,17 +53,22 @@ def test_a_check_that_rejects_leaves_the_workload_inactive_and_its_quota_to_othe
     assert cluster.pods("a") == []
 
 
-def test_pods_that_are_not_ready_in_time_give_their_quota_back_and_are_tried_again(cluster: Access) -> None:
-    cluster.machines.pods_ready.timeout_s = 2.0
+def test_pods_that_are_not_ready_in_time_give_their_quota_back_and_are_tried_again(
+    cluster: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kueue_checks, "RETRY_S", cluster.long_s)
+    cluster.machines.pods_ready.timeout_s = cluster.long_s
     cluster.machines.remove_node("n1")
     queue = cluster.queue(gpus=2)
     cluster.run("a", SLEEP, gpus=2, suspend=True, labels={QUEUE: queue})
     until(lambda: cluster.pods("a"))
+    cluster.after(cluster.long_s)
     until(lambda: conditions(cluster.workload("a")).get("Evicted") == ("True", "PodsReadyTimeout"))
     until(lambda: not cluster.pods("a"))
     assert cluster.job("a").spec.suspend
     assert cluster.workload("a")["status"]["requeueState"]["count"] == 1
     cluster.machines.add_node("n2")
+    cluster.after(cluster.long_s)
     cluster.running("a")
 
 

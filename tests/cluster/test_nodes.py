@@ -92,7 +92,7 @@ def test_a_command_that_is_not_there_fails_its_pod(cluster: Access) -> None:
 
 
 def test_a_container_that_takes_more_memory_than_its_limit_is_killed_for_it(cluster: Access) -> None:
-    code = "import time; taken = bytearray(400_000_000); time.sleep(600)"
+    code = "import time; taken = bytearray(200_000_000); time.sleep(600)"
     cluster.run("a", code, container={"resources": {"limits": {"memory": "128Mi"}}})
     cluster.ended("a")
     assert (_ended(cluster, "a").exit_code, _ended(cluster, "a").reason) == (137, "OOMKilled")
@@ -109,12 +109,12 @@ def test_a_node_that_runs_out_of_memory_kills_a_container(cluster: Access) -> No
 @pytest.mark.parametrize(("code", "exit_code"), [(POLITE, 75), (SLEEP, 143), (STUBBORN, 137)])
 def test_a_stopped_pod_has_its_grace_and_no_more(cluster: Access, code: str, exit_code: int) -> None:
     never = {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [75, 137, 143]}}]}
-    # A busy machine may take seconds to end a process that does not mind.
-    grace = 1 if code == STUBBORN else 30
-    cluster.run("a", code, podFailurePolicy=never, pod={"terminationGracePeriodSeconds": grace})
+    cluster.run("a", code, podFailurePolicy=never, pod={"terminationGracePeriodSeconds": cluster.long_s})
     (pod,) = cluster.running("a")
     until(lambda: "up" in cluster.log(pod.metadata.name))
     cluster.core.delete_namespaced_pod(pod.metadata.name, cluster.namespace)
+    if code == STUBBORN:
+        cluster.after(cluster.long_s)
     cluster.ended("a")
     assert f"exit code {exit_code} " in cluster.job("a").status.conditions[-1].message
 
@@ -221,7 +221,7 @@ def test_a_spot_node_ends_its_pods_and_says_so(cluster: Access) -> None:
 
 
 def test_an_evicted_pod_names_who_evicted_it(cluster: Access) -> None:
-    cluster.run("a", STUBBORN, podReplacementPolicy="Failed", pod={"terminationGracePeriodSeconds": 3})
+    cluster.run("a", STUBBORN, podReplacementPolicy="Failed", pod={"terminationGracePeriodSeconds": cluster.long_s})
     (pod,) = cluster.running("a")
     until(lambda: "up" in cluster.log(pod.metadata.name))
     cluster.core.create_namespaced_pod_eviction(

@@ -137,7 +137,9 @@ def case(request: pytest.FixtureRequest, cluster: Access, tmp_path: Path) -> tup
         go.touch()
         cluster.ended("w")
     elif name == "past its deadline":
-        cluster.run("w", SLEEP, activeDeadlineSeconds=1)
+        cluster.run("w", SLEEP, activeDeadlineSeconds=cluster.long_s)
+        cluster.running("w")
+        cluster.after(cluster.long_s)
         cluster.ended("w")
     elif name == "deleted with its job":
         cluster.run("w", POLITE)
