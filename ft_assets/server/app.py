@@ -1,5 +1,6 @@
 """The HTTP API: OpenAI's fine-tuning dialect over the platform's own functions. It keeps nothing of its own."""
 
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -55,17 +56,19 @@ def api_app(
     orchestrator: Orchestrator | None = None,
     settle: Callable[[Job], object] | None = None,
     fleet: Fleet | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> FastAPI:
     """The application. Jobs are launched by the submissions sensor of a running Dagster on the same store.
 
     ``settle`` settles a job; by default in a thread of this process. ``fleet`` are the servers of models.
+    ``clock`` says how old is what was looked up of them.
     """
     # One for all requests: it keeps its connection to Dagster's database.
     orchestrator = api.orchestrator_or_default(orchestrator)
     here = partial(api.settle_job, store=store, launcher=launcher, orchestrator=orchestrator)
     settling = Settling(store, settle or here)
     long_calls = LongCalls()
-    answering, models_asked, outcomes = Answering(fleet), ModelsAsked(store, launcher), Outcomes(store)
+    answering, models_asked, outcomes = Answering(fleet), ModelsAsked(store, launcher, clock=clock), Outcomes(store)
     figures = RequestFigures()
     shadows = Shadows(fleet, outcomes.shadows, ShadowFigures(figures.registry))
 

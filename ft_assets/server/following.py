@@ -33,13 +33,17 @@ class Following:
 
     def _follow(self) -> None:
         while not self._stop.is_set():
-            try:
-                status = self._reconciler.look()
-                api.keep_status(status)
-                self._watch(status)
-            except Exception:
-                _LOG.exception("the lines are not followed; servers keep what they have")
+            self.look()
             self._stop.wait(_EVERY_S)
+
+    def look(self) -> None:
+        """Bring the servers to what the lines say now."""
+        try:
+            status = self._reconciler.look()
+            api.keep_status(status)
+            self._watch(status)
+        except Exception:
+            _LOG.exception("the lines are not followed; servers keep what they have")
 
     def _watch(self, status: "ServingStatus") -> None:
         try:

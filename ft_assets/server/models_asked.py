@@ -1,5 +1,8 @@
 """Which adapters a tenant's name of a model means, looked up once in a while and not for each request."""
 
+import time
+from collections.abc import Callable
+
 from ft_assets import api
 from ft_assets.api import Division, JobState
 from ft_assets.server.names import job_of_model, model_name
@@ -12,10 +15,12 @@ from ft_resources.store import Store
 class ModelsAsked:
     """What names mean, and which tenants were not erased, as ``Remembered`` keeps them."""
 
-    def __init__(self, store: Store, launcher: Launcher | None) -> None:
+    def __init__(
+        self, store: Store, launcher: Launcher | None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._store, self._launcher = store, launcher
-        self._models = Remembered(self._look)
-        self._tenants = Remembered(self._require_not_erased)
+        self._models = Remembered(self._look, clock=clock)
+        self._tenants = Remembered(self._require_not_erased, clock=clock)
 
     def close(self) -> None:
         """Begin no other look."""

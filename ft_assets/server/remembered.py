@@ -42,11 +42,19 @@ class Remembered(Generic[Key, Value]):
     """What ``look`` says of keys, for ``FRESH_S`` seconds; while the store does not answer, or hangs, what it said
     last, for 15 minutes.
 
-    One look at a key is under way at a time. At most ``most`` keys are known; those looked up longest ago go.
+    One look at a key is under way at a time. At most ``most`` keys are known; those looked up longest ago go. What is
+    known is given for a look that takes longer than ``patience_s``.
     """
 
-    def __init__(self, look: Callable[[Key], Value], *, most: int = 4096) -> None:
-        self._look, self._most = look, most
+    def __init__(
+        self,
+        look: Callable[[Key], Value],
+        *,
+        most: int = 4096,
+        patience_s: float = _PATIENCE_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._look, self._most, self._patience_s, self._clock = look, most, patience_s, clock
         self._known: OrderedDict[Key, _Known[Value]] = OrderedDict()
         self._looks: dict[Key, _Look[Value]] = {}
         self._lock = Lock()
@@ -60,13 +68,13 @@ class Remembered(Generic[Key, Value]):
         """What is known of ``key``, else what a look says. Raises as ``look`` does; NotFound and NotIdentified are
         never remembered."""
         known, look = self._at_hand(key)
-        now = time.monotonic()
+        now = self._clock()
         age = now - known.at if known is not None else _WITHOUT_STORE_S
         if known is not None and (look is None or age < FRESH_S):
             return known.value
         assert look is not None
         spare = known if age < _WITHOUT_STORE_S else None
-        wait_s = None if spare is None else max(0.0, look.began + _PATIENCE_S - now)
+        wait_s = None if spare is None else max(0.0, look.began + self._patience_s - now)
         done, _ = await asyncio.wait([_told(look.found)], timeout=wait_s)
         if done or spare is None:
             try:
@@ -81,7 +89,7 @@ class Remembered(Generic[Key, Value]):
         """What is known, and the look under way: one begins where nothing is known, or what is known grows old."""
         # Both at one moment: a look that ended between the two would be carried out a second time.
         with self._lock:
-            known, now = self._known.get(key), time.monotonic()
+            known, now = self._known.get(key), self._clock()
             if known is not None and now - known.at < _AHEAD_S:
                 return known, None
             look = self._looks.get(key)
@@ -90,7 +98,7 @@ class Remembered(Generic[Key, Value]):
             return known, look
 
     def _carry_out(self, key: Key) -> Value:
-        began = time.monotonic()
+        began = self._clock()
         try:
             found = self._look(key)
         except BaseException as error:

@@ -5,7 +5,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from contextvars import Context as Variables
 from dataclasses import dataclass, field
 from functools import partial
@@ -76,9 +76,10 @@ class Shadows:
         at_once: int = AT_ONCE,
         waiting: int = WAITING,
         least_s: float = _LEAST_S,
+        timeout: Callable[[float], AbstractAsyncContextManager[object]] = asyncio.timeout,
     ) -> None:
         self._answering, self._log, self._figures = Answering(fleet), log, figures
-        self._at_once, self._waiting, self._least_s = at_once, waiting, least_s
+        self._at_once, self._waiting, self._least_s, self._timeout = at_once, waiting, least_s, timeout
         self._lanes: dict[str, _Lane] = {}
 
     def offer(self, copy: Copy) -> None:
@@ -113,7 +114,7 @@ class Shadows:
 
     async def _copied(self, copy: Copy) -> None:
         try:
-            async with asyncio.timeout(self._least_s + _TIMES * copy.seconds):
+            async with self._timeout(self._least_s + _TIMES * copy.seconds):
                 seen = await self._seen(copy)
         except ServerBusy:
             # It says nothing of the candidate.

@@ -5,7 +5,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -41,8 +41,14 @@ def end_streams() -> None:
 class Streams:
     """What this server's clients listen to. A job is read while somebody does."""
 
-    def __init__(self, every_s: float = _EVERY_S, identify_every_s: float = _ALIVE_S) -> None:
-        self._every_s, self._identify_every_s = every_s, identify_every_s
+    def __init__(
+        self,
+        every_s: float = _EVERY_S,
+        identify_every_s: float = _ALIVE_S,
+        *,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._every_s, self._identify_every_s, self._sleep = every_s, identify_every_s, sleep
         self._jobs: dict[tuple[str, str], _Job] = {}
 
     async def events(
@@ -95,7 +101,7 @@ class Streams:
             except UserError as error:
                 # Who listens keeps listening: the store may be back in a moment.
                 _LOG.warning("job ftjob-%s cannot be read: %s", job_id, error)
-                await asyncio.sleep(self._every_s)
+                await self._sleep(self._every_s)
                 continue
             fresh = [event for event in found if event["id"] not in known]
             known.update(event["id"] for event in fresh)
@@ -104,7 +110,7 @@ class Streams:
             if fresh or ended:
                 async with job.changed:
                     job.changed.notify_all()
-            await asyncio.sleep(self._every_s)
+            await self._sleep(self._every_s)
         if not job.ended:
             job.given_up = True
             async with job.changed:

@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
 from typing import Any
 
 import aiohttp
@@ -42,10 +42,18 @@ class AsyncServers:
         first_s: most seconds until the first piece of an answer: others may wait before it, and its prompt is read.
         next_s: most seconds until each other piece: an engine on a CPU may read another's long prompt meanwhile.
         connect_s: most seconds until there is a connection.
+        timeout: ends a block after so many seconds with TimeoutError.
     """
 
-    def __init__(self, *, first_s: float = 120.0, next_s: float = 120.0, connect_s: float = 5.0) -> None:
-        self._first_s, self._next_s, self._connect_s = first_s, next_s, connect_s
+    def __init__(
+        self,
+        *,
+        first_s: float = 120.0,
+        next_s: float = 120.0,
+        connect_s: float = 5.0,
+        timeout: Callable[[float], AbstractAsyncContextManager[object]] = asyncio.timeout,
+    ) -> None:
+        self._first_s, self._next_s, self._connect_s, self._timeout = first_s, next_s, connect_s, timeout
         self._opened: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -58,7 +66,7 @@ class AsyncServers:
         try:
             with readable(endpoint.url):
                 async with (
-                    asyncio.timeout(self._first_s),
+                    self._timeout(self._first_s),
                     self._asked("GET", endpoint, MODELS) as answer,
                 ):
                     models = {each["id"]: each for each in json.loads(await answer.read())["data"]}
@@ -74,7 +82,7 @@ class AsyncServers:
         try:
             with _span(model, prompt) as headers, readable(endpoint.url):
                 async with (
-                    asyncio.timeout(most_s),
+                    self._timeout(most_s),
                     self._asked("POST", endpoint, COMPLETIONS, headers, body) as answer,
                 ):
                     return piece_of(json.loads(await answer.read())["choices"][0])
@@ -90,7 +98,7 @@ class AsyncServers:
         async with aclosing(pieces):
             while True:
                 try:
-                    async with asyncio.timeout(most_s):
+                    async with self._timeout(most_s):
                         piece = await anext(pieces, None)
                 except TimeoutError:
                     raise unavailable(f"it wrote nothing for {most_s:g} s", endpoint.url) from None

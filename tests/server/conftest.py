@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import httpx2
 import pytest
 import yaml
 from fastapi import FastAPI
@@ -45,7 +46,8 @@ def _usual_context(trust_env: bool, *named: str | None) -> ssl.SSLContext:
 
 
 # Each client reads all certificates of the world, in a fortieth of a second, to speak to a socket without TLS.
-httpx._transports.default.create_ssl_context = _shared_context
+for each in (httpx, httpx2):
+    each._transports.default.create_ssl_context = _shared_context
 
 
 @pytest.fixture

@@ -2,17 +2,16 @@
 
 import asyncio
 import json
-import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
 
+from tests.listening import listening
 from tests.workers.serving.world import BASE
 
 
@@ -22,7 +21,7 @@ class Scripted:
     Args:
         texts: of the pieces.
         ends: whether the answer is complete; else the connection is cut after the last piece.
-        silent_at: the number of the piece that never comes, while the connection stays.
+        silent_at: the number of the piece that never comes, while the connection stays. ``on_silence`` is called then.
 
     While ``is_new`` it knows no adapter, as one that was just started. It has no answer for the models of
     ``failing``, no room for those of ``busy``, half an answer for those of ``cut``, none ever for those of
@@ -46,17 +45,16 @@ class Scripted:
             Route("/v1/load_lora_adapter", self._load, methods=["POST"]),
             Route("/v1/completions", self._completions, methods=["POST"]),
         ]
-        config = uvicorn.Config(Starlette(routes=routes), port=0, log_level="critical")
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, daemon=True)
-        self._thread.start()
-        while not self._server.started:
-            time.sleep(0.01)
-        self.url = f"http://127.0.0.1:{self._server.servers[0].sockets[0].getsockname()[1]}"
+        self.on_silence: Callable[[], object] = lambda: None
+        self._served = listening(Starlette(routes=routes), log_level="critical", beside=True)
+        self.url = self._served.__enter__()
 
     def close(self) -> None:
-        self._server.should_exit = self._server.force_exit = True
-        self._thread.join(10)
+        self._served.__exit__(None, None, None)
+
+    async def _say_nothing(self) -> None:
+        self.on_silence()
+        await asyncio.Event().wait()
 
     async def _models(self, _: Request) -> JSONResponse:
         return JSONResponse({"data": [{"id": BASE, "max_model_len": 256}]})
@@ -76,7 +74,7 @@ class Scripted:
             headers = {"retry-after": "7"} if status == 503 else {}
             return JSONResponse({"error": {"message": "not now"}}, status, headers)
         if model in self.hanging:
-            await asyncio.sleep(600)
+            await self._say_nothing()
         texts, ends = self.texts_of.get(model, self.texts), self.ends and model not in self.cut
         if self.asked[-1].get("stream"):
             return StreamingResponse(self._pieces(texts, ends, model), media_type="text/event-stream")
@@ -84,7 +82,7 @@ class Scripted:
 
     async def _whole(self, texts: Sequence[str], ends: bool, model: str) -> Any:
         if self.silent_at is not None:
-            await asyncio.sleep(600)
+            await self._say_nothing()
         # A part of an answer that is cut is no answer.
         yield '{"choices": '
         if not ends:
@@ -100,13 +98,43 @@ class Scripted:
     async def _pieces(self, texts: Sequence[str], ends: bool, model: str) -> Any:
         for number, text in enumerate(texts):
             if number == self.silent_at:
-                await asyncio.sleep(600)
+                await self._say_nothing()
             reason = self.reasons_of.get(model, self.reason) if ends and number == len(texts) - 1 else None
             choice = {"index": 0, "text": text, "token_ids": [7], "logprobs": None, "finish_reason": reason}
             yield f"data: {json.dumps({'choices': [choice]})}\n\n"
         if not ends:
             raise ConnectionError("the test cuts the connection")
         yield "data: [DONE]\n\n"
+
+
+class Patience:
+    """Takes the place of ``asyncio.timeout``: time is up once a server has fallen silent, and not before.
+
+    ``ends`` may be called by any thread.
+    """
+
+    def __init__(self) -> None:
+        self._loop, self._up = asyncio.get_running_loop(), asyncio.Event()
+
+    def ends(self) -> None:
+        self._loop.call_soon_threadsafe(self._up.set)
+
+    @asynccontextmanager
+    async def __call__(self, seconds: float) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(None) as limit:
+                waiting = asyncio.create_task(self._end(limit))
+                try:
+                    yield
+                finally:
+                    waiting.cancel()
+        except TimeoutError:
+            self._up.clear()
+            raise
+
+    async def _end(self, limit: asyncio.Timeout) -> None:
+        await self._up.wait()
+        limit.reschedule(self._loop.time())
 
 
 def events_of(lines: Iterator[str]) -> list[Any]:

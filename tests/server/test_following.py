@@ -1,6 +1,5 @@
-"""What is promoted answers within seconds on a real server, and a rollback is quicker."""
+"""What is promoted answers on a real server as soon as the follower has looked, and so does what is rolled back."""
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,41 +18,53 @@ from ft_resources.store import Store
 from tests.control.lines.promotable import LINE
 from tests.control.serving.world import Lines
 from tests.fake_base import make_fake_base
+from tests.server.conftest import until
 from tests.workers.serving.world import make_adapter
 
 pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture
-def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StoreFleet]:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     for variable, folder in (("FT_STORE", "store"), ("FT_STATE", "state"), ("FT_CACHE", "cache")):
         monkeypatch.setenv(variable, str(tmp_path / folder))
-    store = Store(str(tmp_path / "store"))
+    return Store(str(tmp_path / "store"))
+
+
+@pytest.fixture
+def fleet(store: Store) -> Iterator[StoreFleet]:
     made = api.open_fleet(embedded=1, servers=ServersFile(), store=store)
-    following = Following(api.follow_lines(made, store=store), api.watch_drift(store=store))
-    following.start()
     yield made
-    following.stop()
     made.close()
 
 
-def until(look: Callable[[], object], most_s: float = 120.0) -> float:
-    """Seconds until it is so."""
-    began = time.monotonic()
-    while not look():
-        assert time.monotonic() - began < most_s
-        time.sleep(0.05)
-    return time.monotonic() - began
+@pytest.fixture
+def follow_until(fleet: StoreFleet, store: Store) -> Callable[[Callable[[], object]], None]:
+    """Looks at the lines, again and again, until something is so."""
+    following = Following(api.follow_lines(fleet, store=store), api.watch_drift(store=store))
+
+    def follow(there: Callable[[], object]) -> None:
+        def look() -> object:
+            following.look()
+            return there()
+
+        until(look)
+
+    return follow
 
 
 def model(adapter: Artifact, base: Artifact) -> ServedModel:
     return ServedModel(line=LINE, address=str(adapter.address), digest=adapter.digest, base=base.digest)
 
 
-def test_a_promotion_is_served_within_ten_seconds_and_a_rollback_within_five(
-    fleet: StoreFleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_promotion_and_a_rollback_are_served_once_the_follower_has_looked(
+    fleet: StoreFleet,
+    store: Store,
+    follow_until: Callable[[Callable[[], object]], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    lines = Lines(Store(str(tmp_path / "store")))
+    lines = Lines(store)
     base = lines.base(make_fake_base(tmp_path / "base"))
     first, second, third = (
         lines.adapter(base, make_adapter(tmp_path / f"adapter{seed}", tmp_path / "base", seed=seed))
@@ -68,15 +79,11 @@ def test_a_promotion_is_served_within_ten_seconds_and_a_rollback_within_five(
         )
 
     lines.promote(first, base)
-    started = until(lambda: serves(first))
+    follow_until(lambda: serves(first))
     lines.promote(second, base)
-    promoted = until(lambda: serves(second))
+    follow_until(lambda: serves(second))
     lines.promote(first, base, kind="rollback")
-    rolled_back = until(lambda: serves(first))
-    with capsys.disabled():
-        print(f"\nfirst {started:.1f} s, promotion {promoted:.1f} s, rollback {rolled_back:.1f} s")
-    assert promoted < 30
-    assert rolled_back < 15
+    follow_until(lambda: serves(first))
 
     (at,) = fleet.endpoints(base.digest)
     client = HttpServer(at.url, at.key)
@@ -94,15 +101,15 @@ def test_a_promotion_is_served_within_ten_seconds_and_a_rollback_within_five(
     with monkeypatch.context() as outage:
         for name in ("folders", "entries", "get", "download"):
             outage.setattr(Store, name, away)
-        until(lambda: "the bucket" in api.serving_status().trouble)
+        follow_until(lambda: "the bucket" in api.serving_status().trouble)
         assert client.complete(model(first, base).name, [7, 8, 9], Sampling(max_tokens=12)).tokens
-    until(lambda: not api.serving_status().trouble)
+    follow_until(lambda: not api.serving_status().trouble)
 
     # Corrupt in the store, and in the copy.
     bad = lines.adapter(base, make_adapter(tmp_path / "bad", tmp_path / "base", seed=4))
     lines.store.local_path(bad.location("adapter_model.safetensors")).write_bytes(b"x")
     lines.promote(bad, base, "staging")
-    until(lambda: any("does not match its sha256" in each.trouble for each in api.serving_status().lines))
+    follow_until(lambda: any("does not match its sha256" in each.trouble for each in api.serving_status().lines))
     assert serves(first)
     lines.promote(second, base)
-    until(lambda: serves(second))
+    follow_until(lambda: serves(second))

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -17,6 +17,7 @@ from ft_assets.control.access.tables import link_keys
 from ft_assets.graph.report_links import report_link
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.work import WorkRequest
+from tests.clock import Clock
 from tests.control.metering.conftest import url as database_url
 from tests.e2e.project import Project
 from tests.made import leave
@@ -31,7 +32,6 @@ FILES = {
     "train.parquet": b"rows",
     "notes.html": b"not of the report",
 }
-Wait = Callable[[float], None]
 
 
 @pytest.fixture
@@ -47,15 +47,11 @@ def anybody(served: FastAPI) -> TestClient:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Wait:
-    """Moves the time of links on; it stands still otherwise."""
-    now = [time.time()]
-    monkeypatch.setattr(links.time, "time", lambda: now[0])
-
-    def wait(seconds: float) -> None:
-        now[0] += seconds
-
-    return wait
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time of links."""
+    clock = Clock(time.time())
+    monkeypatch.setattr(links.time, "time", clock)
+    return clock
 
 
 @pytest.fixture
@@ -91,12 +87,12 @@ def test_a_link_opens_its_page_for_whoever_has_it_and_the_page_can_do_nothing(
 
 
 def test_a_link_is_over_after_fifteen_minutes_and_says_so(
-    served: FastAPI, access: api.Access, made: Artifact, anybody: TestClient, clock: Wait
+    served: FastAPI, access: api.Access, made: Artifact, anybody: TestClient, clock: Clock
 ) -> None:
     url = link_to(asking(served, access), made)
-    clock(links.LIFETIME_S - 1)
+    clock.advance(links.LIFETIME_S - 1)
     assert anybody.get(url).status_code == 200
-    clock(1)
+    clock.advance(1)
     over = anybody.get(url)
     assert (over.status_code, "This link has expired" in over.text) == (403, True)
     assert "sandbox" in over.headers["content-security-policy"]
@@ -243,10 +239,10 @@ def test_who_tries_links_is_held_back_and_who_has_one_is_not(
 
 
 def test_no_signature_is_written_into_the_audit_log(
-    served: FastAPI, access: api.Access, made: Artifact, anybody: TestClient, clock: Wait
+    served: FastAPI, access: api.Access, made: Artifact, anybody: TestClient, clock: Clock
 ) -> None:
     url = link_to(asking(served, access), made)
-    clock(links.LIFETIME_S)
+    clock.advance(links.LIFETIME_S)
     assert anybody.get(url).status_code == 403
     said = [entry.path for tenant in ("", "acme") for entry in api.audit(tenant, access=access)]
     assert f"/links/{made.address}/report/report.html" in said
@@ -255,22 +251,22 @@ def test_no_signature_is_written_into_the_audit_log(
 
 
 def test_keys_are_shared_by_all_servers_renewed_each_week_and_forgotten(
-    keys: api.Access, database_url: str, clock: Wait
+    keys: api.Access, database_url: str, clock: Clock
 ) -> None:
     first = keys.sign("acme/x")
     assert re.fullmatch(r"[0-9a-f]{64}", first.signature)
     other = api.open_access(database_url)
     other.check_link("acme/x", first)
     assert other.sign("acme/x").key == first.key
-    clock(7 * 86_400 - 1)
+    clock.advance(7 * 86_400 - 1)
     late = keys.sign("acme/x")
-    clock(1)
+    clock.advance(1)
     second = keys.sign("acme/x")
     assert (late.key == first.key, second.key == first.key, other.sign("acme/x").key) == (True, False, second.key)
     # What the first key signed last still opens, for as long as any link does.
-    clock(links.LIFETIME_S - 2)
+    clock.advance(links.LIFETIME_S - 2)
     other.check_link("acme/x", late)
-    clock(7 * 86_400)
+    clock.advance(7 * 86_400)
     third = keys.sign("acme/x")
     with sa.create_engine(database_url.replace("postgresql:", "postgresql+psycopg2:")).connect() as connection:
         known = set(connection.execute(sa.select(link_keys.c.id)).scalars())

@@ -2,14 +2,14 @@
 
 import asyncio
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from ft_assets.server import remembered
 from ft_assets.server.remembered import Remembered
 from ft_resources.errors import NotFound, StoreUnavailable
+from tests.clock import Clock
+from tests.server.conftest import until
 
 
 class Source:
@@ -23,7 +23,7 @@ class Source:
 
     def look(self, key: str) -> int:
         self.looks += 1
-        assert self.goes_on.wait(30)
+        self.goes_on.wait()
         if isinstance(self.says, Exception):
             raise self.says
         return self.says
@@ -37,28 +37,12 @@ def source() -> Iterator[Source]:
 
 
 @pytest.fixture
-def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Moves the time on."""
-    moved, real = [0.0], time.monotonic
-    monkeypatch.setattr(remembered.time, "monotonic", lambda: real() + moved[0])
-
-    def wait(seconds: float) -> None:
-        moved[0] += seconds
-
-    return wait
+def clock() -> Clock:
+    return Clock()
 
 
-def until(there: Callable[[], bool]) -> None:
-    end = time.perf_counter() + 10
-    while not there():
-        assert time.perf_counter() < end
-        time.sleep(0.005)
-
-
-def test_many_who_ask_at_once_are_told_by_one_look(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A busy machine may take a second for this, after which a second look would be due.
-    monkeypatch.setattr(remembered.time, "monotonic", lambda: 100.0)
-    known = Remembered(source.look)
+def test_many_who_ask_at_once_are_told_by_one_look(source: Source, clock: Clock) -> None:
+    known = Remembered(source.look, clock=clock)
 
     async def ask() -> list[int]:
         return await asyncio.gather(*(known.find("a") for _ in range(50)))
@@ -69,48 +53,47 @@ def test_many_who_ask_at_once_are_told_by_one_look(source: Source, monkeypatch: 
 
 
 def test_what_is_asked_for_all_the_time_is_looked_up_again_and_nobody_waits(
-    source: Source, later: Callable[[float], None]
+    source: Source, clock: Clock
 ) -> None:
-    known = Remembered(source.look)
+    known = Remembered(source.look, patience_s=600, clock=clock)
     assert asyncio.run(known.find("a")) == 1
     source.says = 2
-    later(1.5)
+    clock.advance(1.5)
     assert asyncio.run(known.find("a")) == 1
     until(lambda: asyncio.run(known.find("a")) == 2)
     source.says = 3
-    later(2.5)
+    clock.advance(2.5)
     assert asyncio.run(known.find("a")) == 3
 
 
-def test_a_store_that_is_away_or_hangs_is_not_waited_for(source: Source, later: Callable[[float], None]) -> None:
-    known = Remembered(source.look)
+def test_a_store_that_is_away_or_hangs_is_not_waited_for(source: Source, clock: Clock) -> None:
+    known = Remembered(source.look, patience_s=0, clock=clock)
     assert asyncio.run(known.find("a")) == 1
     source.says = StoreUnavailable("it is away")
-    later(600)
+    clock.advance(600)
     assert asyncio.run(known.find("a")) == 1
     with pytest.raises(StoreUnavailable):
         asyncio.run(known.find("b"))
+    until(lambda: not known._looks)
     source.goes_on.clear()
-    began = time.perf_counter()
-    assert asyncio.run(known.find("a")) == 1
-    assert 1.5 < time.perf_counter() - began < 5
-    looks, began = source.looks, time.perf_counter()
-    later(3)
+    # It hangs until the end of the test.
     assert [asyncio.run(known.find("a")) for _ in range(20)] == [1] * 20
-    assert time.perf_counter() - began < 1
-    assert source.looks == looks
+    until(lambda: source.looks == 4)
+    clock.advance(3)
+    assert [asyncio.run(known.find("a")) for _ in range(20)] == [1] * 20
+    assert source.looks == 4
     source.goes_on.set()
     until(lambda: not known._looks)
-    later(400)
+    clock.advance(400)
     with pytest.raises(StoreUnavailable):
         asyncio.run(known.find("a"))
 
 
-def test_what_is_gone_is_not_remembered(source: Source, later: Callable[[float], None]) -> None:
-    known = Remembered(source.look)
+def test_what_is_gone_is_not_remembered(source: Source, clock: Clock) -> None:
+    known = Remembered(source.look, clock=clock)
     assert asyncio.run(known.find("a")) == 1
     source.says = NotFound("it was deleted")
-    later(1.5)
+    clock.advance(1.5)
     # Looked up beside the answer, and forgotten.
     assert asyncio.run(known.find("a")) == 1
     until(lambda: source.looks == 2 and not known._looks)
@@ -121,7 +104,7 @@ def test_what_is_gone_is_not_remembered(source: Source, later: Callable[[float],
 
 
 def test_the_keys_looked_up_longest_ago_go(source: Source) -> None:
-    known = Remembered(source.look, most=2)
+    known = Remembered(source.look, most=2, clock=Clock())
     for key in ("a", "b", "c", "b", "c", "a"):
         asyncio.run(known.find(key))
     assert source.looks == 4
@@ -133,10 +116,12 @@ def test_who_goes_away_ends_no_look(source: Source) -> None:
 
     async def ask() -> int:
         first = asyncio.create_task(known.find("a"))
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0)
         first.cancel()
-        asyncio.get_running_loop().call_later(0.05, source.goes_on.set)
-        return await known.find("a")
+        second = asyncio.create_task(known.find("a"))
+        await asyncio.sleep(0)
+        source.goes_on.set()
+        return await second
 
     assert asyncio.run(ask()) == 1
     assert source.looks == 1

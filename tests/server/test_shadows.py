@@ -1,8 +1,8 @@
 """A rollout's shadow stage: a candidate is asked what production was asked, and no user notices."""
 
 import asyncio
-import time
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -28,7 +28,7 @@ from tests.server.chat_world import ASKS, LINE, Line, OwnFleet
 from tests.server.chat_world import fleet as fleet
 from tests.server.chat_world import line as line
 from tests.server.conftest import Client, until
-from tests.server.scripted_server import Scripted
+from tests.server.scripted_server import Patience, Scripted
 from tests.server.test_traffic import USERS, kept, name
 
 SAID = "It is red."
@@ -114,7 +114,7 @@ def test_requests_of_a_share_of_users_are_copied_and_every_user_has_productions_
     assert (first.candidate_answer.refused, first.incumbent_answer.refused) == (True, False)
     assert (first.candidate_answer.characters, first.candidate_answer.tokens) == (24, 2)
     assert (first.incumbent_answer.characters, first.incumbent_answer.tokens) == (len(SAID), 2)
-    assert 0 < first.candidate_answer.seconds < 60
+    assert 0 < first.candidate_answer.seconds < FAILED_S
     # The candidate was asked the same, and no text of it is kept.
     asked = [each for each in engine.asked if each["model"] == name(candidate)]
     same = [each for each in engine.asked if each["model"] == name(incumbent)]
@@ -140,13 +140,11 @@ def test_a_candidate_that_hangs_delays_no_user_and_what_does_not_fit_the_queue_i
         else:
             text = said.choices[0].message.content
         assert text == SAID
-    # Had one of them waited for the candidate, it would have waited for minutes.
+    # Had one of them waited for the candidate, it would wait still.
     until(lambda: [each["model"] for each in engine.asked].count(name(candidate)) == AT_ONCE)
     assert copies(served) == {"dropped": 3.0}
     assert pairs(served, line) == []
-    latency = [each.value for each in kept(served, line) if each.kind == "latency"]
-    assert len(latency) == fits + 3
-    assert max(latency) < 30.0
+    assert len([each for each in kept(served, line) if each.kind == "latency"]) == fits + 3
 
 
 def test_a_candidate_that_hangs_counts_as_failed_when_its_time_is_up_and_those_that_wait_are_asked(
@@ -155,9 +153,17 @@ def test_a_candidate_that_hangs_counts_as_failed_when_its_time_is_up_and_those_t
     _, candidate = two(line)
     engine.hanging = {name(candidate)}
     context = served.state.context
+
+    def within(seconds: float) -> AbstractAsyncContextManager[None]:
+        nonlocal patience
+        patience = patience or Patience()
+        engine.on_silence = patience.ends
+        return patience(seconds)
+
+    patience: Patience | None = None
     figures = ShadowFigures(CollectorRegistry())
-    quick = Shadows(fleet, context.outcomes.shadows, figures, at_once=1, waiting=5, least_s=0.2)
-    served.state.context = replace(context, shadows=quick)
+    impatient = Shadows(fleet, context.outcomes.shadows, figures, at_once=1, waiting=5, timeout=within)
+    served.state.context = replace(context, shadows=impatient)
     acme = client()
     for _ in range(3):
         acme.chat.completions.create(model=LINE, messages=ASKS)
@@ -192,7 +198,7 @@ def test_a_candidate_that_fails_is_seen_to_fail_and_touches_no_answer(
     (pair,) = pairs(served, line)
     assert pair.candidate_answer.seconds == FAILED_S
     assert pair.candidate_answer.refused is None
-    assert pair.incumbent_answer.seconds < 60
+    assert pair.incumbent_answer.seconds < FAILED_S
     assert {(each.model, each.kind) for each in kept(served, line)} == {
         (name(incumbent), "latency"),
         (name(incumbent), "refusal"),
@@ -218,7 +224,7 @@ def test_where_production_fails_the_candidate_is_asked_too_so_that_neither_is_fa
         client().chat.completions.create(model=LINE, messages=ASKS)
     until(lambda: copies(served) == {"answered": 1.0})
     (pair,) = pairs(served, line)
-    assert (pair.incumbent_answer.seconds, pair.candidate_answer.seconds < 60) == (FAILED_S, True)
+    assert (pair.incumbent_answer.seconds, pair.candidate_answer.seconds < FAILED_S) == (FAILED_S, True)
 
 
 def test_nothing_of_a_copy_counts_against_limits_or_is_billed(
@@ -330,7 +336,5 @@ def test_a_server_ends_at_once_while_a_candidate_hangs(
     until(lambda: len(engine.asked) == 2)
     shadows = served.state.context.shadows
     (task,) = next(iter(shadows._lanes.values())).tasks
-    began = time.monotonic()
-    asyncio.run_coroutine_threadsafe(shadows.close(), task.get_loop()).result(60)
-    assert time.monotonic() - began < 30
+    asyncio.run_coroutine_threadsafe(shadows.close(), task.get_loop()).result()
     assert pairs(served, line) == []

@@ -130,7 +130,7 @@ def test_time_and_refusals_of_a_lines_traffic_are_kept_and_no_text(line: Line, c
     assert {each.request for each in found} == {each.id for each in said} | {streamed}
     latency = [each for each in found if each.kind == "latency"]
     assert len(latency) == len(USERS) + 1
-    assert all(0 < each.value < 60 for each in latency)
+    assert all(0 < each.value < FAILED_S for each in latency)
     assert {each.model for each in latency} == {name(incumbent), name(candidate)}
     assert [each.value for each in found if each.kind == "refusal"] == [1.0] * (len(USERS) + 1)
     objects = [line.store.get(entry.path) for entry in line.store.entries(f"acme/outcomes/{LINE}")]
