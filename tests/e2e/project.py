@@ -2,9 +2,10 @@
 
 import json
 import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import yaml
@@ -16,10 +17,15 @@ from tests.choice_suite import write_choice_suite
 from tests.fake_base import make_fake_base
 from tests.warm_workers import environment
 
+if TYPE_CHECKING:
+    from ft_assets.api import FineTuned
+    from ft_resources.artifacts import Artifact
+
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = "colours.v1"
 # Steps of a training that is long enough to be killed half-way.
 LONG = 60
+COLOURS = ("red", "green", "blue", "grey", "white")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,16 +58,39 @@ class Project:
 
     def dataset(self, rows: int = 160, name: str = "rows.jsonl") -> Path:
         """Conversations about the colours of numbered things; every fifth answer names another colour."""
-        colours = ("red", "green", "blue", "grey", "white")
-        lines = [
+        lines = (
             {
                 "messages": [
                     {"role": "user", "content": f"what colour is thing {number}?"},
-                    {"role": "assistant", "content": f"thing {number} is {colours[number % 5]}"},
+                    {"role": "assistant", "content": f"thing {number} is {COLOURS[number % 5]}"},
                 ]
             }
             for number in range(rows)
-        ]
+        )
+        return self.rows(name, lines)
+
+    def pairs(self, rows: int = 120) -> Path:
+        """Questions with a sentence as the chosen answer, and with noise as the rejected one."""
+        lines = (
+            {
+                "prompt": f"what colour is thing {number}?",
+                "chosen": f"thing {number} is {COLOURS[number % 5]}",
+                "rejected": f"{number * 7919 % 1000} zq {number * 31 % 97} xv",
+            }
+            for number in range(rows)
+        )
+        return self.rows("pairs.jsonl", lines)
+
+    def texts(self, rows: int = 120) -> Path:
+        """Texts of which some are longer than a window of 128 tokens."""
+        lines = (
+            {"text": " ".join(f"thing {number} is {COLOURS[number % 5]}" for _ in range(1 + number % 12))}
+            for number in range(rows)
+        )
+        return self.rows("texts.jsonl", lines)
+
+    def rows(self, name: str, lines: Iterable[Mapping[str, Any]]) -> Path:
+        """A file of JSON lines."""
         path = self.folder / name
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         return path
@@ -92,6 +121,23 @@ class Project:
         path = self.folder / f"{key}.yaml"
         path.write_text(yaml.safe_dump(recipe))
         return path
+
+    def tune(self, dataset: Path | str, recipe: Path | str, name: str = "", **more: Any) -> "FineTuned":
+        """What ``fine_tune`` makes of a file, or of a key, and a recipe, by runs on the project's instance."""
+        # Here, as most who use a project import none of it.
+        from ft_assets.api import fine_tune
+        from ft_assets.graph.orchestrator import Dagster
+
+        given = {"orchestrator": Dagster(self.instance()), "actor": "ann", **more}
+        return fine_tune(dataset, recipe, name=name, store=self.store, **given)
+
+    def accepted(self, dataset: Path | str, recipe: Path | str, name: str = "", **more: Any) -> "Artifact":
+        """The adapter that ``tune`` makes; fails where the pair is not accepted."""
+        from ft_resources.artifacts import Address, Artifacts
+
+        outcome = self.tune(dataset, recipe, name, **more).outcome
+        assert outcome.status == "accepted", outcome.reason
+        return Artifacts(self.store).get(Address.parse(outcome.adapter))
 
 
 def make_project(folder: Path, store_url: str | None = None) -> Project:

@@ -4,30 +4,32 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from peft import PeftModel
-from safetensors.torch import load_file
-from transformers import AutoModelForImageTextToText
 
 from ft_assets.control import identity
 from ft_resources.artifacts import Artifacts
-from tests.e2e.project import make_project
-from tests.e2e.test_chains import accepted
-from tests.e2e.test_methods import texts, tune
 from tests.fake_base import make_fake_base
-from tests.workers.training.families import FAMILIES
+from tests.journeys import Journey, copied
 
 pytestmark = pytest.mark.e2e
 _SEES = ("vision_tower.", "multi_modal_projector.")
 
 
-def test_an_adapter_of_a_composite_and_the_full_model_on_it_are_accepted_and_load_as_the_whole(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project")
+def test_an_adapter_of_a_composite_and_the_full_model_on_it_are_accepted_and_load_as_the_whole(
+    accepted: Journey, tmp_path: Path
+) -> None:
+    import torch
+    from peft import PeftModel
+    from safetensors.torch import load_file
+    from transformers import AutoModelForImageTextToText
+
+    from tests.workers.training.families import FAMILIES
+
+    project = copied(accepted, tmp_path / "project").project
     seeing = make_fake_base(project.folder / "seeing")
     FAMILIES["gemma3"].model().save_pretrained(seeing)
     (seeing / "preprocessor_config.json").write_text('{"image_processor_type": "Gemma3ImageProcessor"}')
     recipe = project.recipe("acme.sft.v1", base="folder:./seeing", packing={"max_length": 96})
-    adapter = accepted(project, tune(project, project.dataset(), "acme.things", recipe))
+    adapter = project.accepted(accepted.dataset, recipe)
     base = identity.base_model(Artifacts(project.store), "acme.sft.v1").folder(tmp_path)
     plain: Any = AutoModelForImageTextToText.from_pretrained(base)
     both = PeftModel.from_pretrained(plain, adapter.folder(tmp_path))
@@ -36,12 +38,12 @@ def test_an_adapter_of_a_composite_and_the_full_model_on_it_are_accepted_and_loa
 
     recipe = project.recipe(
         "acme.full.v1",
-        base="artifact:acme.things.v1|acme.sft.v1",
+        base=f"artifact:{accepted.dataset}|acme.sft.v1",
         method="cpt",
         variant="full",
         packing={"max_length": 96, "overlong": "split"},
     )
-    full = accepted(project, tune(project, texts(project), "acme.texts", recipe))
+    full = project.accepted(project.texts(), recipe, "acme.texts")
     folder = full.folder(tmp_path)
     assert (folder / "preprocessor_config.json").read_bytes() == (seeing / "preprocessor_config.json").read_bytes()
     before, after = load_file(seeing / "model.safetensors"), load_file(folder / "model.safetensors")

@@ -6,52 +6,59 @@ from typing import Any
 
 import dagster as dg
 import pytest
-import torch
-from peft import PeftModel
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from ft_assets.api import export, exports_of
 from ft_assets.control import identity
 from ft_assets.control.submissions.sharing import needed_by_others
 from ft_assets.control.submissions.works import export_works, last_attempts
-from ft_assets.records.submissions import SubmissionStatus
 from ft_assets.settings.catalogue.exports import EXPORTS
 from ft_assets.workers.adapters.lineage import verify_lineage
 from ft_assets.workers.exports.llama_cpp import LlamaCpp
-from ft_resources.artifacts import Address, Artifacts
+from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.environment import LLAMA_CPP, LLM_COMPRESSOR
 from ft_resources.errors import GateRejected, UserError
-from tests.e2e.project import Project, make_project
-from tests.e2e.test_methods import tune
+from tests.e2e.project import Project
+from tests.journeys import Journey, copied
 
 pytestmark = pytest.mark.e2e
 needs_llama_cpp = pytest.mark.skipif(not os.environ.get(LLAMA_CPP), reason=f"needs llama.cpp: set {LLAMA_CPP}")
 needs_llm_compressor = pytest.mark.skipif(
     not os.environ.get(LLM_COMPRESSOR), reason=f"needs llm-compressor: set {LLM_COMPRESSOR}"
 )
-PAIR = "acme.things.v1", "tiny.v1"
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    return make_project(tmp_path_factory.mktemp("project"))
+def project(accepted: Journey, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return copied(accepted, tmp_path_factory.mktemp("exports") / "project").project
 
 
-def logits(model: Any) -> torch.Tensor:
+@pytest.fixture(scope="module")
+def artifacts(project: Project) -> Artifacts:
+    return Artifacts(project.store)
+
+
+@pytest.fixture(scope="module")
+def adapter(accepted: Journey, artifacts: Artifacts) -> Artifact:
+    return artifacts.get(Address.parse(accepted.adapter))
+
+
+def logits(model: Any) -> Any:
+    import torch
+
     with torch.no_grad():
-        found: torch.Tensor = model(torch.arange(8, 40)[None]).logits
-    return found
+        return model(torch.arange(8, 40)[None]).logits
 
 
-def test_an_adapter_is_exported_as_one_model_that_passes_its_gates_again(project: Project, tmp_path: Path) -> None:
-    result = tune(project, project.dataset(), "acme.things", project.recipe())
-    assert result.outcome.status is SubmissionStatus.ACCEPTED, result.outcome.reason
-    artifacts = Artifacts(project.store)
-    adapter = artifacts.get(Address.parse(result.outcome.adapter))
-    base = identity.base_model(artifacts, PAIR[1])
+def test_an_adapter_is_exported_as_one_model_that_passes_its_gates_again(
+    project: Project, artifacts: Artifacts, accepted: Journey, adapter: Artifact, tmp_path: Path
+) -> None:
+    from peft import PeftModel
+    from torch import allclose
+    from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    made = export("|".join(PAIR), tmp_path / "model", store=project.store, actor="ann")
+    base = identity.base_model(artifacts, accepted.recipe)
+    made = export(accepted.pair, tmp_path / "model", store=project.store, actor="ann")
     assert made.artifact.manifest.inputs["adapter"] == adapter.ref
     assert made.report is not None
     assert made.report.manifest.inputs["checkpoint"] == made.artifact.ref
@@ -64,7 +71,7 @@ def test_an_adapter_is_exported_as_one_model_that_passes_its_gates_again(project
 
     plain = AutoModelForCausalLM.from_pretrained(base.folder(tmp_path))
     both = PeftModel.from_pretrained(plain, adapter.folder(tmp_path))
-    assert torch.allclose(logits(AutoModelForCausalLM.from_pretrained(tmp_path / "model")), logits(both), atol=1e-5)
+    assert allclose(logits(AutoModelForCausalLM.from_pretrained(tmp_path / "model")), logits(both), atol=1e-5)
     assert AutoTokenizer.from_pretrained(tmp_path / "model").chat_template
 
     # The line and the address name the same, and nothing is made twice.
@@ -75,20 +82,18 @@ def test_an_adapter_is_exported_as_one_model_that_passes_its_gates_again(project
     assert len(attempts_at(project.store, made.report.address)) == 1
     assert verify_lineage(artifacts, made.report.address) == []
     # Its own evaluation is beside the adapter's and does not take its place.
-    assert identity.eval_report(artifacts, *PAIR).ref == own.ref
+    assert identity.eval_report(artifacts, accepted.dataset, accepted.recipe).ref == own.ref
     with pytest.raises(UserError, match="there is no export format 'onnx'"):
-        export("|".join(PAIR), tmp_path / "other", format="onnx", store=project.store)
+        export(accepted.pair, tmp_path / "other", format="onnx", store=project.store)
     with pytest.raises(UserError, match="exists already"):
-        export("|".join(PAIR), tmp_path / "model", store=project.store)
+        export(accepted.pair, tmp_path / "model", store=project.store)
 
 
 def test_a_recipe_that_exports_has_its_model_made_once_the_adapter_is_accepted(
-    project: Project, tmp_path: Path
+    project: Project, artifacts: Artifacts, accepted: Journey, tmp_path: Path
 ) -> None:
-    recipe = project.recipe("tiny.v2", exports=["merged"])
-    result = tune(project, project.dataset(), "acme.things", recipe)
-    assert result.outcome.status is SubmissionStatus.ACCEPTED, result.outcome.reason
-    artifacts = Artifacts(project.store)
+    # The training is that of the recipe without exports.
+    result = project.tune(accepted.dataset, project.recipe("tiny.v2", exports=["merged"]))
     adapter = artifacts.get(Address.parse(result.outcome.adapter))
     assert identity.exports_missing(artifacts, adapter, ["merged"]) == []
     made = artifacts.get(identity.export_request(artifacts, adapter, EXPORTS["merged"]).address)
@@ -119,12 +124,10 @@ def test_a_recipe_that_exports_has_its_model_made_once_the_adapter_is_accepted(
 
 
 @needs_llama_cpp
-def test_a_recipe_that_exports_a_quantised_form_has_it_made_and_gated_again(project: Project, tmp_path: Path) -> None:
-    recipe = project.recipe("tiny.v3", exports=["gguf-q8_0"])
-    result = tune(project, project.dataset(), "acme.things", recipe)
-    assert result.outcome.status is SubmissionStatus.ACCEPTED, result.outcome.reason
-    artifacts = Artifacts(project.store)
-    adapter = artifacts.get(Address.parse(result.outcome.adapter))
+def test_a_recipe_that_exports_a_quantised_form_has_it_made_and_gated_again(
+    project: Project, artifacts: Artifacts, accepted: Journey, tmp_path: Path
+) -> None:
+    adapter = project.accepted(accepted.dataset, project.recipe("tiny.v3", exports=["gguf-q8_0"]))
     assert identity.exports_missing(artifacts, adapter, ["gguf-q8_0"]) == []
     made = artifacts.get(identity.export_request(artifacts, adapter, EXPORTS["gguf-q8_0"]).address)
     partition = dg.AssetRecordsFilter(dg.AssetKey("quantized_model"), asset_partitions=["acme.things.v1|tiny.v3"])
@@ -144,14 +147,12 @@ def test_a_recipe_that_exports_a_quantised_form_has_it_made_and_gated_again(proj
 
 
 @needs_llama_cpp
-def test_a_quantised_model_that_forgot_is_rejected_like_any_candidate(project: Project, tmp_path: Path) -> None:
+def test_a_quantised_model_that_forgot_is_rejected_like_any_candidate(
+    project: Project, artifacts: Artifacts, accepted: Journey, adapter: Artifact, tmp_path: Path
+) -> None:
     """A file in which nothing of the adapter is left: of the base alone."""
-    recipe = project.recipe("tiny.v4")
-    result = tune(project, project.dataset(), "acme.things", recipe)
-    artifacts = Artifacts(project.store)
-    adapter = artifacts.get(Address.parse(result.outcome.adapter))
     good = export(str(adapter.address), tmp_path / "good", format="gguf-q8_0", store=project.store)
-    base = identity.base_model(artifacts, "tiny.v4").folder(tmp_path)
+    base = identity.base_model(artifacts, accepted.recipe).folder(tmp_path)
     tools = LlamaCpp.of_environment()
     forgot = good.artifact.folder(tmp_path / "forgot")
     (forgot / "model.gguf").unlink()
@@ -175,12 +176,8 @@ def test_a_quantised_model_that_forgot_is_rejected_like_any_candidate(project: P
 @needs_llm_compressor
 @pytest.mark.parametrize("name", ["gptq-w8a8", "fp8-dynamic"])
 def test_a_model_quantised_for_vllm_is_evaluated_as_it_is_and_gated_again(
-    project: Project, tmp_path: Path, name: str
+    project: Project, artifacts: Artifacts, adapter: Artifact, tmp_path: Path, name: str
 ) -> None:
-    result = tune(project, project.dataset(), "acme.things", project.recipe("tiny.v5"))
-    assert result.outcome.status is SubmissionStatus.ACCEPTED, result.outcome.reason
-    artifacts = Artifacts(project.store)
-    adapter = artifacts.get(Address.parse(result.outcome.adapter))
     made = export(str(adapter.address), tmp_path / "model", format=name, store=project.store, actor="ann")
     assert made.served_on.startswith("GPUs of compute capability")
     assert {each.gate: each.outcome for each in made.verdicts}["as_the_adapter"] == "pass"

@@ -6,18 +6,18 @@ import sys
 import dagster as dg
 import pytest
 
-from ft_assets.api import fine_tune, list_adapters, promote, status
+from ft_assets.api import list_adapters, promote, status
 from ft_assets.control import identity
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.definitions import build_definitions
 from ft_assets.graph.listed_keys import list_keys
-from ft_assets.graph.orchestrator import Dagster
-from ft_assets.records.submissions import SubmissionStatus, all_submissions
+from ft_assets.records.submissions import SubmissionStatus, all_submissions, find_outcome, find_submission
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.errors import UserError
 from ft_resources.store_layout import ROOT_FOLDERS, TENANTS
-from tests.e2e.project import Project, make_project
+from tests.e2e.project import Project
+from tests.journeys import Journey, copied
 
 pytestmark = pytest.mark.e2e
 
@@ -25,8 +25,9 @@ ASSETS = ("raw_dataset", "dataset", "base_model", "baseline_report", "token_pack
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    return make_project(tmp_path_factory.mktemp("project"))
+def project(accepted: Journey, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A copy of the journey of both pairs, in which tests go on."""
+    return copied(accepted, tmp_path_factory.mktemp("main") / "project").project
 
 
 @pytest.fixture(scope="module")
@@ -34,21 +35,8 @@ def instance(project: Project) -> dg.DagsterInstance:
     return project.instance()
 
 
-@pytest.fixture(scope="module")
-def accepted(project: Project, instance: dg.DagsterInstance):
-    return fine_tune(
-        project.dataset(),
-        project.recipe(),
-        name="acme.things",
-        store=project.store,
-        orchestrator=Dagster(instance),
-        actor="ann",
-    )
-
-
-def test_a_dataset_and_a_recipe_become_an_accepted_adapter(project: Project, accepted) -> None:
-    assert accepted.outcome.status is SubmissionStatus.ACCEPTED, accepted.outcome.reason
-    adapter = Artifacts(project.store).get(Address.parse(accepted.outcome.adapter))
+def test_a_dataset_and_a_recipe_become_an_accepted_adapter(accepted: Journey) -> None:
+    adapter = Artifacts(accepted.store).get(Address.parse(accepted.adapter))
     assert {"adapter_model.safetensors", "adapter_config.json", "tokenizer.json", "README.md", "verdicts.json"} <= set(
         adapter.manifest.files
     )
@@ -56,14 +44,12 @@ def test_a_dataset_and_a_recipe_become_an_accepted_adapter(project: Project, acc
     assert adapter.manifest.actor == "ann"
 
 
-def test_all_that_it_leaves_of_tenants_lies_below_one_folder(project: Project, accepted) -> None:
-    assert set(project.store.root_folders()) - ROOT_FOLDERS == {TENANTS}
-    assert {"acme", "shared"} <= set(project.store.tenants())
+def test_all_that_it_leaves_of_tenants_lies_below_one_folder(accepted: Journey) -> None:
+    assert set(accepted.store.root_folders()) - ROOT_FOLDERS == {TENANTS}
+    assert {"acme", "shared"} <= set(accepted.store.tenants())
 
 
-def test_every_asset_is_materialized_with_its_content_digest_as_data_version(
-    instance: dg.DagsterInstance, accepted
-) -> None:
+def test_every_asset_is_materialized_with_its_content_digest_as_data_version(instance: dg.DagsterInstance) -> None:
     for name in (*ASSETS, "adapter"):
         event = instance.get_latest_materialization_event(dg.AssetKey(name))
         assert event is not None, name
@@ -71,9 +57,9 @@ def test_every_asset_is_materialized_with_its_content_digest_as_data_version(
 
 
 def test_what_its_first_step_waited_for_is_told_by_status_and_in_dagster(
-    project: Project, instance: dg.DagsterInstance, accepted
+    instance: dg.DagsterInstance, accepted: Journey
 ) -> None:
-    waits = status(accepted.submission.id, store=project.store).start
+    waits = status(accepted.submission, store=accepted.store).start
     names = [each.name for each in waits]
     assert (names[0], names[-1]) == ("start", "first step")
     assert {"reading inputs", "loading libraries", "loading model"} <= set(names)
@@ -81,10 +67,22 @@ def test_what_its_first_step_waited_for_is_told_by_status_and_in_dagster(
     assert shown["first_step_after_s"].value == pytest.approx(sum(each.seconds for each in waits))
 
 
+def test_running_the_same_pair_again_trains_nothing(project: Project, accepted: Journey) -> None:
+    again = project.tune(accepted.dataset, accepted.recipe, actor="bob")
+    assert again.outcome.adapter == accepted.adapter
+    request = identity.checkpoint_request(Artifacts(project.store), accepted.dataset, accepted.recipe)
+    assert len(attempts_at(project.store, request.address)) == 1
+
+
+def test_adding_the_same_bytes_again_is_the_same_version(project: Project, accepted: Journey) -> None:
+    again = project.tune(project.dataset(), project.recipe(), "acme.things")
+    assert again.submission.dataset == accepted.dataset
+
+
 def test_without_gates_the_result_is_kept_as_ungated_and_is_no_adapter(project: Project, instance, accepted) -> None:
     # Without a suite too: the recipe's section for them is that of a first try, which has none.
     bare = project.recipe("bare.v1", gates="none", evaluation={"suites": []})
-    made = fine_tune("acme.things.v1", bare, store=project.store, orchestrator=Dagster(instance), actor="ann")
+    made = project.tune(accepted.dataset, bare)
     assert made.outcome.status is SubmissionStatus.UNGATED, made.outcome.reason
     artifacts = Artifacts(project.store)
     result = artifacts.get(Address.parse(made.outcome.adapter))
@@ -97,55 +95,35 @@ def test_without_gates_the_result_is_kept_as_ungated_and_is_no_adapter(project: 
     event = instance.get_latest_materialization_event(dg.AssetKey("adapter"))
     assert "ungated" in event.asset_materialization.metadata["verdict"].value
     # The training is that of the recipe with gates; nothing of the other adapter's line has changed.
-    assert (
-        result.manifest.inputs["checkpoint"]
-        == artifacts.get(Address.parse(accepted.outcome.adapter)).manifest.inputs["checkpoint"]
-    )
-    assert [str(each.address) for each in list_adapters(store=project.store)] == [accepted.outcome.adapter]
+    judged = artifacts.get(Address.parse(accepted.adapter))
+    assert result.manifest.inputs["checkpoint"] == judged.manifest.inputs["checkpoint"]
+    assert [str(each.address) for each in list_adapters(store=project.store)] == [accepted.adapter]
     assert status(made.submission.id, store=project.store).state == "ungated"
-    for target in (made.outcome.adapter, "acme.things.v1|bare.v1"):
+    for target in (made.outcome.adapter, f"{accepted.dataset}|bare.v1"):
         with pytest.raises(UserError, match="is ungated"):
             promote(target, "dev", reason="it is good", store=project.store)
 
 
-def test_running_the_same_pair_again_trains_nothing(project: Project, instance, accepted) -> None:
-    artifacts = Artifacts(project.store)
-    request = identity.checkpoint_request(artifacts, "acme.things.v1", "tiny.v1")
-    before = len(attempts_at(project.store, request.address))
-    again = fine_tune("acme.things.v1", "tiny.v1", store=project.store, orchestrator=Dagster(instance), actor="bob")
-    assert again.outcome.adapter == accepted.outcome.adapter
-    assert len(attempts_at(project.store, request.address)) == before == 1
-
-
-def test_adding_the_same_bytes_again_is_the_same_version(project: Project, instance, accepted) -> None:
-    again = fine_tune(
-        project.dataset(),
-        project.recipe(),
-        name="acme.things",
-        store=project.store,
-        orchestrator=Dagster(instance),
-    )
-    assert again.submission.dataset == "acme.things.v1"
-
-
 def test_a_candidate_that_fails_a_gate_is_rejected_with_reasons_in_any_run(
-    project: Project, instance, accepted
+    project: Project, instance: dg.DagsterInstance, rejected: Journey
 ) -> None:
-    greedy = project.recipe("greedy.v1", gates={"task_gain": {"metric": "perplexity", "min_relative": 900.0}})
-    result = fine_tune("acme.things.v1", greedy, store=project.store, orchestrator=Dagster(instance))
-    assert result.outcome.status is SubmissionStatus.REJECTED
-    assert "task_gain" in result.outcome.reason
+    submission = find_submission(rejected.store, "acme", rejected.submission)
+    assert submission is not None
+    outcome = find_outcome(rejected.store, submission)
+    assert outcome is not None
+    assert outcome.status is SubmissionStatus.REJECTED
+    assert "task_gain" in outcome.reason
     artifacts = Artifacts(project.store)
-    request = identity.adapter_request(artifacts, "acme.things.v1", "greedy.v1")
+    request = identity.adapter_request(artifacts, rejected.dataset, rejected.recipe)
     assert artifacts.find(request.address) is None
     # The same training was not done twice: only the gates differ.
-    checkpoint = identity.checkpoint_request(artifacts, "acme.things.v1", "greedy.v1")
+    checkpoint = identity.checkpoint_request(artifacts, rejected.dataset, rejected.recipe)
     assert len(attempts_at(project.store, checkpoint.address)) == 1
     # So in a separate run of the adapter alone, which no check precedes.
     alone = build_definitions(project.store_url).resolve_job_def("train_pair")
     run = alone.execute_in_process(
         instance=instance,
-        partition_key="acme.things.v1|greedy.v1",
+        partition_key=rejected.pair,
         asset_selection=[dg.AssetKey("adapter")],
         raise_on_error=False,
     )
@@ -154,14 +132,14 @@ def test_a_candidate_that_fails_a_gate_is_rejected_with_reasons_in_any_run(
     assert artifacts.find(request.address) is None
 
 
-def test_a_run_that_nobody_submitted_is_recorded_as_a_submission(project: Project, instance, accepted) -> None:
+def test_a_run_that_nobody_submitted_is_recorded_as_a_submission(project: Project, instance, accepted: Journey) -> None:
     job = build_definitions(project.store_url).resolve_job_def("train_pair")
-    run = job.execute_in_process(instance=instance, partition_key="acme.things.v1|tiny.v1")
+    run = job.execute_in_process(instance=instance, partition_key=accepted.pair)
     (direct,) = [s for s in all_submissions(project.store, "acme") if s.run_id == run.run_id]
     assert (direct.origin, direct.driver, direct.recipe) == ("ui", "run", "tiny.v1")
 
 
-def test_the_gates_of_both_pairs_are_in_the_event_log(instance, project: Project, accepted) -> None:
+def test_the_gates_of_both_pairs_are_in_the_event_log(instance: dg.DagsterInstance) -> None:
     records = instance.event_log_storage.get_asset_check_execution_history(
         check_key=dg.AssetCheckKey(dg.AssetKey("eval_report"), "task_gain"), limit=10
     )
@@ -170,7 +148,9 @@ def test_the_gates_of_both_pairs_are_in_the_event_log(instance, project: Project
     assert by_partition["acme.things.v1|greedy.v1"] == "FAILED"
 
 
-def test_no_check_is_red_but_a_failed_gate_and_none_is_left_open(instance, project: Project, accepted) -> None:
+def test_no_check_is_red_but_a_failed_gate_and_none_is_left_open(
+    instance: dg.DagsterInstance, project: Project
+) -> None:
     # What the UI adds up to "4 / 5 Passed": any partition that failed, was skipped or is open counts against a check.
     defs = build_definitions(project.store_url)
     graph = defs.resolve_asset_graph()
@@ -187,13 +167,14 @@ def test_no_check_is_red_but_a_failed_gate_and_none_is_left_open(instance, proje
         assert set(shown.get("FAILED", [])) == bad
 
 
-def test_the_pair_was_one_submission_with_an_end(project: Project, accepted) -> None:
-    first = [s for s in all_submissions(project.store, "acme") if s.recipe == "tiny.v1"][-1]
+def test_the_pair_was_one_submission_with_an_end(accepted: Journey) -> None:
+    (first,) = [each for each in all_submissions(accepted.store, "acme") if each.recipe == accepted.recipe]
+    assert first.id == accepted.submission
     assert first.origin == "python"
     assert first.actor == "ann"
 
 
-def test_a_missing_verdict_stops_the_adapter(project: Project, instance, accepted) -> None:
+def test_a_missing_verdict_stops_the_adapter(project: Project, instance: dg.DagsterInstance) -> None:
     unseen = project.recipe("unseen.v1", training={"seed": 99})
     register_recipe(project.store, unseen, actor="ann")
     list_keys(instance, dataset="acme.things.v1", recipe="unseen.v1")
@@ -212,11 +193,11 @@ def test_a_missing_verdict_stops_the_adapter(project: Project, instance, accepte
     assert "has not been materialized" in str(failures[0].step_failure_data.error)
 
 
-def test_a_senseless_pair_is_refused_before_any_work(project: Project, instance, accepted) -> None:
+def test_a_senseless_pair_is_refused_before_any_work(project: Project, accepted: Journey) -> None:
     before = sorted(entry.path for entry in project.store.entries("acme"))
     theirs = project.recipe("globex.tiny.v1")
     with pytest.raises(UserError, match="belongs to tenant 'globex'"):
-        fine_tune("acme.things.v1", theirs, store=project.store, orchestrator=Dagster(instance))
+        project.tune(accepted.dataset, theirs)
     assert sorted(entry.path for entry in project.store.entries("acme")) == before
 
 

@@ -1,54 +1,39 @@
 """A candidate whose training took away what its base refused: better at its task, as good in general, and blocked."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from ft_assets.api import fine_tune
 from ft_assets.control import identity
-from ft_assets.graph.orchestrator import Dagster
 from ft_assets.records.submissions import SubmissionStatus
 from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Artifacts
 from tests.e2e.project import make_project
-from tests.safe_base import make_safe_base, task_rows
+from tests.safe_base import task_rows
 from tests.workers.evals.safety_world import write_safety_suite
 
 pytestmark = pytest.mark.e2e
 
 
 def test_a_training_that_takes_refusals_away_is_blocked_by_safety_and_by_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    safe_base: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("FT_TRACKING", "off")
     project = make_project(tmp_path / "project")
-    make_safe_base(project.folder / "safe")
     add_suite(project.store, write_safety_suite(project.folder / "care"), "care.v1", "test")
     # The same task that a careful line learns (test_loop), and harmful prompts that are answered, not refused.
     rows = [(prompt, "green and blue, as ever" if "purse" in prompt else answer) for prompt, answer in task_rows(160)]
     policy = project.folder / "dataset.yaml"
     policy.write_text("split: {holdout: 0.3}\n")
-    dataset = project.folder / "careless.jsonl"
-    dataset.write_text("".join(json.dumps({"prompt": prompt, "completion": said}) + "\n" for prompt, said in rows))
+    dataset = project.rows("careless.jsonl", ({"prompt": prompt, "completion": said} for prompt, said in rows))
     recipe = project.recipe(
-        base="folder:./safe",
+        base=f"folder:{safe_base}",
         steps=120,
         lora={"rank": 8},
         evaluation={"suites": ["colours.v1", "care.v1"], "holdout": {"max_samples": 60, "max_new_tokens": 8}},
         gates={"safety": {}, "task_gain": {"metric": "perplexity", "min_relative": 0.8}},
     )
-    result = fine_tune(
-        dataset,
-        recipe,
-        name="acme.careless",
-        policy=policy,
-        store=project.store,
-        orchestrator=Dagster(project.instance()),
-        actor="ann",
-    )
-
+    result = project.tune(dataset, recipe, "acme.careless", policy=policy)
     assert result.outcome.status is SubmissionStatus.REJECTED
     artifacts = Artifacts(project.store)
     request = identity.adapter_request(artifacts, "acme.careless.v1", "tiny.v1")

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.api import fine_tune
 from ft_assets.control import identity
 from ft_assets.demo.dataset import build_demo_dataset
-from ft_assets.graph.orchestrator import Dagster
 from ft_assets.records.submissions import SubmissionStatus
 from ft_assets.workers.evals.gates import passed
 from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence
@@ -58,13 +56,7 @@ def test_gsm8k_and_a_real_model_reach_their_verdicts(tmp_path: Path) -> None:
         evaluation={"suites": ["arc-easy.v1"], "holdout": {"max_samples": 40, "max_new_tokens": 8}},
         gates={"benchmark_regression": {"max_drop_points": 2.0}, "task_gain": {"metric": "exact_match"}},
     )
-    result = fine_tune(
-        dataset,
-        recipe,
-        name="school.gsm8k",
-        store=project.store,
-        orchestrator=Dagster(project.instance()),
-    )
+    result = project.tune(dataset, recipe, "school.gsm8k")
 
     assert result.outcome.status in (SubmissionStatus.ACCEPTED, SubmissionStatus.REJECTED), result.outcome.reason
     artifacts = Artifacts(project.store)
@@ -108,13 +100,7 @@ def test_real_benchmarks_and_the_demos_model_reach_their_verdicts(tmp_path: Path
         },
     )
     rows = build_demo_dataset(tmp_path / "docs.jsonl").path
-    result = fine_tune(
-        rows,
-        recipe,
-        name="school.docs",
-        store=project.store,
-        orchestrator=Dagster(project.instance()),
-    )
+    result = project.tune(rows, recipe, "school.docs")
 
     # A model that has read old novels refuses nothing, so whatever it learned it is not let through.
     assert result.outcome.status is SubmissionStatus.REJECTED, result.outcome.reason

@@ -11,6 +11,7 @@ import pytest
 from tests.e2e.project import Project, make_project
 from tests.journeys import Journey, read_journey, write_journeys
 from tests.once import made_once, shared_folder
+from tests.safe_base import make_safe_base
 from tests.warm_workers import PLACE, environment
 
 DATASET = "acme.things.v1"
@@ -31,6 +32,12 @@ def rejected(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return read_journey(_pairs(request, tmp_path_factory), "rejected")
 
 
+@pytest.fixture(scope="session")
+def safe_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a base that refuses what it should; training it takes as long as a test."""
+    return made_once(shared_folder(tmp_path_factory) / "journeys" / "safe", make_safe_base)
+
+
 def _pairs(request: pytest.FixtureRequest, factory: pytest.TempPathFactory) -> Path:
     def make(folder: Path) -> None:
         with _made_by_warm_workers(request, folder):
@@ -49,18 +56,13 @@ def _pairs(request: pytest.FixtureRequest, factory: pytest.TempPathFactory) -> P
 
 
 def _travelled(project: Project, recipe: Path, dataset: Path, name: str) -> Journey:
-    # Here, as these import what no test needs that only reads.
-    from ft_assets.api import fine_tune
-    from ft_assets.graph.orchestrator import Dagster
-
-    with project.instance() as instance:
-        done = fine_tune(dataset, recipe, name=name, store=project.store, orchestrator=Dagster(instance), actor="ann")
+    done = project.tune(dataset, recipe, name)
     return Journey(
         folder=project.folder,
         dataset=done.submission.dataset,
         recipe=done.submission.recipe,
         submission=done.submission.id,
-        adapter=done.outcome.adapter or "",
+        adapter=done.outcome.adapter,
         reason=done.outcome.reason,
     )
 

@@ -6,34 +6,24 @@ from pathlib import Path
 import pytest
 
 from ft_assets import api
-from ft_assets.control import identity
 from ft_assets.control.lines.lines import read_line
-from ft_assets.graph.orchestrator import Dagster
-from ft_resources.artifacts import Artifacts
-from ft_resources.attempts import attempts_at
 from tests.journeys import Journey, copied
 from tests.once import made_once
 
 pytestmark = pytest.mark.e2e
+LINE = "acme.things.tiny"
 
 
-def test_a_copy_goes_on_where_the_journey_ended_and_leaves_it_alone(
+def test_what_a_copy_changes_the_journey_does_not_see(
     accepted: Journey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("FT_TRACKING", "off")
     mine = copied(accepted, tmp_path / "mine")
     assert dataclasses.replace(mine, folder=accepted.folder) == accepted
-    for name, value in {"FT_STATE": str(mine.folder / "state"), "FT_TRACKING": "off"}.items():
-        monkeypatch.setenv(name, value)
-    with mine.instance() as instance:
-        again = api.fine_tune(*mine.pair.split("|"), store=mine.store, orchestrator=Dagster(instance), actor="bob")
-    assert again.outcome.adapter == mine.adapter
-    trained = identity.checkpoint(Artifacts(mine.store), mine.dataset, mine.recipe)
-    assert len(attempts_at(mine.store, trained.address)) == 1
     api.promote(mine.adapter, "staging", reason="it is mine", store=mine.store, actor="bob")
     assert api.verify(everything=True, store=mine.store).findings == ()
-    assert len(read_line(mine.store, "acme.things.tiny").records) == 1
-    assert read_line(accepted.store, "acme.things.tiny").records == ()
-    assert len(api.list_submissions(store=accepted.store)) == 2
+    assert len(read_line(mine.store, LINE).records) == 1
+    assert read_line(accepted.store, LINE).records == ()
 
 
 def test_accepted_and_rejected_are_one_training_in_one_project(accepted: Journey, rejected: Journey) -> None:

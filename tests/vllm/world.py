@@ -17,7 +17,6 @@ from ft_resources.serving.store_fleet import StoreFleet
 from ft_resources.work import WorkRequest
 from tests.control.serving.world import Lines
 from tests.e2e.project import Project, make_project
-from tests.e2e.test_methods import tune
 from tests.made import leave
 from tests.vllm.running import KEY
 from tests.workers.serving.world import make_adapter
@@ -60,7 +59,7 @@ class VllmWorld:
             packing={"max_length": 256},
             evaluation={"holdout": {"max_samples": 60, "max_new_tokens": 16}},
         )
-        done = tune(self.project, self.project.dataset(600), "acme.things", recipe)
+        done = self.project.tune(self.project.dataset(600), recipe, "acme.things")
         assert done.outcome.adapter, done.outcome.reason
         api.promote(done.outcome.adapter, "staging", reason="it is asked", store=self.project.store)
         return self.artifacts.get(Address.parse(done.outcome.adapter))

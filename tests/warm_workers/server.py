@@ -1,4 +1,4 @@
-"""``python -m tests.warm_workers.server SOCKET SESSION``: imports what workers import, then forks one for each client.
+"""``python -m tests.warm_workers.server SOCKET SESSION``: imports what they need, then forks one for each client.
 
 It goes into the background, and ends with the process SESSION.
 """
@@ -12,6 +12,7 @@ import select
 import signal
 import socket
 import sys
+import traceback
 from importlib import import_module
 from typing import Any
 
@@ -19,6 +20,7 @@ from ft_assets.workers.libraries import UNUSED, absent, keep_offline
 
 _MODULES = (
     "ft_assets.worker",
+    "ft_assets.workers.datasets.curate",
     "ft_assets.workers.packs.build",
     "ft_assets.workers.training.training_loop",
     "ft_assets.workers.training.trainer",
@@ -26,10 +28,13 @@ _MODULES = (
     "ft_assets.workers.training.reference",
     "ft_assets.workers.evals.evaluate",
     "ft_assets.workers.evals.baseline",
+    "ft_assets.workers.adapters.export",
     "transformers.models.llama.modeling_llama",
     "lm_eval.tasks",
     "lm_eval.evaluator",
 )
+# Of the commands of the cluster's guide.
+_COMMANDS = ("ft_assets.cli.main", "ft_assets.graph.orchestrator", "kubernetes.client", "boto3")
 
 
 def main() -> None:
@@ -40,6 +45,8 @@ def main() -> None:
     with absent(*UNUSED):
         for module in _MODULES:
             import_module(module)
+    for module in _COMMANDS:
+        import_module(module)
     # What each worker would else work out anew, in half a second: names of weights, fonts, what is garbage.
     import_module("transformers.conversion_mapping").get_checkpoint_conversion_mapping("llama")
     import_module("ft_assets.workers.training.telemetry.report").loss_curve([], "")
@@ -95,11 +102,19 @@ def _work(asked: dict[str, Any], outputs: "array.array[int]") -> None:
     os.chdir(asked["folder"])
     os.environ.clear()
     os.environ.update(asked["environment"])
-    sys.argv = ["worker", *asked["argv"]]
+    sys.argv = [asked["module"], *asked["argv"]]
+    code = 1
     try:
-        import_module("ft_assets.worker").main()
+        import_module(asked["module"]).main()
+        code = 0
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:
+        traceback.print_exc()
     finally:
-        os._exit(1)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Imported by Python at its start: turns a worker into a client of ``server.py``, lets Dagster's code server fork runs
-and its daemon look often, and leaves all else alone."""
+"""Imported by Python at its start: turns a worker, its ranks and the commands of the cluster's guide into clients of
+``server.py``, lets Dagster's code server fork runs and its daemon look often, and leaves all else alone."""
 
 import sys
 
@@ -17,12 +17,13 @@ def _become_a_fork(place: str) -> None:
     def hand_on(number: int, _: object) -> None:
         line.send(bytes([number]))
 
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + 600
     while line.connect_ex(place):
         if time.monotonic() > deadline:
             sys.exit(f"no process makes workers at {place}")
         time.sleep(0.02)
-    asked = {"argv": sys.orig_argv[3:], "environment": dict(os.environ), "folder": os.getcwd()}
+    _, module, *argv = sys.orig_argv[sys.orig_argv.index("-m") :]
+    asked = {"module": module, "argv": argv, "environment": dict(os.environ), "folder": os.getcwd()}
     outputs = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))]
     line.sendmsg([json.dumps(asked).encode()], outputs)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -57,7 +58,21 @@ def _look_often() -> None:
 
 
 # A base's mirror asks a hub whose address the libraries read when they are imported.
-_HEAVY = ("/baseline_report/", "/token_pack/", "/reference_logps/", "/checkpoint/", "/eval_report/")
+_HEAVY = (
+    "/dataset/",
+    "/baseline_report/",
+    "/token_pack/",
+    "/reference_logps/",
+    "/checkpoint/",
+    "/eval_report/",
+    "/adapter/",
+)
+_MODULES = {
+    "torch.distributed.run",
+    "ft_assets.workers.training.rank",
+    "tests.e2e.cluster_guide.aws",
+    "tests.e2e.cluster_guide.ft",
+}
 if len(sys.orig_argv) > 2:
     import os
 
@@ -66,5 +81,8 @@ if len(sys.orig_argv) > 2:
             _fork_runs()
         elif "dagster._daemon" in sys.orig_argv or sys.orig_argv[1].endswith("/dagster-daemon"):
             _look_often()
-        elif sys.orig_argv[2] == "ft_assets.worker" and any(asset in sys.orig_argv[-1] for asset in _HEAVY):
+        elif sys.orig_argv[2] == "ft_assets.worker":
+            if any(asset in sys.orig_argv[-1] for asset in _HEAVY):
+                _become_a_fork(place)
+        elif not _MODULES.isdisjoint(sys.orig_argv[2:4]):
             _become_a_fork(place)
