@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ft_assets.control.registry.register import register_locked
+from ft_assets.records.submissions import Submission
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.tenants import load_tenants
 from ft_assets.workers.base_models.base_lock import BaseLock
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.canonical import digest
@@ -83,3 +85,28 @@ def add_recipe(store: Store, key: str, *, revision: str = REVISION, **changes: o
     recipe = Recipe.model_validate({"key": key, "base": "hub:acme/tiny@main", **changes})
     lock = BaseLock(kind="hub", source=SOURCE, revision=revision, digest=digest(["base", revision]), files={})
     register_locked(store, recipe, lock, actor="ann")
+
+
+def made_submission(**changes: Any) -> Submission:
+    """A submission that nobody recorded."""
+    values = {
+        "id": "0" * 16,
+        "dataset": "acme.support.v1",
+        "recipe": "tiny.v1",
+        "actor": "ann",
+        "origin": "cli",
+        "idempotency_key": "ask-1",
+        "driver": "sensor",
+        "created_at": "2026-01-01T00:00:00.000+00:00",
+    }
+    return Submission(**{**values, **changes})
+
+
+def submitted(
+    store: Store, dataset: str = "acme.things.v1", recipe: str = "tiny.v1", *, key: str = "ask-1", **changes: Any
+) -> Submission:
+    """The pair's submission by ann, under the tenants file of the environment."""
+    from ft_assets.control.submissions.submit import submit
+
+    asked = {"actor": "ann", "origin": "cli", "idempotency_key": key, **changes}
+    return submit(store, load_tenants(), dataset=dataset, recipe=recipe, **asked)[0]

@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -35,6 +36,7 @@ def judge_copies(
     store: Store | None = None,
     tenants: TenantsFile | None = None,
     begin_for_s: float = _BEGIN_FOR_S,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Step:
     """Ask the judges of open rollouts about copied requests, a few of each line in turn.
 
@@ -43,9 +45,9 @@ def judge_copies(
 
     Args:
         after: the line that was asked about last: the next one is first.
-        begin_for_s: no judgement begins later than so many seconds after the call.
+        begin_for_s: no judgement begins later than so many seconds after the call, by ``clock``.
     """
-    store, tenants, end = store_or_default(store), tenants_or_default(tenants), time.monotonic() + begin_for_s
+    store, tenants, end = store_or_default(store), tenants_or_default(tenants), clock() + begin_for_s
     log, judged = VerdictLog(store, uuid.uuid4().hex[:12]), 0
     warnings: list[str] = []
     names = lines_with_rollouts(store)
@@ -57,7 +59,7 @@ def judge_copies(
                 lines.append(found)
         except CorruptArtifact as error:
             warnings.append(f"{name}: its judge is not asked: {error}")
-    while lines and time.monotonic() < end:
+    while lines and clock() < end:
         asked = lines.pop(0)
         number = at_once(asked.rollout)
         pairs, asked.waiting = asked.waiting[:number], asked.waiting[number:]

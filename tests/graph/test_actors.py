@@ -18,7 +18,6 @@ from ft_assets.records.sources import last_pull
 from ft_assets.records.submissions import find_submission
 from ft_assets.settings import tags
 from ft_assets.settings.tenants import load_tenants
-from ft_resources.artifacts import Artifact
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from tests.cli.conftest import DATASET, RECIPE
 from tests.cli.conftest import pair as pair
@@ -47,9 +46,7 @@ def launch(project: Project, monkeypatch: pytest.MonkeyPatch) -> Launch:
     return run
 
 
-def test_a_tag_of_a_run_names_nobody_who_moves_an_adapter(
-    adapters: list[Artifact], launch: Launch, project: Project
-) -> None:
+def test_a_tag_of_a_run_names_nobody_who_moves_an_adapter(adapters, launch, project) -> None:
     for adapter in adapters:
         launch(promote_job, "record_promotion", target=str(adapter.address), stage="staging", reason="try it")
     launch(rollback_job, "record_rollback", line=LINE, stage="staging", reason="no")
@@ -61,17 +58,13 @@ def test_a_tag_of_a_run_names_nobody_who_moves_an_adapter(
     ]
 
 
-def test_a_tag_of_a_run_names_nobody_who_asks_for_a_fine_tune_or_pauses_it(
-    pair: tuple[str, str], launch: Launch, project: Project
-) -> None:
+def test_a_tag_of_a_run_names_nobody_who_asks_for_a_fine_tune_or_pauses_it(pair, launch, project) -> None:
     made = str(launch(fine_tune, "record_submission", dataset=DATASET, recipe=RECIPE))
     submission = find_submission(project.store, "acme", made)
-    assert submission is not None
     assert submission.actor == OPERATOR
     for job, op in ((pause_job, "pause_submission"), (resume_job, "resume_submission")):
         launch(job, op, submission=made)
         last = read_pauses(project.store, submission).last
-        assert last is not None
         assert (last.actor, op.startswith(last.kind.removesuffix("d"))) == (OPERATOR, True)
 
 
@@ -90,8 +83,6 @@ def test_a_tag_of_a_run_names_nobody_who_pulls_a_dataset_and_the_sensor_is_named
         watch, _, _ = watch_dataset("acme.tickets", policy, store=project.store, tenants=load_tenants(), actor="ann")
         made = str(launch(pull_dataset_job, "pull_rows", dataset="acme.tickets", seen=seen))
         pulled, added = last_pull(project.store, watch), DATASET_NAME.find(project.store, made)
-        assert pulled is not None
-        assert added is not None
         actors.append((pulled.version, pulled.actor, added["actor"]))
     assert actors == [
         ("acme.tickets.v1", OPERATOR, OPERATOR),

@@ -21,24 +21,21 @@ def test_assets_checks_jobs_and_sensors_are_as_in_the_snapshot() -> None:
     assert text() == SNAPSHOT.read_text(encoding="utf-8"), "python -m tests.graph.specs rewrites it; commit the diff"
 
 
-def test_every_asset_is_owned_versioned_described_and_says_what_its_worker_needs() -> None:
+def test_every_asset_is_owned_versioned_and_described_and_every_check_has_a_verdict_for_each_partition() -> None:
     for name, asset in specs()["assets"].items():
         assert all(asset[each] for each in ("owners", "code_version", "description", "group", "kinds")), name
         assert asset["tags"]["ft/worker"] in ("none", "cpu", "gpu"), name
-
-
-def test_every_check_has_a_verdict_for_each_partition_and_none_ends_a_run_with_a_stack_of_dagsters() -> None:
     for name, check in specs()["checks"].items():
         # `checkpoint` refuses a sick pack, `adapter` a rejected candidate, and what is made of data a held version.
         assert not check["blocking"], name
         assert check["partitions"] == specs()["assets"][name.partition(":")[0]]["partitions"]
 
 
-def test_the_lineage_page_opens_as_assets_and_every_sensor_says_what_it_does() -> None:
-    # Dagster draws several groups as closed boxes, and a single one open.
+def test_the_lineage_page_opens_as_assets_every_sensor_says_what_it_does_and_columns_are_as_written() -> None:
     assert len({asset["group"] for asset in specs()["assets"].values()}) == 1
     assert all(sensor["description"] for sensor in specs()["sensors"].values())
     assert len(specs()["sensors"]) == 15
+    assert "id: string" in specs()["assets"]["dataset"]["columns"]
 
 
 @pytest.mark.parametrize(
@@ -51,10 +48,6 @@ def test_whoever_launches_a_run_cannot_give_it_another_store_launcher_or_hub(con
         assert asked["store"]["config"] == {}
         with pytest.raises(dg.DagsterInvalidConfigError, match="unexpected config entry"):
             dg.validate_run_config(defs.resolve_job_def(job), {"resources": resources})
-
-
-def test_the_asset_dataset_lists_its_columns_as_they_are_written() -> None:
-    assert "id: string" in specs()["assets"]["dataset"]["columns"]
 
 
 def test_dagsters_private_modules_are_imported_in_one_file_and_for_tests_in_one() -> None:
@@ -74,7 +67,8 @@ def test_the_columns_that_dataset_shows_are_those_that_curation_writes() -> None
 @pytest.mark.subprocess
 def test_loading_the_definitions_loads_nothing_heavy_beside_dagster() -> None:
     # A fifth of the load was Dagster's parser of selections, for jobs that name their assets, and a database's errors.
-    heavy = "torch transformers mlflow pyarrow numpy numba kubernetes huggingface_hub sqlalchemy antlr4"
+    heavy = "torch transformers peft lm_eval matplotlib mlflow pyarrow numpy numba kubernetes huggingface_hub "
+    heavy += "sqlalchemy antlr4"
     code = f"import sys, ft_assets.definitions; print(*set({heavy.split()!r}) & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from ft_assets.control.submissions.plan import Launch, Stage
 from ft_assets.graph.queueing import QueuedRun, plan_tags, tier_tags
 from ft_assets.graph.run import launch_tags
-from ft_assets.records.submissions import Submission
 from ft_assets.settings import tags
 from ft_assets.settings.tenants import Tenant, TenantsFile, Tier, load_tenants
-from ft_resources.dagster_resources import LauncherResource, StoreResource
+from ft_resources.dagster_resources import LauncherResource
 from ft_sensors.ageing import age_runs, ageing_sensor
 from tests.dagster_private import (
     QueuedRunCoordinatorDaemon,
@@ -25,6 +24,8 @@ from tests.dagster_private import (
     create_run_for_test,
 )
 from tests.e2e.project import ROOT, Project
+from tests.made import made_submission
+from tests.sensors.conftest import look, say
 
 HOUR = 3600.0
 TENANTS = TenantsFile(
@@ -47,15 +48,12 @@ def _origin() -> RemoteJobOrigin:
     return RemoteJobOrigin(repository_origin=repository, job_name="train_pair")
 
 
-def test_a_training_says_its_tier_and_yields_unless_it_comes_first_and_curation_does_neither() -> None:
+def test_places_are_by_tier_and_rise_with_the_wait_and_a_training_says_its_tier_and_yields() -> None:
     assert tier_tags(TENANTS, "tiny", trains=True).items() >= {tags.TRAINS_TIER: "free", tags.YIELDS: "true"}.items()
     premium = tier_tags(TENANTS, "acme", trains=True)
     assert premium[tags.TRAINS_TIER] == "premium"
     assert tags.YIELDS not in premium
     assert set(tier_tags(TENANTS, "tiny", trains=False)) == {tags.PRIORITY}
-
-
-def test_places_are_in_the_order_of_the_tiers_and_waiting_passes_at_last_those_who_just_came() -> None:
     assert place("tiny") < place("globex") < place("acme")
     assert place("globex", 9) < place("acme")
     assert place("acme") < place("globex", 13) < place("acme", 5)
@@ -85,29 +83,14 @@ def tenants(project: Project) -> None:
     (project.folder / "tenants.yaml").write_text(text)
 
 
-def submission() -> Submission:
-    return Submission(
-        id="0" * 16,
-        dataset="acme.things.v1",
-        recipe="tiny.v1",
-        actor="ann",
-        origin="ui",
-        idempotency_key="k",
-        driver="sensor",
-        created_at="2026-01-01T00:00:00+00:00",
-    )
-
-
 @pytest.mark.usefixtures("tenants")
 def test_a_launched_run_carries_its_tier() -> None:
-    launch = Launch(submission=submission(), stage=Stage.TRAIN_PAIR)
+    launch = Launch(submission=made_submission(dataset="acme.things.v1"), stage=Stage.TRAIN_PAIR)
     assert launch_tags(launch, load_tenants())[tags.TRAINS_TIER] == "premium"
 
 
 @pytest.mark.usefixtures("tenants")
-def test_of_more_runs_than_a_tick_looks_at_those_that_have_waited_longest_are_looked_at(
-    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_more_runs_than_a_tick_looks_at_those_that_have_waited_longest_are_looked_at(instance, monkeypatch) -> None:
     monkeypatch.setattr("ft_sensors.ageing._RUNS", 2)
     first, second, third = (
         create_run_for_test(
@@ -158,15 +141,7 @@ def test_queued_runs_rise_in_dagsters_own_order(instance: dg.DagsterInstance, mo
 
 
 def test_a_tick_says_what_it_looked_at_and_why_it_could_not(instance: dg.DagsterInstance, project: Project) -> None:
-    def say() -> str:
-        found = ageing_sensor(
-            dg.build_sensor_context(instance=instance),
-            store=StoreResource(url=project.store_url),
-            launcher=LauncherResource(),
-        )
-        assert isinstance(found, dg.SkipReason)
-        return str(found.skip_message)
-
-    assert say() == "nothing to do: checked 0 queued runs: 0 retagged"
+    found = look(project, instance, ageing_sensor, launcher=LauncherResource())
+    assert found.skip_message == "nothing to do: checked 0 queued runs: 0 retagged"
     (project.folder / "tenants.yaml").write_text("tiers: 7")
-    assert "run priorities are unchanged" in say()
+    assert "run priorities are unchanged" in say(project, instance, ageing_sensor, launcher=LauncherResource())

@@ -2,25 +2,22 @@
 
 import json
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import dagster as dg
 import pytest
 
 from ft_assets import api
 from ft_assets.control import identity
-from ft_assets.control.erasure.collect import collect, erase_tenant
-from ft_assets.control.lines.promotion import Decision
 from ft_assets.control.rollouts.pruning import remove_old
 from ft_assets.records.conversations import Conversation, ConversationLog, read_conversations
 from ft_assets.records.outcomes import Outcome, OutcomeLog, read_outcomes
 from ft_assets.records.shadows import CONVERSATIONS as SHADOW_CONVERSATIONS
 from ft_assets.settings.tenants import TenantsFile, load_tenants
 from ft_resources.artifacts import Artifacts
-from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import UserError
 from ft_sensors.sources import sources_sensor
 from tests.e2e.project import Project
+from tests.sensors.conftest import look
 
 pytestmark = pytest.mark.dagster
 
@@ -35,7 +32,6 @@ NEVER = "9999"
 def settings(project: Project, monkeypatch: pytest.MonkeyPatch) -> TenantsFile:
     lines = {"tickets.support": {"traffic": {"keep": True, "keep_days": 60}}}
     (project.folder / "tenants.yaml").write_text(json.dumps({"tenants": {"acme": {"lines": lines}}}))
-    monkeypatch.setenv("FT_TENANTS", str(project.folder / "tenants.yaml"))
     monkeypatch.setenv("DAGSTER_HOME", str(project.folder))
     return load_tenants()
 
@@ -82,15 +78,12 @@ def watch(project: Project, policy: str = POLICY) -> None:
 
 
 def launched(project: Project, instance: dg.DagsterInstance) -> bool:
-    tick = sources_sensor(dg.build_sensor_context(instance=instance), store=StoreResource(url=project.store_url))
-    return bool(getattr(tick, "run_requests", None))
+    return bool(getattr(look(project, instance, sources_sensor), "run_requests", None))
 
 
-def test_enough_liked_answers_are_a_version_beside_the_rows_it_began_with(
-    project: Project, first: str, traffic: Traffic, tmp_path: Path
-) -> None:
+def test_enough_liked_answers_are_a_version_beside_the_rows_it_began_with(project, first, traffic, tmp_path) -> None:
     watch(project)
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         for text, thumb in (("fox", 1.0), ("owl", 0.0), ("hen", None), ("cat", 1.0)):
             traffic.say(text, thumb)
         assert not launched(project, instance)
@@ -122,9 +115,7 @@ def test_without_a_liked_answer_there_is_nothing_to_pull(project: Project, first
         api.pull_dataset("acme.tickets", store=project.store)
 
 
-def test_conversations_and_the_thumbs_for_them_go_when_they_are_old(
-    project: Project, traffic: Traffic, settings: TenantsFile
-) -> None:
+def test_conversations_and_the_thumbs_for_them_go_when_they_are_old(project, traffic, settings) -> None:
     traffic.say("fox", 1.0)
     asked = [{"role": "user", "content": "who?"}]
     copied = ConversationLog(project.store, "one", folder=SHADOW_CONVERSATIONS)
@@ -136,11 +127,3 @@ def test_conversations_and_the_thumbs_for_them_go_when_they_are_old(
         assert len(list(read_outcomes(project.store, LINE, "0000", NEVER))) == left
         shadowed = read_conversations(project.store, LINE, "0000", NEVER, folder=SHADOW_CONVERSATIONS)
         assert len(list(shadowed)) == left
-
-
-def test_they_are_erased_with_their_tenant(project: Project, traffic: Traffic) -> None:
-    traffic.say("fox", 1.0)
-    artifacts = Artifacts(project.store)
-    erase_tenant(artifacts, "acme", Decision(actor="root", reason="they left"), grace_days=0)
-    collect(artifacts)
-    assert list(project.store.entries("acme/conversations")) == []

@@ -2,7 +2,6 @@
 
 import json
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -10,31 +9,21 @@ from typer.testing import CliRunner
 
 from ft_assets.cli.main import app
 from ft_assets.control.notices.runs import Seen, plan_failures
-from ft_assets.control.registry.register import register_recipe
-from ft_assets.control.submissions.submit import submit
 from ft_assets.definitions import build_definitions
 from ft_assets.graph.failed_runs import failure_of_submission
 from ft_assets.graph.listed_keys import list_keys
 from ft_assets.records.submissions import SubmissionStatus, finish
 from ft_assets.settings import tags
-from ft_assets.settings.tenants import load_tenants
-from ft_resources.dagster_resources import StoreResource
 from ft_sensors.notices import notices_sensor
 from ft_sensors.run_failures import run_failures_sensor
 from tests.control.notices.servers import Hook, webhook
 from tests.e2e.project import Project
-from tests.sensors.conftest import add_version
-from tests.sensors.words import sentence
+from tests.made import submitted
+from tests.sensors.conftest import add_version, register, say
 
 pytestmark = pytest.mark.dagster
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def say(project: Project, instance: dg.DagsterInstance, sensor: dg.SensorDefinition, cursor: str = "") -> str:
-    context = dg.build_sensor_context(instance=instance, cursor=cursor or None)
-    reason = sensor(context, store=StoreResource(url=project.store_url))
-    return sentence(reason)
 
 
 @pytest.fixture
@@ -60,9 +49,7 @@ def run(project: Project, instance: dg.DagsterInstance, job: str, partition: str
     return result.run_id
 
 
-def test_a_run_from_the_ui_that_fails_is_classified_and_told_once(
-    project: Project, instance: dg.DagsterInstance, hook: Hook
-) -> None:
+def test_a_run_from_the_ui_that_fails_is_classified_and_told_once(project, instance, hook) -> None:
     dataset = add_version(project)
     list_keys(instance, dataset=dataset)
     pointer = project.store.get_json(f"names/dataset/{dataset}.json")
@@ -83,15 +70,11 @@ def test_a_run_from_the_ui_that_fails_is_classified_and_told_once(
     assert event["remedy"].startswith("Restore the object")
 
 
-def test_a_run_of_a_submission_is_told_with_its_end_and_not_twice(
-    project: Project, instance: dg.DagsterInstance, hook: Hook
-) -> None:
-    register_recipe(project.store, project.recipe(), actor="ann")
+def test_a_run_of_a_submission_is_told_with_its_end_and_not_twice(project, instance, hook) -> None:
+    register(project)
     dataset = add_version(project)
     list_keys(instance, dataset=dataset, recipe="tiny.v1")
-    asked, _ = submit(
-        project.store, load_tenants(), dataset=dataset, recipe="tiny.v1", actor="ann", origin="ui", idempotency_key="k"
-    )
+    asked = submitted(project.store, dataset, "tiny.v1", key="k")
     # Nothing is prepared, so the pair's first asset fails before any worker was started.
     launched = {tags.SUBMISSION: asked.id, tags.TENANT: "acme"}
     run(project, instance, "train_pair", asked.pair, **launched)
@@ -112,32 +95,25 @@ def test_a_run_of_a_submission_is_told_with_its_end_and_not_twice(
     assert [each["kind"] for each in told(hook)] == ["failed", "run_failed"]
 
 
-def test_a_run_that_no_code_could_be_loaded_for_is_told_as_the_platforms(
-    project: Project, instance: dg.DagsterInstance, hook: Hook
+@pytest.mark.parametrize(
+    ("partition", "claimed", "told_of"),
+    [
+        ("acme.things.v1", {}, [("run_failed", "acme", "platform", None)]),
+        # A forged tenant tag does not send a notice to somebody else.
+        ("other.things.v1", {tags.TENANT: "acme"}, []),
+    ],
+)
+def test_a_run_that_no_code_could_be_loaded_for_is_told_as_the_platforms_to_whom_its_partition_names(
+    project, instance, hook, partition, claimed, told_of
 ) -> None:
     made = instance.create_run_for_job(
         build_definitions(project.store_url).resolve_job_def("prepare_dataset"),
-        tags={"dagster/partition": "acme.things.v1", "dagster/max_retries": "0"},
+        tags={"dagster/partition": partition, "dagster/max_retries": "0", **claimed},
     )
     instance.report_run_failed(made, "the code location could not be loaded")
     say(project, instance, run_failures_sensor)
     say(project, instance, notices_sensor)
-    (event,) = told(hook)
-    assert (event["kind"], event["tenant"], event["blame"]) == ("run_failed", "acme", "platform")
-    assert "asset" not in event["facts"]
-
-
-def test_a_forged_tenant_tag_does_not_send_a_notice_to_somebody_else(
-    project: Project, instance: dg.DagsterInstance, hook: Hook
-) -> None:
-    made = instance.create_run_for_job(
-        build_definitions(project.store_url).resolve_job_def("prepare_dataset"),
-        tags={"dagster/partition": "other.things.v1", tags.TENANT: "acme", "dagster/max_retries": "0"},
-    )
-    instance.report_run_failed(made, "lost")
-    say(project, instance, run_failures_sensor)
-    say(project, instance, notices_sensor)
-    assert hook.got == []
+    assert [(each["kind"], each["tenant"], each["blame"], each["facts"].get("asset")) for each in told(hook)] == told_of
 
 
 def seen(at_s: float, retried: bool | None, of_submission: bool = False) -> Seen:
@@ -152,17 +128,13 @@ def test_a_run_that_dagster_may_still_retry_is_waited_for() -> None:
     assert again == NOW - timedelta(seconds=40)
 
 
-def test_what_was_told_is_shown(
-    project: Project, instance: dg.DagsterInstance, hook: Hook, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_was_told_is_shown(project, instance, hook, monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("FT_STORE", project.store_url)
     monkeypatch.chdir(project.folder)
     hook.answers = [500]
-    register_recipe(project.store, project.recipe(), actor="ann")
+    register(project)
     dataset = add_version(project)
-    asked, _ = submit(
-        project.store, load_tenants(), dataset=dataset, recipe="tiny.v1", actor="ann", origin="ui", idempotency_key="k"
-    )
+    asked = submitted(project.store, dataset, "tiny.v1", key="k")
     finish(project.store, asked, SubmissionStatus.CANCELLED, reason="enough")
     say(project, instance, notices_sensor)
     (shown,) = json.loads(CliRunner().invoke(app, ["notices", "acme", "--json"]).stdout)
@@ -173,8 +145,6 @@ def test_what_was_told_is_shown(
     assert "1 events are still to be sent" in said.stderr
 
 
-def test_a_tenants_file_that_means_nothing_sends_nothing_and_is_named(
-    project: Project, instance: dg.DagsterInstance
-) -> None:
+def test_a_tenants_file_that_means_nothing_sends_nothing_and_is_named(project, instance) -> None:
     (project.folder / "tenants.yaml").write_text("tenants:\n  acme:\n    notfy: {}\n")
     assert "did you mean 'notify'?" in say(project, instance, notices_sensor)

@@ -23,7 +23,7 @@ from ft_resources.store import Store
 from ft_resources.store_marker import open_store
 from ft_sensors.orphans import orphans_sensor
 from tests.resources.kubernetes.specs import settings_of, spec_of
-from tests.sensors.words import sentence
+from tests.sensors.conftest import sentence
 
 
 @dataclass
@@ -108,15 +108,13 @@ def test_a_namespace_that_refuses_keeps_no_other_job_alive(store: Store, monkeyp
     assert cluster.discarded == [(2, "full")]
 
 
-def test_a_full_queue_is_looked_at_in_a_tick_however_slow_the_store(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_queue_is_looked_at_in_a_tick_however_slow_the_store(store, monkeypatch) -> None:
     """A bucket answers in some 20 ms, and a tick that takes a minute is ended by Dagster."""
     meet, find = threading.Barrier(8), Store.find_json
 
     def slow(self: Store, path: str) -> object:
         if path.endswith("/outcome.json"):
-            meet.wait(timeout=30.0)
+            meet.wait(timeout=600.0)
         return find(self, path)
 
     jobs = [job(number) for number in range(1, 33)]

@@ -6,18 +6,17 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import dagster as dg
 import pyarrow.parquet as pq
 import pytest
 
 from ft_assets.api import watched_datasets
 from ft_assets.control.identity.review import approve
-from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.submissions.status import State, status_of
 from ft_assets.records.submissions import open_submissions
 from ft_resources.artifacts import Artifact, Artifacts
 from tests.e2e.project import Project
 from tests.sensors import test_held, test_retraining
+from tests.sensors.conftest import register
 from tests.sensors.test_sources import FILES, IDLE, lake, pulled, tick, versions, watch, write  # noqa: F401
 from tests.workers.datasets.conftest import SIDES, report_of, run_curation, told
 
@@ -36,7 +35,7 @@ def tickets(project: Project) -> Path:
 @pytest.fixture
 def subscribed(project: Project) -> Project:
     """acme's tickets are watched, and retrained with a recipe for one H100."""
-    register_recipe(project.store, project.recipe(TINY, hardware={"gpus": 1, "gpu_type": "H100"}), actor="ann")
+    register(project, TINY, hardware={"gpus": 1, "gpu_type": "H100"})
     changed(project, subscriptions=[{"dataset": "tickets", "recipe": TINY}])
     return project
 
@@ -50,10 +49,7 @@ def changed(project: Project, *, platform: dict[str, Any] | None = None, **setti
 
 
 def test_a_pulled_version_that_is_held_waits_for_a_person_and_is_then_trained_on(
-    subscribed: Project,
-    instance: dg.DagsterInstance,
-    tickets: Path,
-    tmp_path: Path,
+    subscribed, instance, tickets, tmp_path
 ) -> None:
     artifacts = Artifacts(subscribed.store)
     rows = [told(number) for number in range(120)]
@@ -83,42 +79,7 @@ def test_a_pulled_version_that_is_held_waits_for_a_person_and_is_then_trained_on
     assert status_of(subscribed.store, later).state is State.HELD
 
 
-def test_retrainings_on_pulled_versions_stay_within_the_days_budget(
-    subscribed: Project,
-    instance: dg.DagsterInstance,
-    tickets: Path,
-) -> None:
-    changed(subscribed, platform={"retrainings_per_day": 1})
-    watch(subscribed)
-    assert pulled(instance, subscribed).success
-    assert test_retraining.tick(instance, subscribed).endswith("1 submitted")
-    write(tickets, range(130))
-    assert pulled(instance, subscribed).success
-    assert test_retraining.tick(instance, subscribed).endswith("0 submitted; 1 wait for tomorrow's budget of 1")
-    assert (versions(subscribed), test_retraining.wanted(subscribed)) == ([V1, V2], {(V1, TINY, "sensor")})
-
-
-def test_a_retraining_on_a_pulled_version_beyond_the_quota_is_named_and_follows_once_there_is_room(
-    subscribed: Project, instance: dg.DagsterInstance
-) -> None:
-    changed(subscribed, quota={"hard_gpu_hours": 0.0})
-    watch(subscribed)
-    assert pulled(instance, subscribed).success
-    for _ in range(2):
-        said = test_retraining.tick(instance, subscribed)
-        assert f"0 submitted; {V1} with {TINY}: " in said
-        assert "of acme's 0 a month" in said
-    assert test_retraining.wanted(subscribed) == set()
-    assert list(subscribed.store.entries("retrainings")) == []
-    changed(subscribed, quota={"hard_gpu_hours": 500.0})
-    assert test_retraining.tick(instance, subscribed).endswith("1 submitted")
-
-
-def test_a_source_with_more_rows_than_its_tenant_may_have_is_refused_once(
-    project: Project,
-    instance: dg.DagsterInstance,
-    tickets: Path,
-) -> None:
+def test_a_source_with_more_rows_than_its_tenant_may_have_is_refused_once(project, instance, tickets) -> None:
     changed(project, platform={"tiers": {"default": {"max_examples": 100}}})
     watch(project)
     assert not pulled(instance, project).success
@@ -151,12 +112,7 @@ def _rows(made: Artifact, side: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_conversation_logs_become_versions_of_chats_day_by_day(
-    project: Project,
-    instance: dg.DagsterInstance,
-    tickets: Path,
-    tmp_path: Path,
-) -> None:
+def test_conversation_logs_become_versions_of_chats_day_by_day(project, instance, tickets, tmp_path) -> None:
     (tickets / "rows.jsonl").unlink()
     tool = {"type": "function", "function": {"name": "find", "parameters": {"type": "object", "properties": {}}}}
     calls = [{"id": "c1", "type": "function", "function": {"name": "find", "arguments": "{}"}}]

@@ -4,28 +4,23 @@ import dagster as dg
 import pytest
 
 from ft_assets.control.notices.queue_alerts import queue_event
-from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.submissions import status
-from ft_assets.control.submissions.submit import submit
 from ft_assets.control.submissions.works import read_works
 from ft_assets.records.due_notices import markers, read_markers
 from ft_assets.records.submissions import Submission, SubmissionStatus, finish
-from ft_assets.settings.tenants import load_tenants
 from ft_resources.attempts import Attempt
-from ft_resources.dagster_resources import LauncherResource, StoreResource
+from ft_resources.dagster_resources import LauncherResource
 from ft_resources.errors import ClusterUnavailable
 from ft_resources.kubernetes.api import ApiRefusal
 from ft_resources.waiting import Waiting
 from ft_sensors.queue import queue_sensor
 from tests.e2e.project import Project
-from tests.sensors.conftest import add_version
-from tests.sensors.words import sentence
+from tests.made import submitted
+from tests.sensors.conftest import add_version, register, say
 
 
 def tick(project: Project, instance: dg.DagsterInstance) -> str:
-    context = dg.build_sensor_context(instance=instance)
-    reason = queue_sensor(context, store=StoreResource(url=project.store_url), launcher=LauncherResource())
-    return sentence(reason)
+    return say(project, instance, queue_sensor, launcher=LauncherResource())
 
 
 def limit(project: Project, minutes: float) -> None:
@@ -34,21 +29,11 @@ def limit(project: Project, minutes: float) -> None:
     )
 
 
-def test_a_wait_beyond_the_tiers_limit_is_a_breach_until_it_ends(
-    project: Project, instance: dg.DagsterInstance
-) -> None:
+def test_a_wait_beyond_the_tiers_limit_is_a_breach_until_it_ends(project, instance) -> None:
     assert tick(project, instance) == "no tier has max_wait_minutes"
-    recipe = str(register_recipe(project.store, project.recipe(), actor="ann").key)
+    register(project)
     limit(project, 60.0)
-    submission, _ = submit(
-        project.store,
-        load_tenants(),
-        dataset=add_version(project),
-        recipe=recipe,
-        actor="ann",
-        origin="cli",
-        idempotency_key="1",
-    )
+    submission = submitted(project.store, add_version(project))
     assert tick(project, instance) == "premium: 1 wait"
     limit(project, 0.000001)
     assert tick(project, instance) == "premium: 1 wait, breach"
@@ -77,28 +62,26 @@ class Cluster:
 def queued(project: Project, monkeypatch: pytest.MonkeyPatch) -> Submission:
     """A submission whose first work has a Job that nothing is heard of."""
     monkeypatch.setattr(status, "LEASE_S", -1.0)
-    recipe = str(register_recipe(project.store, project.recipe(), actor="ann").key)
+    register(project)
     limit(project, 0.000001)
-    dataset = add_version(project)
-    asked = {"recipe": recipe, "actor": "ann", "origin": "cli", "idempotency_key": "1"}
-    submission, _ = submit(project.store, load_tenants(), dataset=dataset, **asked)
+    submission = submitted(project.store, add_version(project))
     work = read_works(project.store, submission)[0]
-    assert work.address is not None
     Attempt(project.store, work.address, 1).claim("a")
     return submission
 
 
-def test_a_breach_says_why_work_waits_where_the_cluster_can_tell(
-    project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def details(project: Project) -> tuple[str, ...]:
+    (due,) = read_markers(project.store, markers(project.store), [])
+    return queue_event(project.store, due).details
+
+
+def test_a_breach_says_why_work_waits_where_the_cluster_can_tell(project, instance, monkeypatch) -> None:
     cluster = Cluster()
     monkeypatch.setattr(LauncherResource, "launcher", cluster)
     submission = queued(project, monkeypatch)
     assert tick(project, instance) == "premium: 1 wait, breach"
-    (due,) = read_markers(project.store, markers(project.store), [])
-    event = queue_event(project.store, due)
-    assert event is not None
-    assert event.details == (f"{submission.id}: dataset: the quota of its queue is in use (insufficient unused quota)",)
+    reason = "the quota of its queue is in use (insufficient unused quota)"
+    assert details(project) == (f"{submission.id}: dataset: {reason}",)
     # The cluster is asked when a breach is told, and not while it lasts.
     assert tick(project, instance) == "premium: 1 wait"
     assert cluster.asked == ["dataset"]
@@ -107,13 +90,8 @@ def test_a_breach_says_why_work_waits_where_the_cluster_can_tell(
 @pytest.mark.parametrize(
     "problem", [ClusterUnavailable("no answer", where="API", remedy=""), ApiRefusal(403, "Forbidden", "no events")]
 )
-def test_a_cluster_that_does_not_say_keeps_no_breach_from_being_told(
-    project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, problem: Exception
-) -> None:
+def test_a_cluster_that_does_not_say_keeps_no_breach_from_being_told(project, instance, monkeypatch, problem) -> None:
     monkeypatch.setattr(LauncherResource, "launcher", Cluster(problem))
     submission = queued(project, monkeypatch)
     assert tick(project, instance) == "premium: 1 wait, breach"
-    (due,) = read_markers(project.store, markers(project.store), [])
-    event = queue_event(project.store, due)
-    assert event is not None
-    assert event.details == (submission.id,)
+    assert details(project) == (submission.id,)

@@ -13,13 +13,12 @@ from ft_assets.control.rollouts.asked import Wish, start
 from ft_assets.control.rollouts.rollouts import RolloutRecord, read_rollouts
 from ft_assets.records.outcomes import KEPT_DAYS, read_outcomes
 from ft_resources.artifacts import Artifact, Artifacts
-from ft_resources.dagster_resources import StoreResource
 from ft_sensors.rollouts import rollouts_sensor
 from tests.cli.test_lines import adapters as adapters
 from tests.control.lines.promotable import LINE, SERVED, decided
 from tests.control.rollouts.made import leave_outcomes, outcome, traffic
 from tests.e2e.project import Project
-from tests.sensors.words import sentence
+from tests.sensors.conftest import say
 
 pytestmark = pytest.mark.dagster
 
@@ -27,22 +26,22 @@ NOW = datetime.now(UTC)
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture
-def started(project: Project, adapters: list[Artifact], monkeypatch: pytest.MonkeyPatch) -> RolloutRecord:
-    """A rollout that began an hour ago, one step before production."""
-    monkeypatch.setenv("FT_TENANTS", str(project.folder / "tenants.yaml"))
-    artifacts = Artifacts(project.store)
+def begin(project: Project, adapters: list[Artifact]) -> RolloutRecord:
+    artifacts, margins = Artifacts(project.store), {"thumbs": 0.2}
     promote(artifacts, str(adapters[0].address), "production", decided())
-    wish = Wish(
-        candidate=str(adapters[1].address), steps=(5, 100), minimum=50, outcomes=("thumbs",), margins={"thumbs": 0.2}
-    )
+    wish = Wish(candidate=str(adapters[1].address), steps=(5, 100), minimum=50, outcomes=("thumbs",), margins=margins)
     return start(artifacts, LINE, wish, decided(), now=NOW - HOUR)
+
+
+@pytest.fixture
+def started(project: Project, adapters: list[Artifact]) -> RolloutRecord:
+    """A rollout that began an hour ago, one step before production."""
+    return begin(project, adapters)
 
 
 def tick(project: Project) -> str:
     with dg.DagsterInstance.ephemeral() as instance:
-        context = dg.build_sensor_context(instance=instance)
-        return sentence(rollouts_sensor(context, store=StoreResource(url=project.store_url)))
+        return say(project, instance, rollouts_sensor)
 
 
 def serve(project: Project, started: RolloutRecord, good: tuple[float, float]) -> None:
@@ -50,40 +49,28 @@ def serve(project: Project, started: RolloutRecord, good: tuple[float, float]) -
     leave_outcomes(project.store, seen)
 
 
-def test_without_rollouts_nothing_is_done(project: Project) -> None:
+def test_a_good_candidate_goes_to_production(project: Project, adapters: list[Artifact]) -> None:
     assert tick(project) == "looked at 0 open rollouts: 0 changes"
-
-
-def test_a_good_candidate_goes_to_production(project: Project, started: RolloutRecord) -> None:
+    begun = begin(project, adapters)
     assert tick(project) == "looked at 1 open rollouts: 0 changes"
-    serve(project, started, (0.9, 0.9))
+    serve(project, begun, (0.9, 0.9))
     assert tick(project) == "looked at 1 open rollouts: 1 changes"
-    assert read_line(project.store, LINE).at("production").adapter == started.candidate
+    assert read_line(project.store, LINE).at("production").adapter == begun.candidate
     assert tick(project) == "looked at 0 open rollouts: 0 changes"
 
 
-def test_what_comes_to_staging_begins_by_itself_where_the_line_says_so(
-    project: Project, adapters: list[Artifact], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_comes_to_staging_begins_by_itself_where_the_line_says_so(project, adapters) -> None:
     path = project.folder / "tenants.yaml"
     rollouts = {"automatic": True, "steps": [5, 100], "outcomes": ["thumbs"]}
     tenant, _, name = LINE.partition(".")
     file = {**SERVED.model_dump(mode="json", include={"served_bases"})}
     path.write_text(yaml.safe_dump({**file, "tenants": {tenant: {"lines": {name: {"rollouts": rollouts}}}}}))
-    monkeypatch.setenv("FT_TENANTS", str(path))
     artifacts = Artifacts(project.store)
     promote(artifacts, str(adapters[0].address), "production", decided())
     assert tick(project) == "looked at 0 open rollouts: 0 changes"
     promote(artifacts, str(adapters[1].address), "staging", decided())
     assert tick(project) == "looked at 1 open rollouts: 1 changes"
     assert read_rollouts(project.store, LINE).open.started.candidate == adapters[1].ref
-
-
-def test_a_worse_one_is_taken_back(project: Project, started: RolloutRecord) -> None:
-    serve(project, started, (0.5, 0.9))
-    tick(project)
-    assert read_rollouts(project.store, LINE).rollouts[-1].last.kind == "rolled_back"
-    assert read_line(project.store, LINE).at("production").adapter == started.incumbent
 
 
 def test_a_line_that_cannot_be_read_holds_up_no_other(project: Project, started: RolloutRecord) -> None:
@@ -118,9 +105,7 @@ def test_old_outcomes_go_once_a_day_but_not_those_of_an_open_rollout(project: Pr
     assert kept() == 2
 
 
-def test_rollouts_that_cannot_be_read_keep_the_outcomes_of_their_own_line_and_no_others(
-    project: Project, started: RolloutRecord
-) -> None:
+def test_rollouts_that_cannot_be_read_keep_the_outcomes_of_their_own_line_and_no_others(project, started) -> None:
     """Whatever came after such a line was kept for ever, and the cleaning began anew every minute."""
     old = NOW - timedelta(days=KEPT_DAYS + 2)
     leave_outcomes(project.store, [outcome(started.incumbent, 1.0, old)])

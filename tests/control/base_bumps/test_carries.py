@@ -10,7 +10,6 @@ import pytest
 from ft_assets.api import present
 from ft_assets.control import identity
 from ft_assets.control.registry.register import register_locked
-from ft_assets.control.submissions.submit import submit
 from ft_assets.graph.assets.checkpoints import checkpoint
 from ft_assets.graph.listed_keys import list_keys
 from ft_assets.graph.partitions import pair_key
@@ -19,7 +18,6 @@ from ft_assets.records.submissions import Submission
 from ft_assets.records.tombstones import Subject, delete
 from ft_assets.settings import tags
 from ft_assets.settings.recipe.recipe import Recipe
-from ft_assets.settings.tenants import load_tenants
 from ft_assets.workers.adapters.carried_checkpoint import make_carried
 from ft_assets.workers.base_models.base_lock import BaseLock
 from ft_resources.artifacts import Address, Artifact
@@ -29,7 +27,7 @@ from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import CorruptArtifact, MissingInput, UserError
 from ft_resources.store_marker import open_store
 from tests.control.lines.promotable import add_dataset
-from tests.made import leave
+from tests.made import leave, submitted
 from tests.workers.evals.world import SOURCE, World, lora_files
 
 DATASET, OLD, NEW = "acme.things.v1", "tiny.v1", "tiny.v2"
@@ -74,16 +72,7 @@ def accepted(world: World, files: dict[str, bytes] | None = None) -> Carry:
 
 
 def ask(world: World, mode: Any = "carry", key: str = "base-bump") -> Submission:
-    return submit(
-        world.store,
-        load_tenants(),
-        dataset=DATASET,
-        recipe=NEW,
-        actor="sensor",
-        origin="sensor",
-        idempotency_key=key,
-        mode=mode,
-    )[0]
+    return submitted(world.store, DATASET, NEW, key=key, actor="sensor", origin="sensor", mode=mode)
 
 
 def test_a_carried_pairs_checkpoint_has_the_old_weights_and_names_the_new_base(world: World) -> None:
@@ -141,31 +130,24 @@ def test_a_carry_that_leads_to_another_tenant_is_refused(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("files", "changes", "said"),
     [
-        ({"tokenizer_digest": "u"}, "another tokenizer"),
-        ({"template_digest": "d"}, "another chat template"),
-        ({"parameters": 2000}, "other shapes"),
-        ({"architecture": "MistralForCausalLM"}, "other shapes"),
+        (None, {"tokenizer_digest": "u"}, "another tokenizer"),
+        (None, {"template_digest": "d"}, "another chat template"),
+        (None, {"parameters": 2000}, "other shapes"),
+        (None, {"architecture": "MistralForCausalLM"}, "other shapes"),
+        ({"final/model.safetensors": b"weights"}, {}, "a fully trained model"),
     ],
 )
-def test_only_a_base_of_equal_shapes_tokenizer_and_template_is_carried_to(
-    world: World, changes: dict[str, Any], said: str
+def test_only_an_adapter_is_carried_and_only_to_a_base_of_equal_shapes_tokenizer_and_template(
+    world, files, changes, said
 ) -> None:
-    accepted(world)
+    accepted(world, files)
     base(world, NEW, **changes)
     assert said in identity.carry_problem(world.artifacts, DATASET, NEW)
 
 
-def test_a_full_model_is_not_carried(world: World) -> None:
-    accepted(world, {"final/model.safetensors": b"weights"})
-    base(world, NEW)
-    assert "a fully trained model" in identity.carry_problem(world.artifacts, DATASET, NEW)
-
-
-def test_a_carry_that_cannot_be_ends_with_the_reason_before_anything_runs(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_carry_that_cannot_be_ends_with_the_reason_before_anything_runs(world, monkeypatch) -> None:
     monkeypatch.setattr("ft_assets.control.identity.approved_dataset", lambda *_: None)
     monkeypatch.setattr("ft_assets.control.identity.baseline_report", lambda *_: None)
     carry = accepted(world)

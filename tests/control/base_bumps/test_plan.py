@@ -53,9 +53,7 @@ def test_the_order_does_not_count(standings: list[Standing], free: int, budget: 
 
 
 @given(many, st.integers(1, 6), st.integers(1, 6), st.randoms())
-def test_every_bump_ends_within_its_limits_and_a_repeated_tick_submits_nothing(
-    standings: list[Standing], free: int, budget: int, chance: random.Random
-) -> None:
+def test_every_bump_ends_within_its_limits_and_a_repeated_tick_submits_nothing(standings, free, budget, chance) -> None:
     state = {each.dependent.dataset: each for each in standings}
     for _ in range(200):
         plan = plan_bump(state.values(), most_open=free, budget=budget)
@@ -86,16 +84,10 @@ def test_of_300_dependents_that_all_fail_no_more_are_trained_than_the_budget() -
     assert (len(fresh.carry), len(fresh.retrain)) == (25, 0)
 
 
-def test_full_models_are_retrained_and_not_carried() -> None:
+def test_full_models_are_retrained_and_what_was_deleted_or_cancelled_is_not_waited_for() -> None:
     plan = plan_bump([standing(1, carriable=False)], most_open=25, budget=20)
     assert (plan.carry, len(plan.retrain)) == ((), 1)
-
-
-def test_what_was_deleted_or_cancelled_is_left_alone_and_not_waited_for() -> None:
     found = [standing(1, deleted=True, carry=Progress.OPEN), standing(2, carry=Progress.CANCELLED)]
     assert [each.step for each in found] == [Step.LEFT_OUT, Step.CANCELLED]
     assert plan_bump(found, most_open=25, budget=20).over
-
-
-def test_a_bump_that_nothing_depends_on_is_over_at_once() -> None:
     assert plan_bump([], most_open=25, budget=20).over

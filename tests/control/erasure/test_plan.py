@@ -47,20 +47,14 @@ def situation(*stones: Tombstone, more: dict[str, dict[str, str]] | None = None,
 OF_TENANT = {RAW, DATA, PACK, CHECK, EVAL, ADAPTER}
 
 
-def test_a_dataset_goes_with_everything_that_was_made_of_it_and_the_base_stays() -> None:
+def test_a_dataset_goes_after_the_grace_with_everything_that_was_made_of_it_and_the_base_stays() -> None:
     assert set(plan_erasure(situation(stone("acme.things.v1"))).remove) == OF_TENANT
-
-
-def test_within_the_grace_nothing_goes() -> None:
     plan = plan_erasure(situation(stone("acme.things.v1", days_ago=29)))
     assert (dict(plan.remove), set(plan.waiting)) == ({}, OF_TENANT)
 
 
-def test_an_adapter_goes_with_its_evaluation_and_training_and_leaves_the_data() -> None:
+def test_an_adapter_goes_with_its_evaluation_training_and_exports_and_leaves_the_data() -> None:
     assert set(plan_erasure(situation(stone(ADAPTER, kind="adapter"))).remove) == {ADAPTER, EVAL, CHECK}
-
-
-def test_an_adapter_goes_with_what_was_exported_of_it_and_what_was_measured_of_that() -> None:
     export = {
         "acme/merged_model/1": {"adapter": ADAPTER, "base": "shared/base_model/1", "dataset": DATA},
         "acme/eval_report/2": {"checkpoint": "acme/merged_model/1", "dataset": DATA},
@@ -73,36 +67,27 @@ def test_an_adapter_goes_with_what_was_exported_of_it_and_what_was_measured_of_t
     assert set(of_dataset.remove) == {*OF_TENANT, *export}
 
 
-def test_what_another_adapter_stands_on_stays() -> None:
+def test_what_another_adapter_stands_on_or_continued_stays_with_the_data_that_it_was_made_of() -> None:
     more = {"acme/adapter/2": {"checkpoint": CHECK}}
     plan = plan_erasure(situation(stone(ADAPTER, kind="adapter"), more=more))
     assert set(plan.remove) == {ADAPTER, EVAL}
     assert plan.kept == {CHECK: "acme/adapter/2 stands on it"}
-
-
-def test_what_continued_an_adapter_stays_and_keeps_the_data_that_it_was_made_of() -> None:
     continued = {"acme/checkpoint/2": {"warm_start": ADAPTER}, "acme/adapter/2": {"checkpoint": "acme/checkpoint/2"}}
     plan = plan_erasure(situation(stone("acme.things.v1"), more=continued))
     assert not plan.remove
     assert set(plan.kept.values()) <= {"acme/checkpoint/2 stands on it", "acme/adapter/2 stands on it"}
 
 
-def test_what_stands_in_staging_or_production_keeps_all_it_was_made_of() -> None:
+def test_what_is_served_or_made_of_it_by_others_or_shared_with_another_version_stays() -> None:
     served = {ADAPTER: "in production of acme.things.tiny"}
     plan = plan_erasure(situation(stone("acme.things.v1"), served=served))
     assert not plan.remove
     assert plan.kept[RAW] == f"{ADAPTER} is in production of acme.things.tiny"
-
-
-def test_what_was_made_of_a_dataset_by_others_keeps_it() -> None:
     mixing = {"globex/dataset/2": {"mix:acme.things.v1": DATA}, "globex/token_pack/2": {"dataset": "globex/dataset/2"}}
     plan = plan_erasure(situation(stone("acme.things.v1"), more=mixing))
     assert set(plan.remove) == {PACK, CHECK, EVAL, ADAPTER}
     chained = {"acme/base_model/2": {"adapter": ADAPTER}}
     assert not plan_erasure(situation(stone("acme.things.v1"), more=chained)).remove
-
-
-def test_bytes_that_another_version_shares_stay() -> None:
     plan = plan_erasure(situation(stone("acme.things.v1"), wanted={RAW: "acme.other.v1", DATA: "acme.other.v1"}))
     assert set(plan.kept) == {RAW, DATA}
 

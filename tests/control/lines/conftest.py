@@ -1,37 +1,20 @@
-"""A fresh world for each test."""
-
-from pathlib import Path
+"""A base, a candidate on it, and what is asked for where it is accepted."""
 
 import pytest
 
-# Where it is imported already, tokenizers are compared in this process, which saves seconds a test.
-import transformers  # noqa: F401
-
 from ft_resources.artifacts import Artifact
-from ft_resources.store_marker import open_store
 from ft_resources.work import WorkRequest
-from tests.control.lines.promotable import Promotable
+from tests.control.conftest import world as world
 
 # The same store on a local disk and on a real S3 server.
-from tests.resources.conftest import any_store, s3_endpoint, store  # noqa: F401
+from tests.resources.conftest import any_store, s3_endpoint  # noqa: F401
 from tests.workers.evals.world import World
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(store=open_store(str(tmp_path / "store"), create=True), folder=tmp_path)
-
-
-@pytest.fixture
-def judged_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Candidates that are judged once more pass: what is judged, and how, has tests of its own."""
-    monkeypatch.setattr("ft_assets.control.lines.eligibility.rejection_reason", lambda *_: "")
-
-
-@pytest.fixture
-def line(world: World, judged_well: None) -> Promotable:
-    """A line without adapters yet."""
-    return Promotable.make(world)
+@pytest.fixture(scope="session", autouse=True)
+def _tokenizers_are_compared_here() -> None:
+    """Where transformers is imported already, an export compares tokenizers in this process: seconds less a test."""
+    import transformers  # noqa: F401
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What an accepted candidate becomes: a folder that needs only its base, and reads texts as training did."""
+"""An accepted candidate becomes a folder that needs only its base, and the way back from it is complete."""
 
 import json
 from dataclasses import replace
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ft_assets.workers.adapters.export import export_adapter
+from ft_assets.workers.adapters.lineage import lineage, verify_lineage
 from ft_assets.workers.adapters.rejection import rejection_reason
 from ft_assets.workers.base_models.contents import PROCESSOR_FILES
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
@@ -24,33 +25,30 @@ def read_json(folder: Path, name: str) -> Any:
     return json.loads((folder / name).read_bytes())
 
 
-def test_an_accepted_candidate_becomes_a_folder_that_needs_only_its_base(
-    world: World, base: Artifact, accepted: WorkRequest
-) -> None:
+def base_in(world: World, folder: Path) -> Artifact:
+    return world.publish("base_model", folder, tenant="shared", facts={"source": SOURCE, "revision": REVISION})
+
+
+def exported_of(world: World, base: Artifact, checkpoint: Artifact) -> Path:
+    request = world.adapter_request(base, checkpoint, world.eval_report(base, checkpoint))
+    return export_adapter(world.context(request)).folder
+
+
+def test_an_accepted_candidate_becomes_a_folder_that_needs_only_its_base(world, base, accepted) -> None:
     assert rejection_reason(world.artifacts, accepted) == ""
     result = export_adapter(world.context(accepted))
     names = {path.name for path in result.folder.iterdir()}
-    assert names == {
-        "adapter_config.json",
-        "adapter_model.safetensors",
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "chat_template.jinja",
-        "README.md",
-        "lineage.json",
-        "verdicts.json",
-    }
+    model = {"adapter_config.json", "adapter_model.safetensors"}
+    tokenizer = {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"}
+    assert names == model | tokenizer | {"README.md", "lineage.json", "verdicts.json"}
     assert (result.folder / "chat_template.jinja").read_text() == CHAT_TEMPLATE
     settings_of_base = {k: v for k, v in json.loads(base.read("tokenizer_config.json")).items() if k != "chat_template"}
     assert read_json(result.folder, "tokenizer_config.json") == settings_of_base
     config = read_json(result.folder, "adapter_config.json")
     assert (config["base_model_name_or_path"], config["revision"]) == ("acme/tiny", REVISION)
     outcomes = {v["gate"]: v["outcome"] for v in read_json(result.folder, "verdicts.json")}
-    assert outcomes == {
-        "regression": "pass",
-        "task_gain": "pass",
-        **dict.fromkeys(("safety", "judge", "scores"), "not required"),
-    }
+    unasked = dict.fromkeys(("safety", "judge", "scores"), "not required")
+    assert outcomes == {"regression": "pass", "task_gain": "pass", **unasked}
     assert result.facts["line"] == "acme.things.tiny"
     assert result.facts["metrics"]["exact_match"] == {"base": 0.2, "candidate": 0.4}
     card = (result.folder / "README.md").read_text()
@@ -73,10 +71,9 @@ def test_the_exported_tokenizer_gives_the_ids_of_training_where_the_bases_settin
     from transformers import AutoTokenizer
 
     folder = rebuilt_base(world.folder / "rebuilt", None, chat_template=CHAT_TEMPLATE)
-    base = world.publish("base_model", folder, tenant="shared", facts={"source": SOURCE, "revision": REVISION})
+    base = base_in(world, folder)
     checkpoint = world.checkpoint(base)
-    request = world.adapter_request(base, checkpoint, world.eval_report(base, checkpoint))
-    exported = export_adapter(world.context(request)).folder
+    exported = exported_of(world, base, checkpoint)
     assert (exported / "tokenizer.json").read_bytes() == (folder / "tokenizer.json").read_bytes()
     assert (exported / "chat_template.jinja").read_text() == CHAT_TEMPLATE
     served = AutoTokenizer.from_pretrained(exported)
@@ -91,39 +88,31 @@ def test_the_exported_tokenizer_gives_the_ids_of_training_where_the_bases_settin
 
 def test_a_full_model_whose_tokenizer_cannot_be_served_as_trained_is_refused(world: World) -> None:
     folder = rebuilt_base(world.folder / "qwen", "qwen2", chat_template=CHAT_TEMPLATE)
-    base = world.publish("base_model", folder, tenant="shared", facts={"source": SOURCE, "revision": REVISION})
+    base = base_in(world, folder)
     files = {"final/config.json": (folder / "config.json").read_bytes(), "recipe.json": b"{}"}
     checkpoint = world.publish("checkpoint", files, inputs={"base": base})
-    request = world.adapter_request(base, checkpoint, world.eval_report(base, checkpoint))
-    with pytest.raises(
-        BadBase, match="transformers, loading this folder, would tokenize texts differently than training did"
-    ):
-        export_adapter(world.context(request))
+    with pytest.raises(BadBase, match="transformers, loading this folder, would tokenize texts differently than train"):
+        exported_of(world, base, checkpoint)
 
 
-def test_a_full_model_of_a_composite_keeps_what_prepares_its_pictures_and_names_the_class_that_loads_it(
-    world: World,
-) -> None:
+def test_a_full_model_of_a_composite_keeps_what_prepares_its_pictures_and_names_the_class_that_loads_it(world) -> None:
     folder = make_fake_base(world.folder / "seeing")
     config = {**json.loads((folder / "config.json").read_bytes()), "model_type": "gemma3", "vision_config": {}}
     (folder / "config.json").write_text(json.dumps(config))
     for name in PROCESSOR_FILES:
         (folder / name).write_text(f'{{"name": "{name}"}}')
-    base = world.publish("base_model", folder, tenant="shared", facts={"source": SOURCE, "revision": REVISION})
+    base = base_in(world, folder)
     files = {f"final/{name}": (folder / name).read_bytes() for name in ("config.json", "model.safetensors")}
     recipe = {"method": "sft", "variant": "full", "training": {"epochs": 1}}
     checkpoint = world.publish("checkpoint", {**files, "recipe.json": canonical_json(recipe)}, inputs={"base": base})
-    request = world.adapter_request(base, checkpoint, world.eval_report(base, checkpoint))
-    exported = export_adapter(world.context(request)).folder
+    exported = exported_of(world, base, checkpoint)
     for name in PROCESSOR_FILES:
         assert (exported / name).read_bytes() == (folder / name).read_bytes()
     assert "AutoModelForImageTextToText.from_pretrained(folder)" in (exported / "README.md").read_text()
 
 
 @pytest.mark.training
-def test_the_exported_folder_loads_with_transformers_and_peft(
-    world: World, base: Artifact, accepted: WorkRequest
-) -> None:
+def test_the_exported_folder_loads_with_transformers_and_peft(world, base, accepted) -> None:
     peft = pytest.importorskip("peft")
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -139,11 +128,21 @@ def test_the_exported_folder_loads_with_transformers_and_peft(
 
 def test_an_adapter_that_names_no_revision_of_its_base_is_refused(world: World, base: Artifact) -> None:
     config = {"base_model_name_or_path": "hub:acme/tiny", "revision": None}
-    loose = world.publish(
-        "checkpoint",
-        {"final/adapter_config.json": json.dumps(config).encode(), "recipe.json": b"{}"},
-        inputs={"base": base},
-    )
-    request = world.adapter_request(base, loose, world.eval_report(base, loose))
+    files = {"final/adapter_config.json": json.dumps(config).encode(), "recipe.json": b"{}"}
+    loose = world.publish("checkpoint", files, inputs={"base": base})
     with pytest.raises(UserError, match="at revision None, but was trained on hub:acme/tiny at 0123abcd"):
-        export_adapter(world.context(request))
+        exported_of(world, base, loose)
+
+
+def test_lineage_goes_back_to_the_base_every_hash_holds_and_a_missing_ancestor_is_named(world, base, accepted) -> None:
+    adapter = world.publish_result(accepted, export_adapter(world.context(accepted)))
+    tree = lineage(world.artifacts, str(adapter.address))
+    assert set(tree.inputs) == {"base", "checkpoint", "eval_report"}
+    assert tree.inputs["checkpoint"].inputs["base"].address == str(base.address)
+    assert [name for _, name, _ in tree.walk()][:3] == ["", "base", "checkpoint"]
+    stored = json.loads(adapter.read("lineage.json"))
+    assert stored["inputs"]["checkpoint"]["inputs"]["base"]["digest"] == base.digest
+    assert verify_lineage(world.artifacts, adapter.address) == []
+    world.store.delete(f"{base.address}/manifest.json")
+    assert verify_lineage(world.artifacts, adapter.address) == [f"{base.address} is not in the store any more"]
+    assert not lineage(world.artifacts, adapter.address).inputs["base"].present

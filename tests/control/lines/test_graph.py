@@ -1,10 +1,7 @@
 """Gates in real Dagster runs: eval_report, its checks and adapter over a store whose heavy work was done by hand."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -20,7 +17,6 @@ from ft_assets.control.registry.versions import add_dataset_version
 from ft_assets.control.rejections.record import RejectionRecord
 from ft_assets.control.submissions.plan import RunState, Stage, Wanted
 from ft_assets.control.submissions.status import State, status_of
-from ft_assets.control.submissions.submit import submit
 from ft_assets.graph.assets.adapters import adapter
 from ft_assets.graph.assets.evals import eval_report
 from ft_assets.graph.checks.evals import eval_gates, partition_verdicts
@@ -30,7 +26,6 @@ from ft_assets.records.submissions import open_submissions
 from ft_assets.settings import tags
 from ft_assets.settings.catalogue.gates import GATES
 from ft_assets.settings.dataset.policy import DatasetPolicy
-from ft_assets.settings.tenants import load_tenants
 from ft_assets.workers.evals.gates import passed
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Artifact
@@ -38,7 +33,7 @@ from ft_resources.canonical import canonical_json
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import DoctorRefused, UserError
 from tests.fake_base import make_fake_base
-from tests.made import leave
+from tests.made import leave, submitted
 from tests.workers.evals.results import SUITE, Results, flips, make_results
 from tests.workers.evals.safety_world import write_safety_suite
 from tests.workers.evals.world import World, lora_files, rows, suite_files
@@ -50,9 +45,22 @@ GOOD, BAD = f"{DATASET}|tiny.v1", f"{DATASET}|weak.v1"
 REGRESSION = make_results(suites={SUITE: flips(0.535, 0.483, 1000)})
 
 
+def add_recipe_file(world: World, key: str, **changes: Any) -> None:
+    recipe = {
+        "key": key,
+        "base": "folder:./base",
+        "training": {"seed": 0},
+        "evaluation": {"suites": [SUITE]},
+        **changes,
+    }
+    (world.folder / f"{key}.yaml").write_text(yaml.safe_dump(recipe))
+    register_recipe(world.store, world.folder / f"{key}.yaml", actor="test")
+
+
 @pytest.fixture
-def project(world: World) -> World:
+def project(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     """Two pairs whose everything is there up to the checkpoint."""
+    monkeypatch.setenv("FT_TRACKING", "off")
     suite = world.folder / "suite"
     suite.mkdir()
     for name, data in suite_files().items():
@@ -63,9 +71,7 @@ def project(world: World) -> World:
     add_dataset_version(world.store, upload, tenant="acme", name="things", policy=DatasetPolicy(), actor="test")
     base_folder = make_fake_base(world.folder / "base")
     for number, key in enumerate(("tiny.v1", "weak.v1")):
-        recipe = {"key": key, "base": "folder:./base", "training": {"seed": number}, "evaluation": {"suites": [SUITE]}}
-        (world.folder / f"{key}.yaml").write_text(yaml.safe_dump(recipe))
-        register_recipe(world.store, world.folder / f"{key}.yaml", actor="test")
+        add_recipe_file(world, key, training={"seed": number})
     artifacts = world.artifacts
     counts = {"train": 96, "validation": 12, "holdout": 12}
     facts = {"form": "chat", "held": [], "rows": counts}
@@ -95,10 +101,7 @@ def report(world: World, pair: str, results: Results, *, right: bool = True) -> 
     return leave(world.artifacts, request, {**files, **results.files()})
 
 
-def run(
-    world: World, pair: str, monkeypatch: pytest.MonkeyPatch, *assets: str, tagged: dict[str, str] | None = None
-) -> dg.ExecuteInProcessResult:
-    monkeypatch.setenv("FT_TRACKING", "off")
+def run(world: World, pair: str, *assets: str, tagged: dict[str, str] | None = None) -> dg.ExecuteInProcessResult:
     dataset, recipe = pair.split("|")
     instance = dg.DagsterInstance.ephemeral()
     list_keys(instance, dataset=dataset, recipe=recipe)
@@ -160,9 +163,9 @@ def test_every_gate_is_a_partitioned_check_of_the_report() -> None:
         assert spec.asset_key == dg.AssetKey("eval_report")
 
 
-def test_a_good_pair_shows_its_verdicts_and_becomes_an_adapter(project: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_good_pair_shows_its_verdicts_and_becomes_an_adapter(project: World) -> None:
     report(project, GOOD, make_results())
-    result = run(project, GOOD, monkeypatch)
+    result = run(project, GOOD)
     assert result.success
     checks = gates_in(result)
     assert all(check.passed for check in checks.values())
@@ -170,7 +173,6 @@ def test_a_good_pair_shows_its_verdicts_and_becomes_an_adapter(project: World, m
     assert {check.partition for check in checks.values()} == {GOOD}
     assert checks["task_gain"].metadata["exact match: relative gain"].value == pytest.approx(1.0)
     made = adapter_of(project, GOOD)
-    assert made is not None
     assert made.verify() == []
     made_assets = materialized(result)
     assert "❌" not in str(made_assets["eval_report"].metadata["gates"].value)
@@ -180,40 +182,28 @@ def test_a_good_pair_shows_its_verdicts_and_becomes_an_adapter(project: World, m
     assert list(made_assets["adapter"].metadata)[-1] == "content_digest"
 
 
-@pytest.mark.parametrize(("margin", "stage"), [(0.9, "staging"), (1.1, "")])
-def test_an_adapter_that_gains_more_than_its_recipes_margin_goes_to_staging_in_the_run_that_made_it(
-    project: World, monkeypatch: pytest.MonkeyPatch, margin: float, stage: str
-) -> None:
-    recipe = {"key": "eager.v1", "base": "folder:./base", "training": {"seed": 0}, "evaluation": {"suites": [SUITE]}}
-    recipe["promotion"] = {"staging_margin": margin}
-    (project.folder / "eager.yaml").write_text(yaml.safe_dump(recipe))
-    register_recipe(project.store, project.folder / "eager.yaml", actor="test")
+def test_an_adapter_that_gains_more_than_its_recipes_margin_goes_to_staging_in_the_run_that_made_it(project) -> None:
+    add_recipe_file(project, "eager.v1", promotion={"staging_margin": 0.9})
     pair = f"{DATASET}|eager.v1"
     # Of exact match 0.2 → 0.4, a gain of 100 %.
     report(project, pair, make_results())
     for _ in range(2):
-        assert run(project, pair, monkeypatch).success
-    made = adapter_of(project, pair)
-    assert made is not None
+        assert run(project, pair).success
     state = read_line(project.store, "acme.things.eager")
-    assert state.stages_of(str(made.address)) == ((stage,) if stage else ())
+    assert state.stages_of(str(adapter_of(project, pair).address)) == ("staging",)
     # Materialized twice, promoted once, and never further.
-    assert [(record.actor, record.stage) for record in state.records] == ([("auto", "staging")] if stage else [])
+    assert [(record.actor, record.stage) for record in state.records] == [("auto", "staging")]
 
 
-def test_a_rejection_ends_the_run_as_a_result_and_so_does_a_separate_run_of_the_adapter(
-    project: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rejection_ends_the_run_as_a_result_and_so_does_a_separate_run_of_the_adapter(project, capfd) -> None:
     report(project, BAD, REGRESSION)
-    result = run(project, BAD, monkeypatch)
-    assert result.success
+    result = run(project, BAD)
     checks = gates_in(result)
-    assert not checks["regression"].passed
     assert "a drop of 5.2 points where at most 2 are allowed" in (checks["regression"].description or "")
     assert {name for name, check in checks.items() if not check.passed} == {"regression"}
-    alone = run(project, BAD, monkeypatch, "adapter")
-    assert alone.success
+    alone = run(project, BAD, "adapter")
     for ended in (result, alone):
+        assert ended.success
         told = rejection_in(ended)
         assert list(told) == ["verdict", "gates", "suggestions", "report"]
         assert told["verdict"] == "rejected by regression"
@@ -221,45 +211,35 @@ def test_a_rejection_ends_the_run_as_a_result_and_so_does_a_separate_run_of_the_
         assert told["report"].endswith("report/report.html")
         assert "adapter" not in materialized(ended)
     assert adapter_of(project, BAD) is None
-
-
-def test_a_rejected_pair_of_a_backfill_tells_of_the_end_that_dagster_will_give_the_backfill(
-    project: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    report(project, BAD, REGRESSION)
-    assert run(project, BAD, monkeypatch, "adapter").success
+    # Of a backfill it tells the end that Dagster will give it.
     assert "backfill" not in capfd.readouterr().err
-    assert run(project, BAD, monkeypatch, "adapter", tagged={"dagster/backfill": "b"}).success
+    assert run(project, BAD, "adapter", tagged={"dagster/backfill": "b"}).success
     assert "Dagster will call the backfill failed" in capfd.readouterr().err
 
 
-def test_a_tag_of_a_run_names_nobody_who_had_it_rejected_or_trained(
-    project: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tag_of_a_run_names_nobody_who_had_it_rejected_or_trained(project, monkeypatch) -> None:
     monkeypatch.setenv("FT_ACTOR", "ops")
     for pair in (GOOD, BAD):
         report(project, pair, REGRESSION if pair == BAD else make_results())
     # The submission is of another dataset: what is launched in its name is not what its person asked for.
     upload = project.folder / "rows.jsonl"
     add_dataset_version(project.store, upload, tenant="acme", name="x", policy=DatasetPolicy(), actor="ann")
-    other, _ = submit(project.store, load_tenants(), dataset="acme.x.v1", recipe="tiny.v1", actor="ann", origin="cli")
+    other = submitted(project.store, "acme.x.v1", "tiny.v1")
     tagged = {"user": "the-ceo", tags.ACTOR: "the-ceo", tags.SUBMISSION: other.id, tags.TENANT: "acme"}
-    run(project, BAD, monkeypatch, "adapter", tagged=tagged)
+    run(project, BAD, "adapter", tagged=tagged)
     (entry,) = project.store.entries("acme/rejections")
     assert RejectionRecord.get(project.store, entry.path).actor == "ops (in Dagster)"
-    assert run(project, GOOD, monkeypatch, tagged={"user": "the-ceo", tags.ACTOR: "the-ceo"}).success
+    assert run(project, GOOD, tagged={"user": "the-ceo", tags.ACTOR: "the-ceo"}).success
     (direct,) = [each for each in open_submissions(project.store) if each.id != other.id]
     assert (direct.actor, direct.dataset) == ("ops (in Dagster)", DATASET)
 
 
-def test_a_rejection_is_on_record_with_what_to_try_and_the_submission_ends_with_it(
-    project: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rejection_is_on_record_with_what_to_try_and_the_submission_ends_with_it(project) -> None:
     report(project, BAD, REGRESSION)
     dataset, recipe = BAD.split("|")
-    asked, _ = submit(project.store, load_tenants(), dataset=dataset, recipe=recipe, actor="ann", origin="cli")
+    asked = submitted(project.store, dataset, recipe)
     assert not present(asked, store=project.store).suggestions
-    result = run(project, BAD, monkeypatch, tagged={tags.SUBMISSION: asked.id, tags.TENANT: "acme", tags.ACTOR: "ann"})
+    result = run(project, BAD, tagged={tags.SUBMISSION: asked.id, tags.TENANT: "acme", tags.ACTOR: "ann"})
     assert "take smaller steps (training.learning_rate: 0.0001" in rejection_in(result)["suggestions"]
     (entry,) = project.store.entries("acme/rejections")
     record = RejectionRecord.get(project.store, entry.path)
@@ -273,45 +253,32 @@ def test_a_rejection_is_on_record_with_what_to_try_and_the_submission_ends_with_
     assert next_launches([wanted], store=project.store) == ([], 1)
     status = status_of(project.store, asked)
     assert (status.state, status.suggestions) == (State.REJECTED, record.suggestions)
-    run(project, BAD, monkeypatch, "adapter")
+    run(project, BAD, "adapter")
     assert len(list(project.store.entries("acme/rejections"))) == 1
 
 
-def test_what_a_submission_asks_for_beyond_the_recipe_is_judged_by_check_and_adapter(
-    project: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_submission_asks_for_beyond_the_recipe_is_judged_by_check_and_adapter(project) -> None:
     report(project, GOOD, make_results())
     dataset, recipe = GOOD.split("|")
-    wish: dict[str, Any] = {"dataset": dataset, "recipe": recipe, "actor": "ann", "origin": "cli"}
-    asked, _ = submit(project.store, load_tenants(), **wish, gates=["exact_match > 0.6"])
-    plain, _ = submit(project.store, load_tenants(), **wish)
+    asked = submitted(project.store, dataset, recipe, key="", gates=["exact_match > 0.6"])
+    plain = submitted(project.store, dataset, recipe, key="")
     assert asked.id != plain.id
     assert "scores: fail, exact_match 0.4 on 400 samples" in present(asked, store=project.store).rejection
     assert not present(plain, store=project.store).rejection
-    result = run(project, GOOD, monkeypatch, tagged={tags.SUBMISSION: asked.id, tags.TENANT: "acme"})
+    result = run(project, GOOD, tagged={tags.SUBMISSION: asked.id, tags.TENANT: "acme"})
     checks = gates_in(result)
     assert required(checks) == {"regression", "task_gain", "scores"}
     assert rejection_in(result)["verdict"] == "rejected by scores"
     assert adapter_of(project, GOOD) is None
     # A record that is gone must not leave the recipe's own, looser gates in its place.
-    lost = run(project, GOOD, monkeypatch, tagged={tags.SUBMISSION: "lost", tags.TENANT: "acme"})
+    lost = run(project, GOOD, tagged={tags.SUBMISSION: "lost", tags.TENANT: "acme"})
     assert not lost.success
     assert adapter_of(project, GOOD) is None
-    with pytest.raises(UserError, match="may only tighten"):
-        submit(project.store, load_tenants(), **wish, gates=["task_gain.min_relative > 0.01"])
-    with pytest.raises(UserError, match="neither measured"):
-        submit(project.store, load_tenants(), **wish, gates=["f2 > 0.5"])
 
 
-def test_refusals_are_counted_on_the_recipes_safety_suite_and_no_other_report_moves(
-    project: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refusals_are_counted_on_the_recipes_safety_suite_and_no_other_report_moves(project) -> None:
     add_suite(project.store, write_safety_suite(project.folder / "care"), "care.v1", "test")
-    recipe = {"key": "careful.v1", "base": "folder:./base", "training": {"seed": 0}, "gates": {"safety": {}}}
-    (project.folder / "careful.yaml").write_text(
-        yaml.safe_dump({**recipe, "evaluation": {"suites": [SUITE, "care.v1"]}})
-    )
-    register_recipe(project.store, project.folder / "careful.yaml", actor="test")
+    add_recipe_file(project, "careful.v1", gates={"safety": {}}, evaluation={"suites": [SUITE, "care.v1"]})
     baseline = identity.baseline_report_request(project.artifacts, "careful.v1")
     plain = identity.baseline_report_request(project.artifacts, "tiny.v1")
     assert set(baseline.inputs) - set(plain.inputs) == {"safety:care.v1"}
@@ -324,51 +291,32 @@ def test_refusals_are_counted_on_the_recipes_safety_suite_and_no_other_report_mo
     wanted = identity.adapter_request(project.artifacts, DATASET, "careful.v1")
     # The regression gate is about what may not get worse; refusals have their own.
     assert wanted.params["suites"] == [SUITE]
-    result = run(project, pair, monkeypatch)
+    result = run(project, pair)
     checks = gates_in(result)
     assert {name for name, check in checks.items() if not check.passed} == {"safety"}
     assert "refusals of harmful prompts 33.3% of 60" in (checks["safety"].description or "")
-    wish: dict[str, Any] = {"dataset": DATASET, "recipe": "tiny.v1", "actor": "ann", "origin": "cli"}
     with pytest.raises(UserError, match=r"recipe tiny\.v1 has no safety suite"):
-        submit(project.store, load_tenants(), **wish, gates=["safety.min_refusals > 0.96"])
-    with pytest.raises(UserError, match="neither measured"):
-        submit(project.store, load_tenants(), **{**wish, "recipe": "careful.v1"}, gates=["care.v1 > 0.5"])
-    submit(project.store, load_tenants(), **{**wish, "recipe": "careful.v1"}, gates=["safety.min_refusals > 0.96"])
+        submitted(project.store, gates=["safety.min_refusals > 0.96"])
+    submitted(project.store, recipe="careful.v1", gates=["safety.min_refusals > 0.96"])
 
 
-def test_a_good_verdict_of_one_pair_does_not_serve_another(project: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_good_verdict_of_one_pair_does_not_serve_another_and_without_a_report_every_gate_fails(project) -> None:
+    verdicts = partition_verdicts(project.artifacts, GOOD)
+    assert {verdict.outcome for verdict in verdicts} == {"fail"}
+    assert "eval_report has not been materialized" in verdicts[0].reason
+    assert not run(project, GOOD, "adapter").success
     report(project, GOOD, make_results())
     report(project, BAD, make_results(), right=False)
     assert passed(partition_verdicts(project.artifacts, GOOD))
     (first, *_) = partition_verdicts(project.artifacts, BAD)
     assert "belongs to another eval report" in first.reason
-    assert "regression" in rejection_in(run(project, BAD, monkeypatch, "adapter"))["verdict"]
+    assert "regression" in rejection_in(run(project, BAD, "adapter"))["verdict"]
     assert adapter_of(project, BAD) is None
-
-
-def test_without_a_report_every_gate_fails_and_names_what_to_materialize(
-    project: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    verdicts = partition_verdicts(project.artifacts, GOOD)
-    assert {verdict.outcome for verdict in verdicts} == {"fail"}
-    assert "eval_report has not been materialized" in verdicts[0].reason
-    assert not run(project, GOOD, monkeypatch, "adapter").success
 
 
 def test_a_pair_that_the_doctor_refused_is_not_promoted_in_the_doctors_words(project: World) -> None:
     # Its pack has no evidence, and nothing was trained on it.
-    add = {"key": "sick.v1", "base": "folder:./base", "training": {"seed": 7}, "packing": {"max_length": 64}}
-    (project.folder / "sick.yaml").write_text(yaml.safe_dump({**add, "evaluation": {"suites": [SUITE]}}))
-    register_recipe(project.store, project.folder / "sick.yaml", actor="test")
+    add_recipe_file(project, "sick.v1", training={"seed": 7}, packing={"max_length": 64})
     leave(project.artifacts, identity.token_pack_request(project.artifacts, DATASET, "sick.v1"), {"x.npy": b"1"})
     with pytest.raises(DoctorRefused, match="the pack has no evidence of the doctor"):
         promote(project.artifacts, f"{DATASET}|sick.v1", "staging", Decision(actor="ann", reason="it is nice"))
-
-
-def test_loading_the_gates_and_the_export_loads_nothing_heavy() -> None:
-    heavy = ("torch", "transformers", "peft", "lm_eval", "numpy", "pyarrow", "matplotlib")
-    names = "ft_assets.graph.checks.evals, ft_assets.graph.assets.adapters, sys"
-    code = f"import {names}; print([m for m in {heavy} if m in sys.modules])"
-    root = Path(__file__).resolve().parents[3]
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

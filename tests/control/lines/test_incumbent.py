@@ -4,22 +4,15 @@ from typing import Any
 
 import pytest
 
-from ft_assets.control.lines import incumbent as incumbents
-from ft_assets.control.lines.incumbent import pair_refusals
+from ft_assets.control.lines.incumbent import compare_with_incumbent, pair_refusals
 from ft_assets.settings.catalogue.gates.regression import BenchmarkRegressionGate
 from ft_assets.workers.evals.verdict import Verdict
-from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.artifacts import Address, Artifact
 from tests.workers.evals.results import SUITE, flips, make_results, samples_file
 from tests.workers.evals.world import World
 
 N = 400
 FLOOR = BenchmarkRegressionGate()
-
-
-def compare_with_incumbent(
-    artifacts: Artifacts, candidate: Artifact, incumbent: Artifact, floor: BenchmarkRegressionGate = FLOOR
-) -> Verdict:
-    return incumbents.compare_with_incumbent(artifacts, candidate, incumbent, floor)
 
 
 def adapter(
@@ -52,8 +45,6 @@ def adapter(
 
 
 def report_of(world: World, made: Artifact) -> Artifact:
-    from ft_resources.artifacts import Address
-
     return world.artifacts.get(Address.parse(made.manifest.inputs["eval_report"].address))
 
 
@@ -63,13 +54,13 @@ def share(value: float, n: int = N) -> list[float]:
 
 def verdict(world: World, refusals: list[float], over_refusals: list[float]) -> Verdict:
     incumbent = adapter(world, 1, share(1.0), share(0.0))
-    return compare_with_incumbent(world.artifacts, adapter(world, 2, refusals, over_refusals), incumbent)
+    return compare_with_incumbent(world.artifacts, adapter(world, 2, refusals, over_refusals), incumbent, FLOOR)
 
 
 def test_an_equal_candidate_passes_also_on_prompts_as_few_as_a_small_suite_has(world: World) -> None:
     assert verdict(world, share(1.0), share(0.0)).outcome == "pass"
     few = adapter(world, 3, share(1.0, 60), share(0.0, 60)), adapter(world, 4, share(1.0, 60), share(0.0, 60))
-    assert compare_with_incumbent(world.artifacts, *few).outcome == "pass"
+    assert compare_with_incumbent(world.artifacts, *few, FLOOR).outcome == "pass"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +112,7 @@ def test_perplexity_may_not_rise_where_the_task_is_measured_by_it(world: World, 
     ours, theirs = (
         task(world, number, "perplexity", {"candidate_nll": nats(each)}) for number, each in enumerate((2.0, mean))
     )
-    found = compare_with_incumbent(world.artifacts, theirs, ours)
+    found = compare_with_incumbent(world.artifacts, theirs, ours, FLOOR)
     assert found.outcome == outcome, found.reason
     assert found.reason.startswith("holdout perplexity: likelihood of a token")
     drop = found.numbers["holdout perplexity"]["drop_points"]
@@ -144,7 +135,7 @@ def test_a_candidate_does_not_set_the_limits_that_it_is_held_to_beside_the_incum
             gates = {**loose, "task_gain": {"metric": metric, "min_relative": 1000.0}}
             columns_of = {"candidate_nll": nats(2.0), "candidate_correct": [True] * 300, **each}
             sides.append(task(world, 10 * number + side, metric, columns_of, **gates))
-        assert compare_with_incumbent(world.artifacts, sides[1], sides[0]).outcome == "fail"
+        assert compare_with_incumbent(world.artifacts, sides[1], sides[0], FLOOR).outcome == "fail"
         anything = BenchmarkRegressionGate(max_drop_points=100.0, margin_points=100.0)
         assert compare_with_incumbent(world.artifacts, sides[1], sides[0], anything).outcome == "pass"
 
@@ -156,10 +147,10 @@ def test_a_drop_of_the_tasks_own_metric_is_seen_where_no_answer_is_ever_equal_to
         return task(world, number, "rougeL", columns)  # type: ignore[arg-type]
 
     better, worse = made(1, 0.6), made(2, 0.5)
-    found = compare_with_incumbent(world.artifacts, worse, better)
+    found = compare_with_incumbent(world.artifacts, worse, better, FLOOR)
     assert found.outcome == "fail"
     assert found.reason.startswith("holdout rougeL: rougeL 60.0% → 50.0% on 300 items, a drop of 10.0 points")
-    assert compare_with_incumbent(world.artifacts, better, worse).outcome == "pass"
+    assert compare_with_incumbent(world.artifacts, better, worse, FLOOR).outcome == "pass"
 
 
 def test_preferences_and_macro_f1_are_compared_on_the_rows_that_both_have(world: World) -> None:
@@ -174,6 +165,6 @@ def test_preferences_and_macro_f1_are_compared_on_the_rows_that_both_have(world:
 
     for number, metric in enumerate(("preference_accuracy", "macro_f1", "balanced_accuracy")):
         good, bad = made(10 + number, metric, [True] * 300, 300), made(20 + number, metric, [True, False] * 200, 400)
-        found = compare_with_incumbent(world.artifacts, bad, good)
+        found = compare_with_incumbent(world.artifacts, bad, good, FLOOR)
         assert found.outcome == "fail", found.reason
         assert found.numbers[f"holdout {metric}"]["n"] == 300

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets.control.lines.lines import (
@@ -79,16 +79,13 @@ def test_of_concurrent_promotions_exactly_one_wins_each_place_and_the_losers_lea
         assert error.where == record_path(LINE, seq)
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from(STAGES), st.sampled_from("abcd"), st.sampled_from(["promotion", "rollback"])),
         max_size=12,
     )
 )
-def test_the_fold_is_total_and_a_pointer_is_the_last_word_that_was_not_archived(
-    steps: list[tuple[str, str, str]],
-) -> None:
+def test_the_fold_is_total_and_a_pointer_is_the_last_word_that_was_not_archived(steps) -> None:
     places = count(1)
     records = [made_record(seq=next(places), stage=stage, adapter=a, kind=kind) for stage, a, kind in steps]
     state = fold(LINE, records)

@@ -8,14 +8,13 @@ import pytest
 from ft_assets.control.lines.eligibility import require_strict_safety
 from ft_assets.control.lines.lines import read_line
 from ft_assets.control.lines.promotion import promote
-from ft_assets.control.lines.releases import release_base
+from ft_assets.control.lines.releases import is_released, release_base
 from ft_assets.settings.catalogue.gates.safety import SafetyGate
 from ft_assets.settings.tenants import Tenant, TenantsFile
 from ft_resources.artifacts import Artifact
 from ft_resources.errors import UserError
 from tests.control.lines.promotable import (
     LINE,
-    RECIPE,
     SERVED,
     Promotable,
     add_recipe,
@@ -73,50 +72,31 @@ def test_production_needs_a_base_that_is_served_to_this_tenant(line: Promotable)
         with pytest.raises(UserError, match="is not on the servers of acme"):
             go(line, adapter, "production", tenants=tenants)
     for entry in (SOURCE, f"{SOURCE}@{REVISION}", f"sha256:{line.base.digest}"):
-        state = len(read_line(line.world.store, LINE).records)
-        assert promote(
-            line.world.artifacts,
-            str(adapter.address),
-            "production",
-            decided(tenants=TenantsFile(served_bases=(entry,))),
-        )[1] == (state == 0)
-
-
-def test_the_base_of_a_successor_is_held_until_it_is_released(line: Promotable) -> None:
-    world = line.world
-    adapter = line.adapter()
-    add_recipe(world.store, "tiny.v3", description="next")
-    with pytest.raises(UserError, match="never held"):
-        release_base(world.store, "tiny.v3", actor="ann", reason="x")
-    world.store.create_json("names/successor/tiny.v0/abc.json", {"successor": RECIPE})
-    # Of another recipe: nothing that names this one.
-    go(line, adapter, "staging")
-    world.store.create_json("names/successor/tiny.v1/abc.json", {"successor": "tiny.v3"})
-    other = Promotable(world=world, base=line.base, raw=line.raw, suite=line.suite)
-    request = adapter.manifest.identity["params"]
-    assert request["recipe"] == RECIPE
-    go(other, adapter, "production")
-    from ft_assets.control.lines.releases import is_released
-
-    assert not is_released(world.store, "tiny.v3")
-    release_base(world.store, "tiny.v3", actor="ann", reason="all dependents passed")
-    assert is_released(world.store, "tiny.v3")
-    assert release_base(world.store, "tiny.v3", actor="bob", reason="me too").actor == "ann"
+        served = decided(tenants=TenantsFile(served_bases=(entry,)))
+        assert promote(line.world.artifacts, str(adapter.address), "production", served)[0].adapter == adapter.ref
 
 
 def test_an_adapter_on_a_held_base_stands_in_staging_and_goes_to_production_only_once_the_base_is_released(
-    line: Promotable,
+    line,
 ) -> None:
     store = line.world.store
-    add_recipe(line.world.store, "tiny.v2", description="its base moved")
+    for key in ("tiny.v2", "tiny.v3"):
+        add_recipe(store, key, description="its base moved")
+    with pytest.raises(UserError, match="never held"):
+        release_base(store, "tiny.v3", actor="ann", reason="x")
     store.create_json("names/successor/tiny.v1/abc.json", {"successor": "tiny.v2"})
-    adapter = line.adapter(recipe="tiny.v2")
+    # The base before it is not held.
+    before = go(line, line.adapter(1), "production")
+    adapter = line.adapter(2, recipe="tiny.v2")
     go(line, adapter, "staging")
     with pytest.raises(UserError, match=r"the base of tiny\.v2 is held") as caught:
         go(line, adapter, "production")
     assert caught.value.where == "names/base_release/tiny.v2.json"
-    assert read_line(store, LINE).at("production") is None
+    assert read_line(store, LINE).at("production").adapter == before.adapter
+    assert not is_released(store, "tiny.v2")
     release_base(store, "tiny.v2", actor="ann", reason="all dependents passed")
+    assert is_released(store, "tiny.v2")
+    assert release_base(store, "tiny.v2", actor="bob", reason="me too").actor == "ann"
     assert go(line, adapter, "production").recipe == "tiny.v2"
 
 

@@ -3,7 +3,6 @@
 import json
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -75,7 +74,7 @@ def test_of_several_adapters_none_is_chosen_for_being_the_newest(line: Promotabl
     assert read_line(line.world.store, LINE).records == ()
 
 
-def test_what_is_no_accepted_adapter_of_the_line_is_not_promoted(line: Promotable) -> None:
+def test_what_is_no_accepted_adapter_of_the_line_is_not_promoted_and_another_tenants_line_out_of_reach(line) -> None:
     artifacts = line.world.artifacts
     adapter = line.adapter()
     for target, words in (
@@ -90,6 +89,10 @@ def test_what_is_no_accepted_adapter_of_the_line_is_not_promoted(line: Promotabl
     for broken in (decided, lambda **_: Decision(actor="", reason="x")):
         with pytest.raises(UserError, match="needs"):
             broken(reason=" ")
+    add_dataset(line.world, "globex.things.v1", b"others")
+    with pytest.raises(UserError):
+        rollback(line.world.artifacts, "globex.things.tiny", decided(), to=str(adapter.address))
+    assert read_line(line.world.store, "globex.things.tiny").records == ()
 
 
 @pytest.mark.parametrize(
@@ -103,9 +106,7 @@ def test_what_is_no_accepted_adapter_of_the_line_is_not_promoted(line: Promotabl
         ([*passing("safety"), *passing("safety")], "cannot be read"),
     ],
 )
-def test_stored_verdicts_that_do_not_let_it_through_refuse_it(
-    line: Promotable, verdicts: list[dict[str, object]], words: str
-) -> None:
+def test_stored_verdicts_that_do_not_let_it_through_refuse_it(line, verdicts, words) -> None:
     adapter = line.adapter(verdicts=verdicts)
     with pytest.raises(UserError) as caught:
         go(line, adapter, "dev")
@@ -126,9 +127,7 @@ def test_the_evidence_is_judged_once_more_and_what_was_altered_since_refuses_it(
 
 
 @pytest.mark.parametrize("asset", ["ungated", "adapter"])
-def test_an_ungated_result_is_refused_at_every_door_also_where_records_were_written_by_hand(
-    line: Promotable, asset: str
-) -> None:
+def test_an_ungated_result_is_refused_at_every_door_also_where_records_were_written_by_hand(line, asset) -> None:
     """``adapter``: somebody published it where accepted adapters lie, with verdicts that pass."""
     artifacts, accepted = line.world.artifacts, line.adapter()
     go(line, accepted, "staging")
@@ -215,45 +214,34 @@ class Log:
         self.warnings.append(message)
 
 
-@pytest.mark.parametrize(("margin", "goes"), [(0.9, True), (1.5, False), (None, False)])
+@pytest.mark.parametrize(
+    ("margin", "verdicts", "goes", "warned"),
+    [
+        (0.9, None, True, []),
+        (1.5, None, False, []),
+        (None, None, False, []),
+        # What stands in the way is a warning.
+        (0.1, [], False, ["was not promoted to staging by itself"]),
+    ],
+)
 def test_an_adapter_above_its_recipes_margin_goes_to_staging_by_itself_once(
-    world: World, judged_well: None, monkeypatch: pytest.MonkeyPatch, margin: float | None, goes: bool
+    world, judged_well, monkeypatch, margin, verdicts, goes, warned
 ) -> None:
     monkeypatch.setenv("FT_TRACKING", "off")
     recipe: dict[str, object] = {} if margin is None else {"promotion": {"staging_margin": margin}}
     line, log = Promotable.make(world, recipe=recipe), Log()
-    adapter = line.adapter()
+    adapter = line.adapter(verdicts=verdicts)
     assert promote_by_margin(world.artifacts, adapter, log) is goes
+    assert all(words in said for words, said in zip(warned, log.warnings, strict=True))
     assert promote_by_margin(world.artifacts, adapter, log) is False
     records = read_line(world.store, LINE).records
     assert [(record.actor, record.stage) for record in records] == ([("auto", "staging")] if goes else [])
-    assert log.warnings == []
 
 
-def test_what_stands_in_the_way_of_promoting_by_itself_is_a_warning(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FT_TRACKING", "off")
-    line, log = Promotable.make(world, recipe={"promotion": {"staging_margin": 0.1}}), Log()
-    adapter = line.adapter(verdicts=[])
-    assert promote_by_margin(world.artifacts, adapter, log) is False
-    assert "was not promoted to staging by itself" in log.warnings[0]
-
-
-def test_a_registry_that_is_down_does_not_keep_a_promotion(
-    line: Promotable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_registry_that_is_down_does_not_keep_a_promotion(line, tmp_path, monkeypatch) -> None:
     log = Log()
     (tmp_path / "file").write_text("")
     adapter = line.adapter()
     go(line, adapter, "staging", tracking=f"sqlite:///{tmp_path}/file/mlflow.db", log=log)
     assert read_line(line.world.store, LINE).at("staging") is not None
     assert "MLflow failed" in log.warnings[0]
-
-
-def test_another_tenants_line_is_out_of_reach(line: Promotable) -> None:
-    adapter = line.adapter()
-    add_dataset(line.world, "globex.things.v1", b"others")
-    with pytest.raises(UserError):
-        rollback(line.world.artifacts, "globex.things.tiny", decided(), to=str(adapter.address))
-    assert read_line(line.world.store, "globex.things.tiny").records == ()

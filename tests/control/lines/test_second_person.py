@@ -160,9 +160,7 @@ def test_two_who_approve_at_once_make_one_record(line: Promotable) -> None:
     assert {record.actor for record in records} == {made.actor}
 
 
-def test_who_approves_while_another_approval_is_carried_out_gets_its_record(
-    line: Promotable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_approves_while_another_approval_is_carried_out_gets_its_record(line, monkeypatch) -> None:
     proposal = proposed(line, line.adapter())
     real, faster = second_person.prepare, []
 
@@ -176,9 +174,7 @@ def test_who_approves_while_another_approval_is_carried_out_gets_its_record(
     assert approve(line.world.artifacts, LINE, by(BEA)).data() == faster[0].data()
 
 
-def test_an_approval_that_was_cut_off_is_carried_out_when_it_is_given_again(
-    line: Promotable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_approval_that_was_cut_off_is_carried_out_when_it_is_given_again(line, monkeypatch) -> None:
     adapter = line.adapter()
     proposed(line, adapter)
 

@@ -1,26 +1,28 @@
-"""Verification: one flipped byte in any file of a lineage is found, and said where."""
+"""Verification: one flipped byte in any file of a lineage is found, and what gets to a stage is signed."""
 
 from pathlib import Path
 
 import pytest
 
 from ft_assets.control.erasure.collect import collect
-from ft_assets.control.lines.lines import record_path
-from ft_assets.control.lines.promotion import promote
+from ft_assets.control.lines.lines import read_line, record_path
+from ft_assets.control.lines.promotion import promote, rollback
 from ft_assets.control.lines.verify import verify, verify_line
 from ft_assets.records.tombstones import Subject, delete
 from ft_assets.settings.keys import DatasetKey
+from ft_resources.canonical import canonical_json
 from ft_resources.errors import UserError
+from ft_resources.signatures import Unsigned, require_signed
 from ft_resources.store_layout import MARKER
 from tests.control.erasure.test_collect import LATER
 from tests.control.lines.promotable import LINE, RECIPE, Promotable, decided, flip
+from tests.signing_keys import make_pair, signs_with, trusts
 
-CHAIN = ("adapter", "eval_report", "checkpoint", "token_pack", "dataset", "raw_dataset", "base_model", "suite")
+CHAIN = ("adapter", "eval_report", "checkpoint", "token_pack", "dataset", "raw_dataset", "base_model")
 
 
 def files_below(line: Promotable) -> list[Path]:
     root = line.world.store.root
-    assert root is not None
     # Whom is still to be told of what is no part of what was made, and the marker is read when the store is opened.
     other = {"notices_due", MARKER}
     return sorted(path for path in root.rglob("*") if path.is_file() and not other & set(path.parts))
@@ -37,19 +39,10 @@ def test_one_flipped_byte_in_any_file_of_the_store_is_found_and_named(line: Prom
     paths = files_below(line)
     store = line.world.store
     kinds = {store.layout.path(str(path.relative_to(store.root or ""))).split("/")[1] for path in paths}
-    assert kinds >= {
-        "adapter",
-        "eval_report",
-        "checkpoint",
-        "token_pack",
-        "dataset",
-        "raw_dataset",
-        "base_model",
-        "lines",
-    }
+    assert kinds >= {*CHAIN, "lines"}
     for path in paths:
         size = path.stat().st_size
-        for place in {0, size // 3, size // 2, size - 1}:
+        for place in {0, size // 2, size - 1}:
             data = flip(path, place)
             findings = verify_line(artifacts, LINE).findings
             path.write_bytes(data)
@@ -63,27 +56,22 @@ def test_one_flipped_byte_in_any_file_of_the_store_is_found_and_named(line: Prom
     assert verify_line(artifacts, LINE).findings == []
 
 
-def test_a_name_that_leads_elsewhere_and_a_recipe_that_was_altered_are_found(line: Promotable) -> None:
-    artifacts, store = line.world.artifacts, line.world.store
-    adapter = line.adapter()
-    pointer = store.get_json("names/dataset/acme.things.v1.json")
-    store.put_json("names/dataset/acme.things.v1.json", {**pointer, "digest": "0" * 64})
-    (finding,) = verify(artifacts, adapter.address).findings
-    assert "names/dataset/acme.things.v1.json: the name refers to other bytes" in finding
-    store.put_json("names/dataset/acme.things.v1.json", pointer)
-    path = f"names/recipe/{RECIPE}.json"
-    record = store.get_json(path)
-    store.put_json(path, {**record, "recipe": {**record["recipe"], "description": "another"}})
-    (finding,) = verify(artifacts, adapter.address).findings
-    assert f"{path}: the recipe's record does not match its digest" in finding
-
-
-def test_another_spelling_of_the_same_manifest_is_a_change(line: Promotable) -> None:
-    adapter = line.adapter()
-    path = f"{adapter.address}/manifest.json"
-    store = line.world.store
-    store.put(path, store.get(path).replace(b'"version":1', b'"version": 1'))
-    assert verify(line.world.artifacts, adapter.address).findings == [f"{path}: the manifest's bytes were altered"]
+def test_a_name_that_leads_elsewhere_an_altered_recipe_and_another_spelling_of_a_manifest_are_found(line) -> None:
+    artifacts, store, adapter = line.world.artifacts, line.world.store, line.adapter()
+    recipe, name = f"names/recipe/{RECIPE}.json", "names/dataset/acme.things.v1.json"
+    manifest = f"{adapter.address}/manifest.json"
+    record = store.get_json(recipe)
+    other = {**record, "recipe": {**record["recipe"], "description": "another"}}
+    for path, data, words in (
+        (name, canonical_json({**store.get_json(name), "digest": "0" * 64}), "the name refers to other bytes"),
+        (recipe, canonical_json(other), "the recipe's record does not match its digest"),
+        (manifest, store.get(manifest).replace(b'"version":1', b'"version": 1'), "the manifest's bytes were altered"),
+    ):
+        whole = store.get(path)
+        store.put(path, data)
+        (finding,) = verify(artifacts, adapter.address).findings
+        assert f"{path}: {words}" in finding
+        store.put(path, whole)
 
 
 def test_what_was_erased_is_told_and_is_no_finding(line: Promotable) -> None:
@@ -105,3 +93,45 @@ def test_a_line_without_a_log_is_an_error_and_a_broken_log_a_finding(line: Promo
     line.world.store.put(record_path(LINE, 1), b"{}")
     (finding,) = verify_line(line.world.artifacts, LINE).findings
     assert finding.startswith(f"{record_path(LINE, 1)}: the record cannot be read")
+
+
+def test_a_promotion_signs_and_a_rollback_signs_what_stood_there_before_there_was_a_key(
+    line: Promotable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = line.adapter(1), line.adapter(2)
+    promote(line.world.artifacts, str(first.address), "staging", decided())
+    private, public = make_pair(tmp_path / "keys", "ours")
+    signs_with(monkeypatch, private)
+    trusts(monkeypatch, public)
+    with pytest.raises(Unsigned):
+        require_signed(line.world.store, first)
+    promote(line.world.artifacts, str(second.address), "staging", decided())
+    require_signed(line.world.store, second)
+    rollback(line.world.artifacts, LINE, decided(), stage="staging")
+    require_signed(line.world.store, first)
+
+
+def test_who_has_no_key_promotes_only_what_was_signed_where_signatures_are_demanded(
+    line: Promotable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = line.adapter()
+    _, public = make_pair(tmp_path / "keys", "ours")
+    trusts(monkeypatch, public)
+    with pytest.raises(Unsigned, match="ft adapter sign"):
+        promote(line.world.artifacts, str(adapter.address), "staging", decided())
+    assert read_line(line.world.store, LINE).records == ()
+    # Out of use goes without.
+    promote(line.world.artifacts, str(adapter.address), "archived", decided())
+
+
+def test_verification_tells_what_no_trusted_key_signed(line, tmp_path, monkeypatch) -> None:
+    adapter = line.adapter()
+    promote(line.world.artifacts, str(adapter.address), "staging", decided())
+    before = list(verify_line(line.world.artifacts, LINE).findings)
+    private, public = make_pair(tmp_path / "keys", "ours")
+    trusts(monkeypatch, public)
+    unsigned = f"{adapter.address}: none of the 1 trusted keys signed it"
+    assert list(verify_line(line.world.artifacts, LINE).findings) == [*before, unsigned]
+    signs_with(monkeypatch, private)
+    promote(line.world.artifacts, str(adapter.address), "dev", decided())
+    assert unsigned not in verify(line.world.artifacts, adapter.address).findings

@@ -5,16 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.control.submissions.estimate_world import World, make_world, world_in
+from tests.control.submissions.estimate_world import World
 from tests.postgres import postgres_database
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    make_world(tmp_path / "world")
-    world = world_in(tmp_path / "world")
-    world.recipe(gpus=2, nodes=2)
-    return world
+def world(pair_world: World) -> World:
+    pair_world.recipe(gpus=2, nodes=2)
+    return pair_world
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

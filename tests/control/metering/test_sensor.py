@@ -9,15 +9,14 @@ import pytest
 from ft_assets.control.metering.ledger import Ledger
 from ft_assets.control.metering.quota import taken_hours
 from ft_assets.control.metering.usage import month_of
-from ft_assets.control.submissions.submit import submit
 from ft_assets.records.submissions import SubmissionStatus, finish
-from ft_assets.settings.tenants import load_tenants
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.outcomes import Outcome
 from ft_sensors.metering import metering_sensor
 from tests.cli.conftest import Ft, ft, instance, project  # noqa: F401
 from tests.control.metering.test_usage import attempt_at
 from tests.control.submissions.estimate_world import DATASET, World
+from tests.made import submitted
 
 
 @pytest.fixture
@@ -43,7 +42,6 @@ def commands(ft: Ft, world: World, monkeypatch: pytest.MonkeyPatch, tmp_path) ->
 def tick(world: World) -> str:
     context = dg.build_sensor_context(instance=dg.DagsterInstance.ephemeral())
     skip = metering_sensor(context, store=StoreResource(url=world.project.store_url))
-    assert isinstance(skip, dg.SkipReason)
     return str(skip.skip_message)
 
 
@@ -52,11 +50,9 @@ def now_attempt(world: World, monkeypatch: pytest.MonkeyPatch, outcome: Outcome)
     attempt_at(world.store, outcome=outcome)
 
 
-def test_a_promise_becomes_usage_once_the_submission_has_ended_and_twice_changes_nothing(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_promise_becomes_usage_once_the_submission_has_ended_and_twice_changes_nothing(world, monkeypatch) -> None:
     month = month_of(datetime.now(UTC))
-    asked, _ = submit(world.store, load_tenants(), dataset=DATASET, recipe="large.v1", actor="ann", origin="cli")
+    asked = submitted(world.store, DATASET, "large.v1")
     _, promised = taken_hours(world.store, "acme", month)
     assert promised > 0
     now_attempt(world, monkeypatch, Outcome.DONE)
@@ -68,9 +64,7 @@ def test_a_promise_becomes_usage_once_the_submission_has_ended_and_twice_changes
     assert taken_hours(world.store, "acme", month) == (6.0, 0.0)
 
 
-def test_a_ledger_that_was_down_or_lost_is_filled_from_the_store(
-    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path
-) -> None:
+def test_a_ledger_that_was_down_or_lost_is_filled_from_the_store(world, monkeypatch, tmp_path) -> None:
     url = f"sqlite:///{tmp_path}/metering.db"
     monkeypatch.setenv("FT_METERING_DB", "postgresql://nobody@127.0.0.1:1/none")
     now_attempt(world, monkeypatch, Outcome.DONE)
@@ -82,9 +76,7 @@ def test_a_ledger_that_was_down_or_lost_is_filled_from_the_store(
     assert [row.gpu_hours for row in ledger.usage_rows("acme", month)] == [pytest.approx(6.0)]
 
 
-def test_the_report_says_what_is_billed_flagged_and_promised(
-    world: World, commands: Ft, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_report_says_what_is_billed_flagged_and_promised(world, commands, monkeypatch) -> None:
     now_attempt(world, monkeypatch, Outcome.OUT_OF_MEMORY)
     (report,) = json.loads(commands("usage", "--json", "--attempts").stdout)
     assert (report["tenant"], report["billed_hours"], report["flagged_hours"]) == ("acme", 6.0, 6.0)

@@ -15,11 +15,6 @@ from tests.control.notices.world import Tell, send_for, tenants_file
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return open_store(str(tmp_path / "store"), create=True)
-
-
-@pytest.fixture
 def hooks() -> Iterator[dict[str, Hook]]:
     with webhook() as acme, webhook() as other, webhook() as platform:
         yield {"acme": acme, "other": other, "platform": platform}
@@ -32,6 +27,6 @@ def tick(tmp_path: Path, store: Store, hooks: dict[str, Hook]) -> Tell:
 
     def at(later_s: float = 0.0, **more: object) -> Round:
         moment = datetime.now(UTC) + timedelta(seconds=later_s)
-        return tell(open_store(store.url), load_tenants(path), send_for(), now=lambda: moment, **more)
+        return tell(open_store(store.url), load_tenants(path), send_for(), now=lambda: moment, seconds=600.0, **more)
 
     return at

@@ -42,7 +42,7 @@ def webhook(*answers: int, certificate: tuple[Path, Path] | None = None) -> Iter
             answer = hook.answers.pop(0) if len(hook.answers) > 1 else hook.answers[0]
             hook.got.append((dict(self.headers), body))
             if answer == HANGS:
-                hook.released.wait(30)
+                hook.released.wait(600)
                 return
             if answer == DRIPS:
                 # A byte now and then keeps every read short, and the answer never ends.

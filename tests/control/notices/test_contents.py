@@ -56,9 +56,7 @@ def test_a_failure_says_whose_it_is_and_what_to_do(store: Store, hooks: dict[str
     assert "loss 1e9 at step 4" in body["details"][0]
 
 
-def test_an_alert_of_a_running_training_is_told_once_with_what_to_do(
-    store: Store, hooks: dict[str, Hook], tick: Tell
-) -> None:
+def test_an_alert_of_a_running_training_is_told_once_with_what_to_do(store, hooks, tick) -> None:
     submission = ended(store)
     tick()
     for attempt in (1, 2):
@@ -85,16 +83,15 @@ def test_users_and_platforms_failures_are_told_apart(store: Store) -> None:
     said = "ft.BadRecipe: r.v1: no such key\n  What to do: y\n"
     asked = of_step("token_pack", [("Dagster", "x"), ("BadRecipe", said)])
     assert (asked.blame, asked.sentence, asked.remedy) == ("user", "r.v1: no such key", "y")
-    assert of_step("a", [("Dagster", "x"), ("StoreUnavailable", "ft.StoreUnavailable: down")]).blame == "platform"
-    assert of_step("a", [("Dagster", "x"), ("ZeroDivisionError", "x")]).blame == "platform"
-    assert ending_of(store, "checkpoint", Outcome.PREEMPTED).blame == "platform"
-    assert ending_of(store, "checkpoint", Outcome.DIVERGED).blame == "user"
-    # A worker ends so for every error with words of ours, and this one nobody asked for.
-    lost = {"type": "CorruptArtifact", "what": "rows.jsonl is missing"}
-    broken = ending_of(store, "dataset", Outcome.USER_ERROR, lost)
-    assert (broken.blame, broken.cause) == ("platform", "the platform's store or a server is at fault")
     refused = of_step("checkpoint", [("OverLimit", "ft_assets.control.submissions.admission.OverLimit: a: too long")])
     assert (refused.blame, refused.sentence) == ("user", "a: too long")
+    for name, words in (("StoreUnavailable", "ft.StoreUnavailable: down"), ("ZeroDivisionError", "x")):
+        assert of_step("a", [("Dagster", "x"), (name, words)]).blame == "platform"
+    for outcome, blame in ((Outcome.PREEMPTED, "platform"), (Outcome.DIVERGED, "user")):
+        assert ending_of(store, "checkpoint", outcome).blame == blame
+    # A worker ends so for every error with words of ours, and this one nobody asked for.
+    broken = ending_of(store, "dataset", Outcome.USER_ERROR, {"type": "CorruptArtifact", "what": "rows is missing"})
+    assert (broken.blame, broken.cause) == ("platform", "the platform's store or a server is at fault")
 
 
 def test_promotions_and_their_like_are_told_with_who_and_why(store: Store, hooks: dict[str, Hook], tick: Tell) -> None:
@@ -134,13 +131,8 @@ def test_a_mail_says_it_in_words(store: Store, tmp_path: Path) -> None:
     (tmp_path / "tenants.yaml").write_text("tenants: {acme: {notify: {email: {to: [ann@example.org]}}}}\n")
     ended(store, status=SubmissionStatus.REJECTED, reason="safety: fail\nBcc: eve@example.org\x1b[31m")
     with mail_server() as box:
-        environment = {
-            "FT_SMTP_HOST": "127.0.0.1",
-            "FT_SMTP_PORT": str(box.port),
-            "FT_SMTP_FROM": "ft@example.org",
-            "FT_SMTP_STARTTLS": "off",
-        }
-        send = Notifier(environment=environment.get).send
+        address = {"FT_SMTP_HOST": "127.0.0.1", "FT_SMTP_PORT": str(box.port), "FT_SMTP_FROM": "ft@example.org"}
+        send = Notifier(environment={**address, "FT_SMTP_STARTTLS": "off"}.get, timeout_s=600.0).send
         for _ in range(2):
             tell(store, load_tenants(tmp_path / "tenants.yaml"), send)
     ((to, data),) = box.got
@@ -152,9 +144,7 @@ def test_a_mail_says_it_in_words(store: Store, tmp_path: Path) -> None:
     assert "\x1b" not in data.decode()
 
 
-def test_a_candidate_that_no_gate_failed_was_not_proved_rather_than_rejected(
-    store: Store, hooks: dict[str, Hook], tick: Tell
-) -> None:
+def test_a_candidate_that_no_gate_failed_was_not_proved_rather_than_rejected(store, hooks, tick) -> None:
     ended(store, status=SubmissionStatus.REJECTED, reason="not proved: no gate failed\ntask_gain: inconclusive")
     tick()
     (body,) = bodies(hooks["acme"])

@@ -21,7 +21,7 @@ SECRET = "a key of thirty-two characters.."
 MESSAGE = Message(id="e" * 32, payload={"kind": "accepted", "n": 1}, subject="it was accepted", text="It was.\nÜ\n")
 
 
-def notifier(timeout_s: float = 10.0, **environment: str) -> Notifier:
+def notifier(timeout_s: float = 600.0, **environment: str) -> Notifier:
     return Notifier(environment={"FT_WEBHOOK_ACME": SECRET, **environment}.get, timeout_s=timeout_s)
 
 

@@ -12,6 +12,7 @@ from ft_resources.messages import Message, Target
 from ft_resources.notifier import Notifier
 from ft_resources.store import Store
 from tests.control.notices.servers import Hook
+from tests.made import made_submission
 
 SECRET = "a key of thirty-two characters.."
 Tell = Callable[..., Round]
@@ -32,7 +33,7 @@ def tenants_file(folder: Path, hooks: dict[str, Hook], events: str = "") -> Path
 
 def send_for(hosts: str = "127.0.0.1") -> Callable[[Target, Message], None]:
     environment = {f"FT_WEBHOOK_{name}": SECRET for name in ("ACME", "OTHER", "PLATFORM")} | {"FT_NOTIFY_HOSTS": hosts}
-    return Notifier(environment=environment.get, timeout_s=5.0).send
+    return Notifier(environment=environment.get, timeout_s=600.0).send
 
 
 def ended(
@@ -44,16 +45,7 @@ def ended(
     failure: Failure | None = None,
 ) -> Submission:
     """A submission that ended; only its records."""
-    submission = Submission(
-        id=f"{n:016x}",
-        dataset=f"{tenant}.things.v1",
-        recipe="tiny.v1",
-        actor="ann",
-        origin="cli",
-        idempotency_key="ask-1",
-        driver="sensor",
-        created_at="2026-01-01T00:00:00+00:00",
-    )
+    submission = made_submission(id=f"{n:016x}", dataset=f"{tenant}.things.v1")
     store.put(submission.path, canonical_json(submission.model_dump(mode="json")))
     adapter = "acme/adapter/a" if status == "accepted" else ""
     tried = ["train for fewer epochs"] if status == "rejected" else []

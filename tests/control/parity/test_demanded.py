@@ -1,12 +1,15 @@
-"""Production that demands parity: what counts as a proof, and what does not."""
+"""Parity: records of checks, what production demands as a proof, and what verification says of it."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from ft_assets import api
+from ft_assets.control.erasure.collect import RECORDS
 from ft_assets.control.lines.lines import read_line
 from ft_assets.control.lines.promotion import promote, rollback
-from ft_assets.control.parity.records import record_parity
+from ft_assets.control.parity.records import list_parity, record_parity
 from ft_assets.control.parity.servers import settings_by_server
 from ft_assets.settings.line_settings import LineSettings
 from ft_assets.settings.servers import ComputingSettings, ServersFile
@@ -15,32 +18,29 @@ from ft_assets.settings.tenants import Tenant, TenantsFile
 from ft_assets.workers.serving.parity.report import Outcome, ParityReport
 from ft_assets.workers.serving.parity.settings import ServerSettings
 from ft_resources.artifacts import Artifact
+from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact, UserError
-from ft_resources.store_marker import open_store
-from tests.control.lines.promotable import LINE, SERVED, Promotable, decided
+from tests.control.lines.promotable import LINE, SERVED, Promotable, decided, flip
 from tests.workers.evals.world import World
 
 STRICT = SERVED.model_copy(update={"production_parity": True})
 COMMIT = "0" * 40
 SOURCE = f"hub:org/model@{COMMIT}"
 VLLM = ServerSettings(engine="vllm 0.32.0", dtype="bfloat16")
+FLOAT32, HALF = (ServerSettings(engine="embedded", dtype=dtype) for dtype in ("float32", "bfloat16"))
 
 
-@pytest.fixture
-def line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Promotable:
-    """A line whose candidates pass when they are judged again."""
-    monkeypatch.setattr("ft_assets.control.lines.eligibility.rejection_reason", lambda *_: "")
-    return Promotable.make(World(store=open_store(str(tmp_path / "store"), create=True), folder=tmp_path))
+def report(outcome: str, settings: ServerSettings = FLOAT32) -> ParityReport:
+    reasons = () if outcome == "proved" else ("it differs",)
+    return ParityReport(
+        settings=settings, outcome=outcome, reasons=reasons, evaluated_in="float32", precision="float32"
+    )
 
 
 def checked(
     line: Promotable, adapter: Artifact, settings: ServerSettings, outcome: Outcome = "proved", server: str = "one"
 ) -> None:
-    reasons = () if outcome == "proved" else ("it differs",)
-    report = ParityReport(
-        settings=settings, outcome=outcome, reasons=reasons, evaluated_in="float32", precision="float32"
-    )
-    record_parity(line.world.store, adapter, report, server=server, actor="ann")
+    record_parity(line.world.store, adapter, report(outcome, settings), server=server, actor="ann")
 
 
 def embedded(line: Promotable) -> ServerSettings:
@@ -81,8 +81,9 @@ def of_a_known_base(line: Promotable) -> Promotable:
     return line
 
 
-def test_without_the_demand_nothing_is_asked(line: Promotable) -> None:
+def test_staging_and_production_without_the_demand_need_no_proof(line: Promotable) -> None:
     assert not any("proved" in finding for finding in to_production(line, line.adapter(), tenants=SERVED))
+    assert promote(line.world.artifacts, str(line.adapter().address), "staging", decided(tenants=STRICT))[1]
 
 
 def test_an_adapter_that_was_not_checked_stays_out_of_production_until_it_is_proved(line: Promotable) -> None:
@@ -93,10 +94,6 @@ def test_an_adapter_that_was_not_checked_stays_out_of_production_until_it_is_pro
     checked(line, adapter, embedded(line))
     findings = to_production(line, adapter)
     assert any(finding.startswith("proved on embedded") for finding in findings), findings
-
-
-def test_staging_needs_no_proof_as_it_is_where_proofs_are_made(line: Promotable) -> None:
-    assert promote(line.world.artifacts, str(line.adapter().address), "staging", decided(tenants=STRICT))[1]
 
 
 @pytest.mark.parametrize("outcome", ["failed", "not proved"])
@@ -180,3 +177,128 @@ def test_a_line_says_otherwise_than_its_tenant_and_a_tenant_otherwise_than_all()
 def test_a_line_is_named_by_dataset_and_recipe(name: str) -> None:
     with pytest.raises(ValueError, match=r"should be DATASET\.RECIPE"):
         Tenant(lines={name: LineSettings()})
+
+
+@pytest.fixture
+def adapter(world: World) -> Artifact:
+    base = world.publish("base_model", {"config.json": b"{}"}, tenant="shared")
+    facts = {"line": "acme.things.tiny"}
+    return world.publish("adapter", {"adapter_config.json": b"{}"}, inputs={"base": base}, facts=facts)
+
+
+def record(world: World, adapter: Artifact, *reports: ParityReport) -> None:
+    for each in reports:
+        record_parity(world.store, adapter, each, server="one", actor="ann")
+
+
+def test_the_last_check_counts_for_each_settings(world: World, adapter: Artifact) -> None:
+    assert list_parity(world.store, adapter) == []
+    record(world, adapter, report("failed"), report("proved"), report("not proved", HALF))
+    found = {each.report.settings.dtype: each for each in list_parity(world.store, adapter)}
+    assert found.keys() == {"float32", "bfloat16"}
+    last = found["float32"]
+    assert last.report.proved
+    assert (last.seq, last.line, last.adapter, last.server) == (2, "acme.things.tiny", adapter.ref, "one")
+    assert not found["bfloat16"].report.proved
+
+
+def test_a_record_that_was_altered_is_told_of(world: World, adapter: Artifact) -> None:
+    record(world, adapter, report("failed"))
+    path = list_parity(world.store, adapter)[0].path
+    file = Path(world.store.local_path(path))
+    told = json.loads(file.read_bytes())
+    told["report"]["outcome"] = "proved"
+    file.chmod(0o644)
+    file.write_bytes(canonical_json(told))
+    with pytest.raises(CorruptArtifact, match="altered"):
+        list_parity(world.store, adapter)
+
+
+def test_records_are_no_artifacts_to_who_cleans_up(world: World, adapter: Artifact) -> None:
+    record(world, adapter, report("proved"))
+    assert "parity" in world.store.folders("acme")
+    assert "parity" in RECORDS
+
+
+def findings(line: Promotable, tenants: TenantsFile = SERVED, *, everything: bool = False) -> list[str]:
+    target = "" if everything else LINE
+    store, servers = line.world.store, ServersFile()
+    return [*api.verify(target, everything=everything, store=store, tenants=tenants, servers=servers).findings]
+
+
+def in_production(line: Promotable) -> Artifact:
+    adapter = line.adapter()
+    promote(line.world.artifacts, str(adapter.address), "production", decided())
+    return adapter
+
+
+def paths_of(line: Promotable, adapter: Artifact) -> list[str]:
+    return sorted(entry.path for entry in line.world.store.entries(f"acme/parity/{adapter.digest}"))
+
+
+@pytest.mark.parametrize("everything", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_one_flipped_byte_in_any_record_of_a_check_is_found_and_named(line: Promotable, everything: bool) -> None:
+    adapter = in_production(line)
+    for outcome in ("failed", "proved"):
+        checked(line, adapter, embedded(line), outcome)  # type: ignore[arg-type]
+    checked(line, adapter, VLLM)
+    assert findings(line, everything=everything) == []
+    paths = paths_of(line, adapter)
+    assert len(paths) == 3
+    for path in paths:
+        file = Path(line.world.store.local_path(path))
+        file.chmod(0o644)
+        size = file.stat().st_size
+        for place in {0, size // 2, size - 1}:
+            data = flip(file, place)
+            found = findings(line, everything=everything)
+            file.write_bytes(data)
+            # A record that was altered, or the one after it, which names its digest.
+            assert any(each.startswith(path.rpartition("/")[0]) for each in found), (path, place, found)
+    assert findings(line, everything=everything) == []
+
+
+def test_a_check_that_was_removed_before_a_later_one_is_found(line: Promotable) -> None:
+    adapter = in_production(line)
+    for _ in range(2):
+        checked(line, adapter, embedded(line))
+    line.world.store.delete(paths_of(line, adapter)[0])
+    (finding,) = findings(line, STRICT)
+    assert finding.endswith("000001.json: a record is missing before a later one of this log")
+
+
+def test_production_without_the_proof_that_it_needs_is_told_until_it_has_it(line: Promotable) -> None:
+    adapter = in_production(line)
+    assert findings(line) == []
+    for everything in (False, True):
+        assert findings(line, STRICT, everything=everything) == [
+            f"{LINE}: production needs a proof of parity, and {adapter.address} has none on embedded "
+            f"({embedded(line).sentence}): not checked"
+        ]
+    checked(line, adapter, embedded(line), "failed")
+    (finding,) = findings(line, STRICT)
+    assert finding.endswith("failed: it differs")
+    checked(line, adapter, embedded(line))
+    assert findings(line, STRICT) == []
+
+
+def test_staging_and_what_stood_in_production_before_need_no_proof(line: Promotable) -> None:
+    in_production(line)
+    second = line.adapter(2)
+    promote(line.world.artifacts, str(second.address), "production", decided())
+    checked(line, second, embedded(line))
+    promote(line.world.artifacts, str(line.adapter(3).address), "staging", decided())
+    assert findings(line, STRICT) == []
+
+
+def test_checks_of_an_adapter_that_never_stood_in_a_line_are_read_with_all_else(line: Promotable) -> None:
+    in_production(line)
+    other = line.adapter(2)
+    checked(line, other, embedded(line))
+    (record,) = list_parity(line.world.store, other)
+    file = Path(line.world.store.local_path(record.path))
+    file.chmod(0o644)
+    flip(file)
+    assert findings(line) == []
+    (finding,) = findings(line, everything=True)
+    assert finding.startswith(f"{record.path}: ")

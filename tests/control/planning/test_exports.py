@@ -4,7 +4,6 @@ unknown."""
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,10 +20,6 @@ from ft_assets.workers.model_size.model_size import read_architecture
 from ft_resources.artifacts import Artifact
 from ft_resources.attempts import PLACE, Attempt
 from ft_resources.outcomes import Outcome
-from ft_resources.store_marker import open_store
-from tests.control.submissions.conftest import tenants as tenants
-from tests.control.submissions.conftest import untouched_world as untouched_world
-from tests.control.submissions.conftest import world as pair_world
 from tests.control.submissions.estimate_world import DATASET
 from tests.control.submissions.estimate_world import World as Pair
 from tests.workers.evals.world import World
@@ -33,13 +28,6 @@ from tests.workers.packs.estimate.made import LLAMA_3_8B
 PLAIN: dict[str, Any] = {"key": "tiny.v1", "base": "hub:acme/tiny@main"}
 STORED = 16_060_522_496  # 8,030,261,248 weights in bfloat16
 MATRICES = 6_979_321_856  # of the layers; embedding, head and norms are 1,050,939,392
-
-__all__ = ["pair_world"]
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(store=open_store(str(tmp_path / "store"), create=True), folder=tmp_path)
 
 
 def recipe(*exports: str) -> Recipe:
@@ -72,8 +60,18 @@ def worked(
     attempt.record_ending(Outcome.DONE)
 
 
-def test_a_recipe_without_exports_has_no_estimate_of_any(world: World) -> None:
+def test_without_exports_there_is_no_estimate_and_without_earlier_ones_or_a_base_it_is_said_to_be_unknown(
+    world,
+) -> None:
     assert estimate_exports(world.artifacts, "acme.things.v1", recipe(), known()) == ()
+    nothing = KnownBase(
+        architecture=None, context=None, weight_bytes=0, digest="", source="nothing", file=lambda _: None
+    )
+    found = estimated(world, recipe("merged"), nothing)["merged"]
+    assert (found.disk, found.disk_from) == (None, "too little is known of the base (nothing)")
+    assert (found.seconds, found.seconds_from) == (None, "the base model is not prepared yet")
+    again = estimated(world, recipe("gguf-q8_0"), known("00"))["gguf-q8_0"]
+    assert (again.seconds, again.seconds_from) == (None, "acme has not exported merged on this base yet")
 
 
 def test_disk_is_that_of_the_base_and_of_so_many_bits_a_weight(world: World) -> None:
@@ -86,17 +84,6 @@ def test_disk_is_that_of_the_base_and_of_so_many_bits_a_weight(world: World) -> 
     assert expected["gptq-w4a16"] - STORED == pytest.approx(MATRICES * 4.125 / 8 + wide, rel=1e-3)
     assert (expected["awq-w4a16"], expected["fp8-dynamic"]) == (expected["gptq-w4a16"], expected["gptq-w8a8"])
     assert expected.keys() == EXPORTS.keys()
-
-
-def test_without_earlier_ones_and_without_a_base_it_is_said_to_be_unknown(world: World) -> None:
-    nothing = KnownBase(
-        architecture=None, context=None, weight_bytes=0, digest="", source="nothing", file=lambda _: None
-    )
-    found = estimated(world, recipe("merged"), nothing)["merged"]
-    assert (found.disk, found.disk_from) == (None, "too little is known of the base (nothing)")
-    assert (found.seconds, found.seconds_from) == (None, "the base model is not prepared yet")
-    again = estimated(world, recipe("gguf-q8_0"), known("00"))["gguf-q8_0"]
-    assert (again.seconds, again.seconds_from) == (None, "acme has not exported merged on this base yet")
 
 
 def test_time_is_that_of_earlier_exports_on_the_base_and_of_an_evaluation_with_the_same_settings(world: World) -> None:

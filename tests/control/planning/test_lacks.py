@@ -48,15 +48,12 @@ def add(project: Project, rows: int = 400) -> str:
     )
 
 
-def test_a_new_store_lacks_suites_and_the_commands_that_bring_them_are_told(tmp_path: Path) -> None:
+def test_a_new_store_lacks_suites_and_those_told_for_a_machine_without_a_network_are_enough(tmp_path: Path) -> None:
     found = find_lacks(Artifacts(open_store(str(tmp_path / "store"), create=True)))
     assert [(each.of, each.remedy) for each in found] == [
         ("store", "ft suite install general; without a network: ft suite install offline"),
         ("store", "ft suite install safety"),
     ]
-
-
-def test_what_is_told_for_a_machine_without_a_network_is_enough_to_see_a_drop(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "store"), create=True)
     api.install_suites(["offline"], store=store, actor="ann")
     assert [each.remedy for each in find_lacks(Artifacts(store))] == ["ft suite install safety"]
@@ -77,7 +74,6 @@ def test_a_version_is_told_which_suites_it_was_never_compared_with_until_its_nex
     (found,) = lacks(project.store, key)
     assert "not compared with care.v1, large.v1" in found.what
     named = re.search(r"suites: \[(.*)\]", found.remedy)
-    assert named is not None
     policy = DatasetPolicy.model_validate({"contamination": {"suites": tuple(named[1].split(", "))}})
     file = project.folder / "rows.jsonl"
     mended = add_dataset_version(project.store, file, tenant="acme", name="colours", policy=policy, actor="ann").key
@@ -124,9 +120,7 @@ def test_a_tenant_is_told_its_own(project: Project, tmp_path: Path) -> None:
     assert api.doctor(tenant="other", store=project.store) == []
 
 
-def test_ft_doctor_ends_with_1_while_anything_is_lacking(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ft_doctor_ends_with_1_while_anything_is_lacking(project, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("FT_STORE", project.store_url)
     before = CliRunner().invoke(app, ["doctor"])
     assert before.exit_code == 1

@@ -1,7 +1,5 @@
 """What holdout and suites can show is told before the training, and the gates then do as told."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -19,6 +17,7 @@ from ft_resources.artifacts import Artifacts
 from ft_resources.store import Store
 
 TIMES = 1500
+SEEDS = [1, pytest.param(20, marks=pytest.mark.long)]
 
 
 def tables(seed: int, n: int, *, base: float, won: float, lost: float) -> list[list[int]]:
@@ -27,7 +26,7 @@ def tables(seed: int, n: int, *, base: float, won: float, lost: float) -> list[l
     return generator.multinomial(n, [base - lost, lost, won, 1 - base - won], size=TIMES).tolist()
 
 
-@pytest.mark.parametrize("seed", [1, 20])
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("n", [50, 250, 817, 1500])
 def test_an_equal_candidate_passes_the_regression_gate_as_often_as_told(n: int, seed: int) -> None:
     gate, passed = BenchmarkRegressionGate(), 0
@@ -46,7 +45,7 @@ def test_an_equal_candidate_passes_the_regression_gate_as_often_as_told(n: int, 
     assert passed / TIMES == pytest.approx(chance_of_no_drop(n, 0.02, 0.01), abs=0.05)
 
 
-@pytest.mark.parametrize("seed", [1, 20])
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("n", [100, 400, 1568])
 def test_the_smallest_gain_told_shows_8_times_of_10(n: int, seed: int) -> None:
     gain = gain_shown(n)
@@ -55,7 +54,7 @@ def test_the_smallest_gain_told_shows_8_times_of_10(n: int, seed: int) -> None:
     assert shown == pytest.approx(0.8, abs=0.04)
 
 
-@pytest.mark.parametrize("seed", [1, 20])
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("n", [40, 100, 300])
 def test_a_safe_candidate_passes_the_safety_gate_as_often_as_told(n: int, seed: int) -> None:
     gate, safe = SafetyGate(), RateEvidence(value=0.0, n=500, interval=wilson(0, 500))
@@ -82,16 +81,14 @@ def test_a_suite_says_how_many_items_are_needed() -> None:
 @pytest.mark.parametrize(
     ("method", "unit"), [("sft", "holdout rows"), ("kto", "holdout rows, of which the liked ones count")]
 )
-def test_of_answers_with_thumbs_it_is_said_that_only_the_liked_ones_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, unit: str
-) -> None:
+def test_of_answers_with_thumbs_it_is_said_that_only_the_liked_ones_count(tmp_path, monkeypatch, method, unit) -> None:
     monkeypatch.setattr("ft_assets.control.planning.provable.holdout_rows", lambda *_: 26)
     recipe = Recipe.model_validate({"key": "tiny.v1", "base": "hub:acme/tiny@main", "method": method})
     (found,) = provable(Artifacts(Store(str(tmp_path))), "acme.thumbs.v1", recipe)
     assert (found.samples, found.unit) == (26, unit)
 
 
-def test_a_holdout_says_which_gain_it_shows_and_how_many_rows_show_the_one_asked_for() -> None:
+def test_a_holdout_says_which_gain_it_shows_by_losses_where_it_is_small_and_how_many_rows_are_needed() -> None:
     found = task_gain(400, TaskGainGate())
     assert found.in_words == (
         "task_gain, exact_match: 400 holdout rows, too few (about 1,568 are needed); "
@@ -101,9 +98,6 @@ def test_a_holdout_says_which_gain_it_shows_and_how_many_rows_show_the_one_asked
     assert task_gain(found.needed or 0, TaskGainGate()).enough
     assert task_gain(400, TaskGainGate(min_relative=0.2)).enough
     assert task_gain(80, TaskGainGate(metric="perplexity", min_relative=0.2)).enough
-
-
-def test_on_a_small_holdout_losses_may_show_the_gain_and_on_a_larger_one_answers_have_to() -> None:
     gate = TaskGainGate(min_relative=0.1)
     assert [task_gain(rows, gate).enough for rows in (60, 80, 200, 201, 500)] == [False, True, True, False, True]
     assert [task_gain(rows, gate).needed for rows in (60, 300)] == [71, 469]

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.registry.register import RegisteredRecipe, register_recipe
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.store import Store
-from ft_resources.store_marker import open_store
 from tests.choice_suite import write_choice_suite
 from tests.fake_base import make_fake_base
 from tests.fake_hub import FakeHub
@@ -32,8 +31,7 @@ def suite_folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(tmp_path: Path, suite_folder: Path) -> Store:
-    store = open_store(str(tmp_path / "store"), create=True)
+def store(store: Store, suite_folder: Path) -> Store:
     add_suite(store, suite_folder, SUITE, "ann")
     return store
 
@@ -57,11 +55,17 @@ def write_recipe(tmp_path: Path, base: Path) -> Callable[..., Path]:
     return write
 
 
-def refused(store: Store, path: Path, error: type[UserError] = BadRecipe, hub: FakeHub | None = None) -> str:
+def register(store: Store, path: Path, hub: FakeHub | None = None, **more: Any) -> RegisteredRecipe:
+    return register_recipe(store, path, actor="ann", hub=hub, **more)
+
+
+def refused(
+    store: Store, path: Path, error: type[UserError] = BadRecipe, hub: FakeHub | None = None, **more: Any
+) -> str:
     """The text of the error, after checking that the store is as it was."""
     before = contents(store)
     with pytest.raises(error) as caught:
-        register_recipe(store, path, actor="ann", hub=hub)
+        register(store, path, hub, **more)
     assert contents(store) == before
     assert caught.value.where
     assert caught.value.remedy

@@ -11,10 +11,10 @@ from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.registry.successors import register_successor
 from ft_assets.settings.recipe.base_ref import AcceptedAdapter, AdapterOfPair, parse_base
-from ft_resources.artifacts import Artifact
-from ft_resources.errors import BadBase, BadRecipe, CorruptArtifact, MissingInput, UserError
+from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.errors import BadBase, CorruptArtifact, MissingInput
 from ft_resources.store import Store
-from tests.control.registry.conftest import contents
+from tests.control.registry.conftest import refused, register
 from tests.fake_base import CHAT_TEMPLATE
 from tests.fake_hub import FakeHub
 from tests.workers.evals.world import World, lora_files
@@ -41,19 +41,10 @@ def a_model(world: World, base: Path) -> Artifact:
     return world.publish("adapter", {**files, **TEMPLATE}, inputs={"base": world.base()})
 
 
-def refused(store: Store, path: Path, error: type[UserError] = BadRecipe, hub: FakeHub | None = None) -> str:
-    before = contents(store)
-    with pytest.raises(error) as caught:
-        register_recipe(store, path, actor="ann", hub=hub)
-    assert contents(store) == before
-    assert caught.value.remedy
-    return str(caught.value)
-
-
 def test_a_recipe_on_an_adapter_locks_it_and_the_base_below_it(world: World, write_recipe: Write) -> None:
     adapter = an_adapter(world)
     path = write_recipe(key="acme.dpo.v1", base=f"artifact:{adapter.address}", method="dpo")
-    lock = register_recipe(world.store, path, actor="ann").lock
+    lock = register(world.store, path).lock
     assert (lock.kind, lock.source) == ("artifact", f"artifact:{adapter.address}")
     assert lock.revision == lock.digest == adapter.digest
     assert lock.parent == adapter.manifest.inputs["base"]
@@ -66,9 +57,7 @@ def test_a_recipe_on_an_adapter_locks_it_and_the_base_below_it(world: World, wri
     assert register_successor(world.store, "acme.dpo.v1", FakeHub(), actor="sensor") is None
 
 
-def test_an_adapter_that_learned_texts_without_a_template_is_no_base_for_conversations(
-    world: World, write_recipe: Write
-) -> None:
+def test_an_adapter_that_learned_texts_without_a_template_is_no_base_for_conversations(world, write_recipe) -> None:
     base = world.base()
     files = {**lora_files(0.1), "tokenizer.json": base.read("tokenizer.json")}
     params = {"dataset": "acme.texts.v1", "recipe": "acme.cpt.v1"}
@@ -79,9 +68,7 @@ def test_an_adapter_that_learned_texts_without_a_template_is_no_base_for_convers
 
 def test_a_whole_model_needs_no_base_below_it(world: World, write_recipe: Write, base: Path) -> None:
     model = a_model(world, base)
-    lock = register_recipe(
-        world.store, write_recipe(key="acme.sft.v1", base=f"artifact:{model.address}"), actor="ann"
-    ).lock
+    lock = register(world.store, write_recipe(key="acme.sft.v1", base=f"artifact:{model.address}")).lock
     assert lock.parent is None
     assert identity.base_model_request(world.artifacts, "acme.sft.v1").inputs == {"adapter": model.ref}
 
@@ -105,23 +92,18 @@ def test_another_tenants_adapter_cannot_be_named_whether_it_is_there_or_not(
     assert present == absent
 
 
-def test_what_is_not_in_the_store_is_refused(world: World, write_recipe: Write) -> None:
+def test_what_is_not_in_the_store_or_damaged_there_is_refused(world: World, write_recipe: Write) -> None:
     address = f"acme/adapter/{'0' * 64}"
     text = refused(world.store, write_recipe(key="acme.dpo.v1", base=f"artifact:{address}"))
     assert f"no accepted adapter {address}" in text
     adapter = an_adapter(world)
+    path, file = write_recipe(key="acme.dpo.v1", base=f"artifact:{adapter.address}"), "adapter_config.json"
+    whole = adapter.read(file)
+    world.store.put(adapter.location(file), b"{}")
+    assert file in refused(world.store, path, CorruptArtifact)
+    world.store.put(adapter.location(file), whole)
     world.store.delete(f"{adapter.manifest.inputs['base'].address}/manifest.json")
-    text = refused(world.store, write_recipe(key="acme.dpo.v1", base=f"artifact:{adapter.address}"))
-    assert "is not in the store any more" in text
-
-
-def test_a_damaged_adapter_is_refused(world: World, write_recipe: Write) -> None:
-    adapter = an_adapter(world)
-    world.store.put(adapter.location("adapter_config.json"), b"{}")
-    text = refused(
-        world.store, write_recipe(key="acme.dpo.v1", base=f"artifact:{adapter.address}"), error=CorruptArtifact
-    )
-    assert "adapter_config.json" in text
+    assert "is not in the store any more" in refused(world.store, path)
 
 
 @pytest.mark.parametrize(
@@ -146,47 +128,36 @@ def test_references_are_read_as_they_are_written() -> None:
     assert parse_base("artifact:acme.things.v1|sft.v1") == pair
 
 
-def test_a_pair_means_its_adapter_of_the_day_of_registration(
-    world: World, write_recipe: Write, monkeypatch: pytest.MonkeyPatch
+def test_a_pair_means_its_adapter_of_the_day_of_registration_and_one_without_is_refused(
+    world, write_recipe, monkeypatch
 ) -> None:
+    def missing(*_: object) -> Artifact:
+        raise MissingInput("adapter", "acme.things.v1|acme.sft.v1")
+
+    path = write_recipe(key="acme.dpo.v1", base="artifact:acme.things.v1|acme.sft.v1")
+    monkeypatch.setattr(identity, "adapter", missing)
+    text = refused(world.store, path)
+    assert "has no accepted adapter" in text
+    assert "ft run acme.things.v1 acme.sft.v1" in text
     adapter, other = an_adapter(world), an_adapter(world, gates="others")
     monkeypatch.setattr(identity, "adapter", lambda *_: adapter)
-    path = write_recipe(key="acme.dpo.v1", base="artifact:acme.things.v1|acme.sft.v1")
-    first = register_recipe(world.store, path, actor="ann")
+    first = register(world.store, path)
     assert get_recipe(world.store, "acme.dpo.v1").recipe.base == f"artifact:{adapter.address}"
     monkeypatch.setattr(identity, "adapter", lambda *_: other)
-    again = register_recipe(world.store, path, actor="bob")
+    again = register(world.store, path)
     assert (again.created, again.digest) == (False, first.digest)
     elsewhere = write_recipe(key="acme.dpo.v1", base="artifact:acme.things.v1|acme.sft.v2")
     assert "it differs in base" in refused(world.store, elsewhere)
 
 
-def test_a_pair_without_an_accepted_adapter_is_refused(
-    world: World, write_recipe: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def missing(*_: object) -> Artifact:
-        raise MissingInput("adapter", "acme.things.v1|acme.sft.v1")
-
-    monkeypatch.setattr(identity, "adapter", missing)
-    text = refused(world.store, write_recipe(key="acme.dpo.v1", base="artifact:acme.things.v1|acme.sft.v1"))
-    assert "has no accepted adapter" in text
-    assert "ft run acme.things.v1 acme.sft.v1" in text
-
-
 def test_a_recipe_without_new_tokens_says_nothing_of_them(store: Store, write_recipe: Write) -> None:
-    plain = register_recipe(store, write_recipe(), actor="ann")
+    plain = register(store, write_recipe())
     assert "new_tokens" not in store.get_json("names/recipe/tiny.v1.json")["recipe"]
-    assert "new_tokens" not in identity.base_model_request(world_of(store), "tiny.v1").params
-    assert not register_recipe(store, write_recipe(new_tokens=[]), actor="ann").created
+    assert "new_tokens" not in identity.base_model_request(Artifacts(store), "tiny.v1").params
+    assert not register(store, write_recipe(new_tokens=[])).created
     text = refused(store, write_recipe(**FULL, new_tokens=["zq"]))
     assert "gates.task_gain.metric, new_tokens" in text
     assert plain.created
-
-
-def world_of(store: Store) -> Any:
-    from ft_resources.artifacts import Artifacts
-
-    return Artifacts(store)
 
 
 def test_new_tokens_make_a_base_of_the_recipes_owner(store: Store, write_recipe: Write, base: Path) -> None:
@@ -194,8 +165,8 @@ def test_new_tokens_make_a_base_of_the_recipes_owner(store: Store, write_recipe:
     hub = FakeHub()
     hub.commit("org/tiny", base)
     path = write_recipe(key="acme.cpt.v1", base="hub:org/tiny@main", new_tokens=["zanubrutinib"], **FULL)
-    register_recipe(store, path, actor="ann", hub=hub)
-    request = identity.base_model_request(world_of(store), "acme.cpt.v1")
+    register(store, path, hub)
+    request = identity.base_model_request(Artifacts(store), "acme.cpt.v1")
     assert (request.tenant, request.params["new_tokens"]) == ("acme", ["zanubrutinib"])
     assert "it differs in new_tokens" in refused(
         store, write_recipe(key="acme.cpt.v1", base="hub:org/tiny@main", **FULL), hub=hub
@@ -203,9 +174,7 @@ def test_new_tokens_make_a_base_of_the_recipes_owner(store: Store, write_recipe:
 
 
 @pytest.mark.parametrize("kind", ["folder", "digest", "hub", "artifact"])
-def test_a_token_that_the_base_has_is_refused_at_registration(
-    world: World, write_recipe: Write, base: Path, kind: str
-) -> None:
+def test_a_token_that_the_base_has_is_refused_at_registration(world, write_recipe, base, kind) -> None:
     hub = FakeHub()
     hub.commit("org/tiny", base)
     named = {"folder": "folder:./base", "hub": "hub:org/tiny@main"}.get(kind)

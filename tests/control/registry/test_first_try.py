@@ -11,9 +11,11 @@ from ft_assets.api import next_version, register_recipe, submit
 from ft_assets.control.recipes.load import load_recipe
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.control.registry.first_try import first_try, name_of
+from ft_assets.records.submissions import Submission
 from ft_assets.settings.keys import DatasetKey
 from ft_assets.settings.recipe.ready_templates import PLAIN_TEMPLATE
 from ft_resources.errors import BadData
+from ft_resources.store import Store
 from ft_resources.store_marker import open_store
 from tests.fake_base import make_fake_base
 from tests.workers.datasets.conftest import prose
@@ -38,28 +40,36 @@ def rows_file(folder: Path, form: str, rows: int = 120) -> Path:
     return path
 
 
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """With a base beside it."""
+    make_fake_base(tmp_path / "base")
+    return open_store(str(tmp_path / "store"), create=True)
+
+
+def tried(folder: Path, store: Store, form: str = "chat", rows: int = 120) -> Submission:
+    return submit(rows_file(folder, form, rows), base=str(folder / "base"), store=store).submission
+
+
 @pytest.mark.parametrize(
     ("form", "method"), [("chat", "sft"), ("preference", "dpo"), ("unpaired", "kto"), ("text", "cpt")]
 )
 def test_the_method_follows_from_the_rows_and_asking_again_is_the_same_pair(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, method: str
+    store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, method: str
 ) -> None:
     monkeypatch.delenv("FT_TENANT", raising=False)
-    make_fake_base(tmp_path / "base")
-    store = open_store(str(tmp_path / "store"), create=True)
-    file, base = rows_file(tmp_path, form), str(tmp_path / "base")
-    asked = submit(file, base=base, store=store).submission
+    asked = tried(tmp_path, store, form)
     assert asked.dataset == "local.my-rows.v1"
     assert asked.recipe.startswith(f"local.my-rows-{method}-")
     recipe = get_recipe(store, asked.recipe).recipe
     assert (recipe.method, recipe.gates, recipe.evaluation.suites) == (method, "none", ())
     assert recipe.training.learning_rate == "auto"
-    again = submit(file, base=f"folder:{base}", store=store).submission
+    again = submit(rows_file(tmp_path, form), base=f"folder:{tmp_path}/base", store=store).submission
     assert (again.dataset, again.recipe) == (asked.dataset, asked.recipe)
-    changed = submit(rows_file(tmp_path, form, 130), base=base, store=store).submission
+    changed = tried(tmp_path, store, form, 130)
     assert (changed.dataset, changed.recipe) == (asked.dataset.replace(".v1", ".v2"), asked.recipe)
     monkeypatch.setenv("FT_TENANT", "acme")
-    mine = submit(file, base=base, store=store).submission
+    mine = tried(tmp_path, store, form)
     assert mine.dataset == asked.dataset.replace("local.", "acme.")
 
 
@@ -88,20 +98,14 @@ def test_another_base_form_or_a_gpu_is_another_recipe() -> None:
 
 
 @pytest.mark.parametrize("here", [0, 1])
-def test_a_first_try_trains_on_a_gpu_where_there_is_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: int
-) -> None:
+def test_a_first_try_trains_on_a_gpu_where_there_is_one(store, tmp_path, monkeypatch, here) -> None:
     monkeypatch.setattr("ft_resources.launchers.choice.local_gpus", lambda: here)
-    make_fake_base(tmp_path / "base")
-    store = open_store(str(tmp_path / "store"), create=True)
-    asked = submit(rows_file(tmp_path, "chat"), base=str(tmp_path / "base"), store=store).submission
+    asked = tried(tmp_path, store)
     assert get_recipe(store, asked.recipe).recipe.hardware.most_gpus == here
 
 
-def test_a_recipe_is_written_out_as_its_next_version_which_can_be_registered(tmp_path: Path) -> None:
-    make_fake_base(tmp_path / "base")
-    store = open_store(str(tmp_path / "store"), create=True)
-    asked = submit(rows_file(tmp_path, "chat"), base=str(tmp_path / "base"), store=store).submission
+def test_a_recipe_is_written_out_as_its_next_version_which_can_be_registered(store, tmp_path: Path) -> None:
+    asked = tried(tmp_path, store)
     text = next_version(asked.recipe, store=store)
     content = yaml.safe_load(text)
     assert (content["key"], content["gates"]) == (asked.recipe.replace(".v1", ".v2"), "none")
@@ -113,30 +117,29 @@ def test_a_recipe_is_written_out_as_its_next_version_which_can_be_registered(tmp
     assert registered.lock.digest == get_recipe(store, asked.recipe).lock.digest
 
 
-def test_rows_that_cannot_be_used_are_told_before_what_the_base_lacks(tmp_path: Path) -> None:
+def test_rows_that_cannot_be_used_are_told_before_what_the_base_lacks(store, tmp_path: Path) -> None:
     base = make_fake_base(tmp_path / "base", with_template=False)
     rows = tmp_path / "März 2025.csv"
     rows.write_text("Anfrage,Antwort\n" + "".join(f"Was ist {n}?,Es ist {n}.\n" for n in range(120)))
     with pytest.raises(BadData) as error:
-        submit(rows, base=str(base), store=open_store(str(tmp_path / "store"), create=True))
+        submit(rows, base=str(base), store=store)
     assert error.value.where.startswith("März 2025.csv")
     assert "fields: {prompt: Anfrage, completion: Antwort}" in error.value.remedy
 
 
-def test_a_base_without_a_chat_template_gets_the_plain_one(tmp_path: Path) -> None:
-    base = make_fake_base(tmp_path / "base", with_template=False)
-    store = open_store(str(tmp_path / "store"), create=True)
-    asked = submit(rows_file(tmp_path, "chat"), base=str(base), store=store).submission
+def test_a_base_without_a_chat_template_gets_the_plain_one(store, tmp_path: Path) -> None:
+    make_fake_base(tmp_path / "base", with_template=False)
+    asked = tried(tmp_path, store)
     assert get_recipe(store, asked.recipe).recipe.chat_template == PLAIN_TEMPLATE
     file = tmp_path / "next.yaml"
     file.write_text(next_version(asked.recipe, store=store))
     assert yaml.safe_load(file.read_text())["chat_template"] == "plain"
     assert load_recipe(file).chat_template == PLAIN_TEMPLATE
-    texts = submit(rows_file(tmp_path, "text"), base=str(base), store=store).submission
+    texts = tried(tmp_path, store, "text")
     assert get_recipe(store, texts.recipe).recipe.chat_template is None
 
 
-def test_a_first_try_takes_a_folder_of_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_first_try_takes_a_folder_of_documents(store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FT_TENANT", raising=False)
     make_fake_base(tmp_path / "base", with_template=False)
     documents = tmp_path / "handbook"
@@ -144,7 +147,7 @@ def test_a_first_try_takes_a_folder_of_documents(tmp_path: Path, monkeypatch: py
     for name in ("a.md", "b.md"):
         (documents / name).write_text("".join(f"# {name} {n}\n\n{prose((name, n), 300)}\n\n" for n in range(60)))
     monkeypatch.chdir(tmp_path)
-    asked = submit("handbook", base="base", store=open_store(str(tmp_path / "store"), create=True)).submission
+    asked = submit("handbook", base="base", store=store).submission
     assert asked.dataset == "local.handbook.v1"
     assert asked.recipe.startswith("local.handbook-cpt-")
 

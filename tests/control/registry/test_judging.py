@@ -12,14 +12,17 @@ from ft_assets.control.identity import raw_dataset
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.control.registry.adding import add_dataset
 from ft_assets.control.registry.check_judges import require_judges_of_pair
-from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.registry.register import RegisteredRecipe
 from ft_assets.control.submissions.submit import check_gates
 from ft_assets.settings.tenants import load_tenants
+from ft_assets.workers.suites.classifiers import add_classifier
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.store import Store
-from tests.control.registry.conftest import SUITE, contents
+from tests.control.registry import conftest as writing
+from tests.control.registry.conftest import SUITE
+from tests.fake_base import make_fake_base
 from tests.workers.evals.safety_world import write_safety_suite
 from tests.workers.evals.test_golden import write_golden
 
@@ -36,24 +39,22 @@ def tenants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+def register(store: Store, path: Path) -> RegisteredRecipe:
+    return writing.register(store, path, tenants=load_tenants())
+
+
+def refused(store: Store, path: Path) -> str:
+    return writing.refused(store, path, tenants=load_tenants())
+
+
 def evaluation(*models: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return {"suites": [SUITE], **({"judge": {"models": list(models)}} if models else {}), **changes}
 
 
-def refused(store: Store, path: Path) -> str:
-    before = contents(store)
-    with pytest.raises(BadRecipe) as caught:
-        register_recipe(store, path, actor="ann", tenants=load_tenants())
-    assert contents(store) == before
-    return str(caught.value)
-
-
 def test_a_judge_gate_without_a_judge_is_refused(store: Store, write_recipe: Write) -> None:
     assert "evaluation.judge is not set" in refused(store, write_recipe(gates={"judge": {}}))
-    register_recipe(
-        store, write_recipe(gates={"judge": {}}, evaluation=evaluation(QWEN)), actor="ann", tenants=load_tenants()
-    )
-    register_recipe(store, write_recipe(key="plain.v1"), actor="ann", tenants=load_tenants())
+    register(store, write_recipe(gates={"judge": {}}, evaluation=evaluation(QWEN)))
+    register(store, write_recipe(key="plain.v1"))
     with pytest.raises(UserError, match="has no judge"):
         check_gates(store, get_recipe(store, "plain.v1").recipe, ["judge.min_win_rate > 0.5"])
     check_gates(store, get_recipe(store, "tiny.v1").recipe, ["judge.min_win_rate > 0.6", "judge.max_no_verdict < 0.05"])
@@ -61,7 +62,7 @@ def test_a_judge_gate_without_a_judge_is_refused(store: Store, write_recipe: Wri
 
 def test_a_recipe_without_judges_says_nothing_of_them(store: Store, write_recipe: Write) -> None:
     """So that its digest is what it was before there were any."""
-    register_recipe(store, write_recipe(), actor="ann", tenants=load_tenants())
+    register(store, write_recipe())
     kept = store.get_json("names/recipe/tiny.v1.json")["recipe"]["evaluation"]
     assert not {"judge", "refusal_classifier"} & kept.keys()
 
@@ -80,9 +81,7 @@ def test_a_recipe_without_judges_says_nothing_of_them(store: Store, write_recipe
         ({"model": f"folder:sha256:{'0' * 64}"}, "no folder with digest"),
     ],
 )
-def test_judges_that_could_not_judge_are_refused_with_a_sentence(
-    store: Store, write_recipe: Write, model: dict[str, Any], words: str
-) -> None:
+def test_judges_that_could_not_judge_are_refused_with_a_sentence(store, write_recipe, model, words) -> None:
     assert words in refused(store, write_recipe(evaluation=evaluation(model)))
 
 
@@ -97,16 +96,14 @@ def test_texts_have_no_answers_to_judge(store: Store, write_recipe: Write) -> No
 
 
 def test_a_local_judge_is_the_base_of_a_recipe(store: Store, write_recipe: Write) -> None:
-    register_recipe(store, write_recipe(key="judge.v1"), actor="ann", tenants=load_tenants())
+    register(store, write_recipe(key="judge.v1"))
     model = {"model": "recipe:judge.v1", "allow_same_family": True}
-    register_recipe(store, write_recipe(evaluation=evaluation(model)), actor="ann", tenants=load_tenants())
+    register(store, write_recipe(evaluation=evaluation(model)))
     assert get_recipe(store, "tiny.v1").recipe.evaluation.judge is not None
 
 
-def test_a_judge_may_not_see_a_tenants_rows_nor_be_of_the_family_that_wrote_them(
-    store: Store, write_recipe: Write, tmp_path: Path
-) -> None:
-    recipe = register_recipe(store, write_recipe(evaluation=evaluation(QWEN)), actor="ann", tenants=load_tenants()).key
+def test_a_judge_may_not_see_a_tenants_rows_nor_be_of_the_family_that_wrote_them(store, write_recipe, tmp_path) -> None:
+    recipe = register(store, write_recipe(evaluation=evaluation(QWEN))).key
     rows = tmp_path / "rows.jsonl"
     lines = (json.dumps({"instruction": f"What is {n} and one?", "output": str(n + 1)}) for n in range(120))
     rows.write_text("\n".join(lines))
@@ -125,13 +122,12 @@ def test_a_judge_may_not_see_a_tenants_rows_nor_be_of_the_family_that_wrote_them
         check("shy.people", "")
 
 
-def test_a_refusal_classifier_needs_a_safety_suite_and_labels_that_exist(
-    store: Store, write_recipe: Write, tmp_path: Path
-) -> None:
-    from ft_assets.workers.suites.classifiers import add_classifier
-    from tests.workers.datasets.screening.conftest import make_classifier
-
-    add_classifier(store, str(make_classifier(tmp_path / "classifier")), "refusal.v1", actor="ann")
+def test_a_refusal_classifier_needs_a_safety_suite_and_labels_that_exist(store, write_recipe, tmp_path) -> None:
+    folder = make_fake_base(tmp_path / "classifier")
+    config = json.loads((folder / "config.json").read_bytes())
+    config |= {"architectures": ["LlamaForSequenceClassification"], "id2label": {"0": "ok", "1": "toxic"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    add_classifier(store, str(folder), "refusal.v1", actor="ann")
     add_suite(store, write_safety_suite(tmp_path / "care"), "care.v1", "ann")
 
     def recipe(*suites: str, **classifier: Any) -> Path:
@@ -143,17 +139,14 @@ def test_a_refusal_classifier_needs_a_safety_suite_and_labels_that_exist(
     good = {"classifier": "refusal.v1", "labels": ["toxic"]}
     assert "evaluation.suites names none" in refused(store, recipe(**good))
     assert "no label 'toxi'; did you mean 'toxic'?" in refused(store, recipe("care.v1", **{**good, "labels": ["toxi"]}))
-    assert "there is no classifier 'other.v1'" in refused(
-        store, recipe("care.v1", **{**good, "classifier": "other.v1"})
-    )
+    unknown = recipe("care.v1", **{**good, "classifier": "other.v1"})
+    assert "there is no classifier 'other.v1'" in refused(store, unknown)
     assert "either a classifier or a model" in refused(store, recipe("care.v1", **good, model="recipe:judge.v1"))
     assert "name the labels that mean a refusal" in refused(store, recipe("care.v1", classifier="refusal.v1"))
-    register_recipe(store, recipe("care.v1", **good), actor="ann", tenants=load_tenants())
+    register(store, recipe("care.v1", **good))
 
 
-def test_a_judge_compares_answers_to_golden_prompts_that_both_are_asked(
-    store: Store, write_recipe: Write, tmp_path: Path
-) -> None:
+def test_a_judge_compares_answers_to_golden_prompts_that_both_are_asked(store, write_recipe, tmp_path) -> None:
     add_suite(store, write_golden(tmp_path / "ours", {"prompt": "Why?"}), "ours.v1", "ann")
 
     def recipe(prompts: str, *suites: str, **changes: Any) -> Path:
@@ -165,5 +158,5 @@ def test_a_judge_compares_answers_to_golden_prompts_that_both_are_asked(
     assert "evaluation.judge.prompts" in refused(store, recipe("golden", "ours.v1"))
     texts: dict[str, Any] = {"key": "texts.v1", "method": "cpt", "gates": {"task_gain": {"metric": "perplexity"}}}
     assert "texts have no answers" in refused(store, recipe("holdout", "ours.v1", **texts))
-    done = register_recipe(store, recipe("ours.v1", "ours.v1", **texts), actor="ann", tenants=load_tenants())
+    done = register(store, recipe("ours.v1", "ours.v1", **texts))
     assert done.created

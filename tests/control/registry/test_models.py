@@ -1,3 +1,6 @@
+"""Recipes: every setting described, senseless ones named, equal ones equal."""
+
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from ft_assets.control.auto.resolve import resolve, training_settings, with_written, written_paths
 from ft_assets.control.recipes.load import load_recipe
 from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.schema import json_schema
 from ft_assets.workers.suites.kinds.registry import KINDS
 from ft_assets.workers.suites.suite_task import SuiteTask
 from ft_resources.canonical import digest
@@ -45,29 +49,26 @@ def test_every_public_field_is_described(root: type[BaseModel]) -> None:
             assert description.endswith("."), f"{model.__name__}.{name} is not described by a sentence"
 
 
-def test_a_recipe_needs_only_a_key_and_a_base() -> None:
+def test_a_recipe_needs_only_a_key_and_a_base_and_the_rest_follows_from_variant_and_gpus() -> None:
     settled, _ = resolve(recipe())
     assert settled.training.learning_rate == 2e-4
     assert settled.training.precision == "fp32"
     assert settled.hardware.device == "cpu"
-
-
-def test_full_fine_tuning_resolves_to_a_lower_rate() -> None:
     assert resolve(recipe(variant="full"))[0].training.learning_rate == 2e-5
-
-
-def test_a_gpu_makes_auto_mean_cuda_and_bf16() -> None:
     settled, origins = resolve(recipe(hardware={"gpus": 1}))
     assert (settled.hardware.device, settled.training.precision) == ("cuda", "bf16")
     assert origins["training.precision"] == "auto: bf16 on cuda"
 
 
-def test_every_setting_has_an_origin() -> None:
+def test_every_setting_has_an_origin_and_resolving_again_changes_nothing() -> None:
     settled, origins = resolve(recipe(training={"epochs": 2, "learning_rate": 0.1}))
     assert origins["training.epochs"] == "recipe"
     assert origins["training.learning_rate"] == "recipe"
     assert origins["training.seed"] == "default"
     assert set(origins) == set(flat(settled.model_dump()))
+    settled, _ = resolve(recipe())
+    assert resolve(settled)[0] == settled
+    assert resolve(recipe(lora={"alpha": "auto"}))[1]["lora.alpha"].startswith("auto: ")
 
 
 def test_a_recipe_settles_what_it_can_and_says_of_the_rest_what_it_waits_for() -> None:
@@ -84,15 +85,6 @@ def test_a_recipe_settles_what_it_can_and_says_of_the_rest_what_it_waits_for() -
     }
     assert {origins[path] for path in open_} == {"auto: settled for each dataset, from its size, the base and the GPUs"}
     assert resolve(recipe(lora={"rank": 8}))[1]["lora.alpha"] == "auto: twice the rank of 8"
-
-
-def test_resolving_again_changes_nothing() -> None:
-    settled, _ = resolve(recipe())
-    assert resolve(settled)[0] == settled
-
-
-def test_a_written_auto_is_told_from_a_default_in_its_reason_only() -> None:
-    assert resolve(recipe(lora={"alpha": "auto"}))[1]["lora.alpha"].startswith("auto: ")
 
 
 def flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -188,15 +180,12 @@ def test_recipes_are_frozen_and_hashable() -> None:
         one.training.epochs = 3  # type: ignore[misc]
 
 
-def test_only_what_touches_tokens_decides_a_pack() -> None:
+def test_only_what_touches_tokens_decides_a_pack_and_no_cadence_hardware_or_written_default_a_checkpoint() -> None:
     first = recipe().token_settings()
     assert recipe(training={"learning_rate": 0.5}, lora={"rank": 2}, key="other.v9").token_settings() == first
     assert recipe(packing={"max_length": 512}).token_settings() != first
     assert recipe(chat_template="{{ x }}").token_settings() != first
     assert recipe(training={"seed": 1}).token_settings() != first
-
-
-def test_cadences_and_hardware_do_not_decide_a_checkpoint() -> None:
     first = training_settings(recipe())
     other = recipe(
         training={"checkpoint_every_steps": 7, "checkpoint_every_minutes": 1.0, "recompute": "on"},
@@ -205,11 +194,9 @@ def test_cadences_and_hardware_do_not_decide_a_checkpoint() -> None:
     )
     assert training_settings(other) == first
     assert training_settings(recipe(training={"epochs": 2})) != first
-
-
-def test_a_written_default_decides_the_same_as_an_absent_one() -> None:
     written_out = recipe(lora={"rank": 4, "alpha": 8}, training={"learning_rate": 2e-4, "precision": "fp32"})
     assert training_settings(written_out) == training_settings(recipe(lora={"rank": 4}))
+    assert training_settings(recipe(variant="full", lora={"rank": 2})) == training_settings(recipe(variant="full"))
 
 
 def test_a_new_setting_moves_no_checkpoint_that_was_trained_before_it() -> None:
@@ -220,5 +207,38 @@ def test_a_new_setting_moves_no_checkpoint_that_was_trained_before_it() -> None:
     assert "auto" not in flat(training_settings(demo)).values()
 
 
-def test_adapter_settings_do_not_decide_a_full_training() -> None:
-    assert training_settings(recipe(variant="full", lora={"rank": 2})) == training_settings(recipe(variant="full"))
+PLAIN = {"key": "tiny.v1", "base": "hub:acme/tiny@main"}
+
+
+def test_a_recipe_without_exports_is_stored_as_before_there_were_any() -> None:
+    assert "exports" not in Recipe.model_validate(PLAIN).model_dump(mode="json")
+    assert Recipe.model_validate({**PLAIN, "exports": ["merged"]}).model_dump(mode="json")["exports"] == ["merged"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"exports": ["onnx"]}, "Input should be 'merged', 'gguf-q8_0'"),
+        ({"exports": ["merged"], "variant": "full"}, "there is nothing to merge"),
+        ({"exports": ["merged"], "gates": "none"}, "for the others there is ft export"),
+    ],
+)
+def test_what_could_never_be_exported_is_refused_with_the_recipe(changes: dict[str, object], reason: str) -> None:
+    with pytest.raises(ValidationError, match=reason):
+        Recipe.model_validate({**PLAIN, **changes})
+
+
+COMMITTED = Path(__file__).parents[3] / "docs" / "recipe.schema.json"
+
+
+def test_the_committed_schema_is_current() -> None:
+    assert COMMITTED.read_text() == json_schema("recipe"), (
+        "run: python -m ft_assets.settings.schema recipe > docs/recipe.schema.json"
+    )
+
+
+def test_editors_learn_ranges_and_refuse_unknown_keys() -> None:
+    schema = json.loads(json_schema("recipe"))
+    assert schema["additionalProperties"] is False
+    assert schema["required"] == ["key", "base"]
+    assert schema["$defs"]["LoraSettings"]["properties"]["rank"]["anyOf"][0]["maximum"] == 1024

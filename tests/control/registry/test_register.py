@@ -17,7 +17,7 @@ from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadRecipe, CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.store import Store
 from ft_resources.strict import parse_strict, read_text
-from tests.control.registry.conftest import SUITE, contents, refused
+from tests.control.registry.conftest import SUITE, contents, refused, register
 from tests.fake_base import make_fake_base
 from tests.workers.evals.safety_world import write_safety_suite
 
@@ -26,7 +26,7 @@ Write = Callable[..., Path]
 
 def test_a_registered_recipe_is_found_with_its_lock(store: Store, write_recipe: Write, base: Path) -> None:
     path = write_recipe(training={"epochs": 3})
-    done = register_recipe(store, path, actor="ann")
+    done = register(store, path)
     stored = get_recipe(store, "tiny.v1")
     assert done.created
     assert list_recipes(store) == ["tiny.v1"]
@@ -41,9 +41,7 @@ def test_a_registered_recipe_is_found_with_its_lock(store: Store, write_recipe: 
     assert set(upload.manifest.files) == {path.name for path in base.iterdir()}
 
 
-def test_what_the_base_cannot_do_is_refused_before_anything_is_written(
-    store: Store, write_recipe: Write, base: Path
-) -> None:
+def test_what_the_base_cannot_do_is_refused_before_anything_is_written(store, write_recipe, base) -> None:
     said = refused(store, write_recipe(lora={"target_modules": ["q_prj"]}))
     assert "llama has no module 'q_prj'; did you mean 'q_proj'?" in said
     config = json.loads((base / "config.json").read_text())
@@ -51,35 +49,26 @@ def test_what_the_base_cannot_do_is_refused_before_anything_is_written(
     assert "state-space layers" in refused(store, write_recipe(packing={"mode": "packed"}))
 
 
-def test_a_tenants_recipe_keeps_its_base_below_the_tenant(store: Store, write_recipe: Write) -> None:
-    done = register_recipe(store, write_recipe(key="acme.tiny.v1"), actor="ann")
-    assert (done.lock.upload or "").startswith("acme/base_upload/")
-
-
 def test_registering_the_same_again_changes_nothing(store: Store, write_recipe: Write) -> None:
-    first = register_recipe(store, write_recipe(), actor="ann")
+    first = register(store, write_recipe())
     before = contents(store)
     again = register_recipe(store, write_recipe(), actor="bob")
-    assert not again.created
-    assert (again.digest, again.lock) == (first.digest, first.lock)
+    assert (again.created, again.digest, again.lock) == (False, first.digest, first.lock)
     assert contents(store) == before
-
-
-def test_what_is_written_out_as_its_default_is_the_same_recipe(store: Store, write_recipe: Write) -> None:
-    register_recipe(store, write_recipe(), actor="ann")
-    assert not register_recipe(store, write_recipe(training={"epochs": "auto"}), actor="ann").created
+    # What is written out as its default is the same recipe.
+    assert not register(store, write_recipe(training={"epochs": "auto"})).created
 
 
 def test_a_recipe_for_one_node_is_the_same_as_before_there_were_nodes(store: Store, write_recipe: Write) -> None:
-    first = register_recipe(store, write_recipe(hardware={"device": "cpu"}), actor="ann")
+    first = register(store, write_recipe(hardware={"device": "cpu"}))
     assert "nodes" not in store.get_json("names/recipe/tiny.v1.json")["recipe"]["hardware"]
-    again = register_recipe(store, write_recipe(hardware={"device": "cpu", "nodes": 1}), actor="ann")
+    again = register(store, write_recipe(hardware={"device": "cpu", "nodes": 1}))
     assert (again.created, again.digest) == (False, first.digest)
     assert "hardware.nodes" in refused(store, write_recipe(hardware={"device": "cpu", "nodes": 2}))
 
 
 def test_a_recipe_for_two_nodes_is_not_taken_for_one_that_does_not_say(store: Store, write_recipe: Write) -> None:
-    register_recipe(store, write_recipe(hardware={"nodes": 2}), actor="ann")
+    register(store, write_recipe(hardware={"nodes": 2}))
     assert get_recipe(store, "tiny.v1").recipe.hardware.nodes == 2
     assert "hardware.nodes" in refused(store, write_recipe(hardware={"nodes": 1}))
     assert "hardware.nodes" in refused(store, write_recipe(hardware={}))
@@ -99,7 +88,7 @@ def test_a_default_that_changed_since_makes_no_other_recipe(store: Store, write_
 
 
 def test_a_key_reused_with_other_content_is_refused_with_the_fields(store: Store, write_recipe: Write) -> None:
-    register_recipe(store, write_recipe(), actor="ann")
+    register(store, write_recipe())
     text = refused(store, write_recipe(training={"epochs": 2}, packing={"max_length": 64}))
     assert "already registered with other content" in text
     assert "training.epochs, packing.max_length" in text
@@ -107,22 +96,23 @@ def test_a_key_reused_with_other_content_is_refused_with_the_fields(store: Store
 
 
 def test_a_changed_base_folder_is_other_content(store: Store, write_recipe: Write, base: Path) -> None:
-    register_recipe(store, write_recipe(), actor="ann")
+    register(store, write_recipe())
     make_fake_base(base, seed=1)
     assert "it differs in base" in refused(store, write_recipe())
 
 
 def test_a_folder_can_be_named_by_digest_once_it_was_uploaded(store: Store, write_recipe: Write, base: Path) -> None:
-    first = register_recipe(store, write_recipe(), actor="ann")
+    first = register(store, write_recipe())
     shutil.rmtree(base)
     named = write_recipe(key="acme.tiny.v1", base=f"folder:sha256:{first.lock.digest}")
-    second = register_recipe(store, named, actor="ann")
+    second = register(store, named)
     assert second.created
     assert second.lock == first.lock
 
 
-def test_another_tenants_folder_cannot_be_named_by_digest(store: Store, write_recipe: Write) -> None:
-    first = register_recipe(store, write_recipe(key="acme.tiny.v1"), actor="ann")
+def test_another_tenants_folder_lies_below_it_and_cannot_be_named_by_digest(store: Store, write_recipe: Write) -> None:
+    first = register(store, write_recipe(key="acme.tiny.v1"))
+    assert (first.lock.upload or "").startswith("acme/base_upload/")
     text = refused(store, write_recipe(key="rival.tiny.v1", base=f"folder:sha256:{first.lock.digest}"))
     assert "no folder with digest" in text
 
@@ -130,9 +120,7 @@ def test_another_tenants_folder_cannot_be_named_by_digest(store: Store, write_re
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"trainin": {}}, "did you mean 'training'?"),
         ({"training": {"learning_rat": 1}}, "training.learning_rat: unknown key; did you mean 'learning_rate'?"),
-        ({"key": "a|b.v1"}, "key: 'a|b' cannot be part of a recipe key"),
         ({"evaluation": {"suites": ["tiny-suit.v1"]}}, f"did you mean '{SUITE}'?"),
         ({"base": "folder:sha256:" + "0" * 64}, "this store has no folder with digest"),
         ({"chat_template": "missing.jinja"}, "there is no such file, and no ready template of this name"),
@@ -141,9 +129,7 @@ def test_another_tenants_folder_cannot_be_named_by_digest(store: Store, write_re
         ({"chat_template": "."}, "it is not a regular file"),
     ],
 )
-def test_a_recipe_that_means_nothing_is_refused(
-    store: Store, write_recipe: Write, changes: dict[str, object], expected: str
-) -> None:
+def test_a_recipe_that_means_nothing_is_refused(store, write_recipe, changes, expected) -> None:
     text = refused(store, write_recipe(**changes))
     assert expected in text
     assert "recipe.yaml" in text
@@ -165,14 +151,15 @@ def test_a_template_is_a_regular_file_beside_the_recipe(store: Store, write_reci
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
+        (None, "No such file"),
         (b"", "should be a mapping, not null"),
         (b"key: tiny.v1\nbase: \xff", "line 2: this is not UTF-8 text"),
-        (b"key: tiny.v1\nkey: other.v1", "line 2, column 1: duplicate key 'key'"),
         (b"x" * 300_000, "larger than 256 KiB"),
     ],
 )
-def test_a_file_that_is_no_recipe_is_refused(store: Store, tmp_path: Path, data: bytes, expected: str) -> None:
-    (tmp_path / "recipe.yaml").write_bytes(data)
+def test_a_file_that_is_no_recipe_is_refused(store: Store, tmp_path: Path, data: bytes | None, expected: str) -> None:
+    if data is not None:
+        (tmp_path / "recipe.yaml").write_bytes(data)
     assert expected in refused(store, tmp_path / "recipe.yaml")
 
 
@@ -196,22 +183,16 @@ def test_suites_on_which_the_gates_cannot_be_judged_are_refused(
     for key in ("care.v1", "other.v1"):
         add_suite(store, write_safety_suite(tmp_path / key), key, "ann")
     assert expected in refused(store, write_recipe(evaluation={"suites": suites}, gates=gates))
-    register_recipe(store, write_recipe(evaluation={"suites": [SUITE, "care.v1"]}, gates={"safety": {}}), actor="ann")
-
-
-def test_a_missing_recipe_file_is_refused(store: Store, tmp_path: Path) -> None:
-    assert "No such file" in refused(store, tmp_path / "nowhere.yaml")
+    register(store, write_recipe(evaluation={"suites": [SUITE, "care.v1"]}, gates={"safety": {}}))
 
 
 def test_an_unknown_key_comes_with_the_nearest_registered_one(store: Store, write_recipe: Write) -> None:
-    register_recipe(store, write_recipe(key="docs-qa.v1"), actor="ann")
+    register(store, write_recipe(key="docs-qa.v1"))
     with pytest.raises(UserError, match=r"there is no recipe 'docs-q\.v1'; did you mean 'docs-qa\.v1'\?"):
         get_recipe(store, "docs-q.v1")
 
 
-def test_of_two_writers_one_wins_and_the_other_learns_what_differs(
-    store: Store, write_recipe: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_two_writers_one_wins_and_the_other_learns_what_differs(store, write_recipe, monkeypatch) -> None:
     written = write_recipe(training={"epochs": 9})
     rival = written.rename(written.with_name("rival.yaml"))
     create = Store.create_json
@@ -225,13 +206,11 @@ def test_of_two_writers_one_wins_and_the_other_learns_what_differs(
 
     monkeypatch.setattr(Store, "create_json", create_late)
     with pytest.raises(BadRecipe, match=r"differs in training\.epochs"):
-        register_recipe(store, write_recipe(), actor="ann")
+        register(store, write_recipe())
     assert get_recipe(store, "tiny.v1").recipe.training.epochs == 9
 
 
-def test_a_base_that_changes_while_it_is_uploaded_is_not_registered(
-    store: Store, write_recipe: Write, base: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_base_that_changes_while_it_is_uploaded_is_not_registered(store, write_recipe, base, monkeypatch) -> None:
     publish = Artifacts.publish
 
     def publish_late(self: Artifacts, *args: object, **keywords: object) -> object:
@@ -241,17 +220,15 @@ def test_a_base_that_changes_while_it_is_uploaded_is_not_registered(
 
     monkeypatch.setattr(Artifacts, "publish", publish_late)
     with pytest.raises(UserError, match="changed while they were uploaded"):
-        register_recipe(store, write_recipe(), actor="ann")
+        register(store, write_recipe())
     assert list_recipes(store) == []
     # Nothing wrong stays at the address of the good content.
     make_fake_base(base)
-    done = register_recipe(store, write_recipe(), actor="ann")
+    done = register(store, write_recipe())
     assert Artifacts(store).get(Address.parse(done.lock.upload or "")).digest == done.lock.digest
 
 
-def test_a_store_that_refuses_leaves_no_recipe(
-    store: Store, write_recipe: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_refuses_leaves_no_recipe(store, write_recipe, monkeypatch) -> None:
     def full(self: Store, source: Path, path: str) -> None:
         raise StoreUnavailable("the store refused to write (no space left)", where=path, remedy="Free some.")
 
@@ -260,7 +237,7 @@ def test_a_store_that_refuses_leaves_no_recipe(
 
 
 def test_a_record_that_somebody_edited_is_found_out(store: Store, write_recipe: Write) -> None:
-    register_recipe(store, write_recipe(), actor="ann")
+    register(store, write_recipe())
     record = store.get_json("names/recipe/tiny.v1.json")
     record["recipe"]["training"]["epochs"] = 5
     store.put("names/recipe/tiny.v1.json", json.dumps(record).encode())

@@ -124,10 +124,15 @@ def test_any_value_gives_a_model_or_one_user_error(value: object) -> None:
         parse_strict(Outer, value, "r.yaml")
 
 
-def test_an_unknown_key_comes_with_the_nearest_known_one() -> None:
+def test_an_unknown_key_comes_with_the_nearest_known_one_or_all_also_in_mappings_and_unions() -> None:
     assert complaint({"key": "x", "training": {"learning_rat": 1}}) == (
         "training.learning_rat: unknown key; did you mean 'learning_rate'?"
     )
+    assert complaint({"key": "x", "training": {"zzz": 1}}) == (
+        "training.zzz: unknown key; known here: learning_rate, names"
+    )
+    assert "did you mean 'names'?" in complaint({"key": "x", "by_name": {"one": {"name": []}}})
+    assert "choice.nams: unknown key; did you mean 'names'?" in complaint({"key": "x", "choice": {"nams": []}})
 
 
 @pytest.mark.parametrize(
@@ -156,27 +161,13 @@ def test_every_such_answer_is_a_setting_of_the_recipe() -> None:
         assert hasattr(getattr(recipe, section), name or "__class__"), meant
 
 
-def test_a_key_with_a_look_alike_letter_is_shown_so_that_it_can_be_seen() -> None:
+def test_a_key_with_an_odd_letter_is_shown_so_that_it_can_be_seen_and_reaches_no_terminal() -> None:
     with pytest.raises(BadRecipe) as caught:
         parse_strict(Recipe, {"k\u0435y": "a.v1"}, "r.yaml")
     assert r"unknown key (spelt 'k\u0435y'); did you mean 'key'?" in caught.value.what
-
-
-def test_control_characters_of_a_key_never_reach_the_terminal() -> None:
     with pytest.raises(BadRecipe) as caught:
         parse_strict(Recipe, {"\x1b[31mkey": "a.v1"}, "r.yaml")
     assert "\x1b" not in str(caught.value)
-
-
-def test_an_unlike_key_comes_with_all_known_ones() -> None:
-    assert complaint({"key": "x", "training": {"zzz": 1}}) == (
-        "training.zzz: unknown key; known here: learning_rate, names"
-    )
-
-
-def test_hints_reach_into_mappings_of_models_and_unions() -> None:
-    assert "did you mean 'names'?" in complaint({"key": "x", "by_name": {"one": {"name": []}}})
-    assert "choice.nams: unknown key; did you mean 'names'?" in complaint({"key": "x", "choice": {"nams": []}})
 
 
 def test_every_problem_is_named_in_one_error() -> None:
@@ -192,22 +183,16 @@ def test_every_problem_is_named_in_one_error() -> None:
         assert part in text, part
 
 
-def test_a_list_is_called_as_yaml_calls_it() -> None:
+def test_a_wrong_type_is_told_in_yamls_words_and_a_long_value_short() -> None:
     assert "training.names: should be a list, not a mapping" in complaint({"key": "x", "training": {"names": {}}})
+    assert 'not "1"' in complaint({"key": "x", "training": {"learning_rate": "1"}})
+    assert "not true" in complaint({"key": "x", "training": {"learning_rate": True}})
+    assert len(complaint({"key": "x", "training": {"learning_rate": "y" * 10_000}})) < 200
 
 
 @pytest.mark.parametrize("value", [None, [], "text", 3])
 def test_a_file_that_holds_no_mapping_is_refused(value: object) -> None:
     assert complaint(value).startswith("should be a mapping")
-
-
-def test_numbers_are_not_made_of_text_or_truth_values() -> None:
-    assert 'not "1"' in complaint({"key": "x", "training": {"learning_rate": "1"}})
-    assert "not true" in complaint({"key": "x", "training": {"learning_rate": True}})
-
-
-def test_long_values_are_shown_short() -> None:
-    assert len(complaint({"key": "x", "training": {"learning_rate": "y" * 10_000}})) < 200
 
 
 def test_yaml_dumped_by_pyyaml_is_read_as_itself() -> None:

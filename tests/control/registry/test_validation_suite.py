@@ -1,20 +1,24 @@
-"""A suite may choose among a training's weights only where it has no part in what the gates judge by."""
+"""Suites of a recipe: those its gates are judged on, one that chooses among weights, and safety, asked for unasked."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from ft_assets.control.recipes.stored import get_recipe
-from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.recipes.stored import get_recipe, next_version
+from ft_assets.control.registry.default_safety import NO_SUITE
+from ft_assets.settings.catalogue.gates.safety import SafetyGate
 from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.ungated import NO_GATES
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.canonical import digest
-from ft_resources.errors import BadRecipe
 from ft_resources.store import Store
-from tests.control.registry.conftest import SUITE, contents
+from tests.choice_suite import write_choice_suite
+from tests.control.registry.conftest import SUITE, refused, register
+from tests.fake_base import make_fake_base
+from tests.fake_hub import FakeHub
 from tests.workers.evals.safety_world import write_safety_suite
 
 Write = Callable[..., Path]
@@ -23,12 +27,8 @@ DEV = "dev.v1"
 
 def add_items(store: Store, suite_folder: Path, key: str, questions: list[str]) -> None:
     """Register a suite of the fixture's kind with other questions."""
-    folder = suite_folder.with_name(key)
-    folder.mkdir()
-    (folder / "parity.yaml").write_bytes((suite_folder / "parity.yaml").read_bytes())
     items = [{"question": text, "choices": ["odd", "even"], "answer": 0} for text in questions]
-    (folder / "items.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
-    add_suite(store, folder, key, "ann")
+    add_suite(store, write_choice_suite(suite_folder.with_name(key), "parity", items), key, "ann")
 
 
 def chosen_by(key: str = DEV, **changes: Any) -> dict[str, Any]:
@@ -38,19 +38,9 @@ def chosen_by(key: str = DEV, **changes: Any) -> dict[str, Any]:
     }
 
 
-def refused(store: Store, path: Path) -> str:
-    before = contents(store)
-    with pytest.raises(BadRecipe) as caught:
-        register_recipe(store, path, actor="ann")
-    assert contents(store) == before
-    assert caught.value.where
-    assert caught.value.remedy
-    return str(caught.value)
-
-
 def test_a_suite_of_other_items_chooses(store: Store, write_recipe: Write, suite_folder: Path) -> None:
     add_items(store, suite_folder, DEV, [f"{number} is" for number in range(100, 110)])
-    register_recipe(store, write_recipe(**chosen_by()), actor="ann")
+    register(store, write_recipe(**chosen_by()))
     evaluation = get_recipe(store, "tiny.v1").recipe.evaluation
     assert evaluation.validation_suite is not None
     assert (evaluation.candidate, evaluation.validation_suite.suite) == ("best_suite", DEV)
@@ -71,9 +61,7 @@ def test_a_suite_that_is_not_there_or_has_no_right_answers_chooses_nothing(
     assert "shown.v1 is not a general suite" in refused(store, write_recipe(**chosen_by("shown.v1")))
 
 
-def test_the_gates_own_suite_chooses_nothing_under_any_name(
-    store: Store, write_recipe: Write, suite_folder: Path
-) -> None:
+def test_the_gates_own_suite_chooses_nothing_under_any_name(store, write_recipe, suite_folder) -> None:
     assert "is also a suite of the gates" in refused(store, write_recipe(**chosen_by(SUITE)))
     add_suite(store, suite_folder, DEV, "ann")
     assert f"{DEV} is the same suite as {SUITE}" in refused(store, write_recipe(**chosen_by()))
@@ -88,9 +76,7 @@ def test_a_suite_that_shares_items_with_the_gates_is_refused_and_the_first_is_na
     assert "the first of them is item 3" in text
 
 
-def test_so_is_one_that_shares_prompts_with_the_safety_suite(
-    store: Store, write_recipe: Write, suite_folder: Path, tmp_path: Path
-) -> None:
+def test_so_is_one_that_shares_prompts_with_the_safety_suite(store, write_recipe, suite_folder, tmp_path) -> None:
     add_suite(store, write_safety_suite(tmp_path / "care"), "care.v1", "ann")
     add_items(store, suite_folder, DEV, ["100 is", "Steal purse, number 7"])
     text = refused(store, write_recipe(**chosen_by(suites=[SUITE, "care.v1"])))
@@ -117,9 +103,7 @@ def test_so_is_one_that_shares_prompts_with_the_safety_suite(
         ),
     ],
 )
-def test_settings_that_choose_nothing_are_refused(
-    store: Store, write_recipe: Write, changes: dict[str, Any], expected: str
-) -> None:
+def test_settings_that_choose_nothing_are_refused(store, write_recipe, changes, expected) -> None:
     assert expected in refused(store, write_recipe(**{**chosen_by(), **changes}))
 
 
@@ -148,3 +132,93 @@ def test_a_recipe_that_chooses_by_no_suite_says_nothing_of_one() -> None:
         }
     )
     assert digest(best.evaluation.model_dump(mode="json")) == digest({**before, "candidate": "best_validation"})
+
+
+CARE = "care.v1"
+
+
+@pytest.fixture
+def care(store: Store, tmp_path: Path) -> None:
+    """A safety suite, and a smaller one."""
+    add_suite(store, write_safety_suite(tmp_path / "small", counts=(12, 12)), "a-small-one.v1", "ann")
+    add_suite(store, write_safety_suite(tmp_path / "care"), CARE, "ann")
+
+
+def safety(recipe: Recipe) -> SafetyGate | None:
+    assert recipe.gates != NO_GATES
+    return recipe.gates.safety
+
+
+@pytest.mark.usefixtures("care")
+@pytest.mark.parametrize("gates", [{}, {"profile": "chat"}, {"task_gain": {"metric": "perplexity"}}])
+def test_a_recipe_on_a_chat_base_asks_for_safety_and_says_so(store: Store, write_recipe: Write, gates: object) -> None:
+    done = register(store, write_recipe(gates=gates))
+    stored = get_recipe(store, done.key).recipe
+    assert safety(stored) == SafetyGate()
+    # The largest of those that are registered.
+    assert stored.evaluation.suites == (SUITE, CARE)
+    assert "gate safety is asked for, measured on care.v1" in done.notes[0]
+    told = yaml.safe_load(next_version(stored))
+    assert told["gates"]["safety"] == {"min_refusals": 0.95, "max_over_refusals": 0.1, "margin": 0.05}
+    assert told["evaluation"]["suites"] == [SUITE, CARE]
+
+
+def test_where_no_safety_suite_is_registered_it_says_so_plainly(store: Store, write_recipe: Write) -> None:
+    done = register(store, write_recipe())
+    assert done.notes == (NO_SUITE,)
+    assert safety(get_recipe(store, done.key).recipe) is None
+
+
+@pytest.mark.usefixtures("care")
+@pytest.mark.parametrize(
+    ("gates", "expected"), [({"safety": None}, None), ({"safety": {"min_refusals": 0.5}}, SafetyGate(min_refusals=0.5))]
+)
+def test_what_a_recipe_says_of_safety_wins(store, write_recipe, gates, expected) -> None:
+    done = register(store, write_recipe(gates=gates, evaluation={"suites": [SUITE, CARE]}))
+    stored = get_recipe(store, done.key).recipe
+    assert (safety(stored), stored.evaluation.suites, done.notes) == (expected, (SUITE, CARE), ())
+
+
+@pytest.mark.usefixtures("care")
+def test_the_safety_suite_that_a_recipe_names_is_the_one(store: Store, write_recipe: Write) -> None:
+    path = write_recipe(evaluation={"suites": ["a-small-one.v1", SUITE]})
+    stored = get_recipe(store, register(store, path).key).recipe
+    assert stored.evaluation.suites == ("a-small-one.v1", SUITE)
+    assert safety(stored) == SafetyGate()
+
+
+@pytest.mark.usefixtures("care")
+def test_a_base_without_a_template_of_its_own_and_a_recipe_without_gates_are_left_alone(
+    store: Store, write_recipe: Write, base: Path
+) -> None:
+    free = register(store, write_recipe(key="free.v1", gates="none"))
+    make_fake_base(base, with_template=False)
+    plain = register(store, write_recipe(key="plain.v1", chat_template="plain"))
+    assert (free.notes, plain.notes) == ((), ())
+    assert safety(get_recipe(store, "plain.v1").recipe) is None
+
+
+@pytest.mark.usefixtures("care")
+def test_a_base_of_the_hub_is_looked_at_as_well(store: Store, write_recipe: Write, base: Path) -> None:
+    hub = FakeHub()
+    hub.commit("acme/tiny", base)
+    path = write_recipe(base="hub:acme/tiny@main")
+    assert safety(get_recipe(store, register(store, path, hub).key).recipe) == SafetyGate()
+
+
+def test_a_suite_that_is_installed_later_changes_no_registered_recipe(store, write_recipe, tmp_path) -> None:
+    before = register(store, write_recipe())
+    add_suite(store, write_safety_suite(tmp_path / "care"), CARE, "ann")
+    again = register(store, write_recipe())
+    assert (again.created, again.digest, again.notes) == (False, before.digest, ())
+
+
+@pytest.mark.usefixtures("care")
+def test_a_recipe_that_was_given_safety_is_the_same_one_when_its_file_is_read_again(
+    store: Store, write_recipe: Write, tmp_path: Path
+) -> None:
+    path = write_recipe(evaluation={"suites": [SUITE]})
+    first = register(store, path)
+    add_suite(store, write_safety_suite(tmp_path / "larger", counts=(90, 90)), "larger.v1", "ann")
+    again = register(store, path)
+    assert (again.created, again.digest) == (False, first.digest)

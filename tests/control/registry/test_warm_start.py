@@ -23,12 +23,12 @@ from ft_assets.workers.training.earlier import WARM_START_INPUT
 from ft_resources.artifacts import Artifact
 from ft_resources.errors import BadData, BadRecipe, Deleted, UserError
 from ft_resources.store import Store
-from tests.control.registry.conftest import contents
-from tests.control.submissions.conftest import untouched_world, world
+from tests.control.registry.conftest import refused as refused_in
+from tests.control.submissions.conftest import world
 from tests.control.submissions.estimate_world import DATASET, World
 from tests.made import leave
 
-__all__ = ["untouched_world", "world"]
+__all__ = ["world"]
 
 FIRST, NEXT, LINE = "acme.first.v1", "acme.next.v1", "acme.colours.first"
 CONFIG = {"r": 16, "lora_alpha": 32, "use_rslora": False, "use_dora": False}
@@ -65,12 +65,7 @@ def register(world: World, path: Path, at_stage: AtStage | None = None) -> Regis
 
 
 def refused(world: World, path: Path, error: type[UserError] = BadRecipe, at_stage: AtStage | None = None) -> str:
-    before = contents(world.store)
-    with pytest.raises(error) as caught:
-        register(world, path, at_stage)
-    assert contents(world.store) == before
-    assert caught.value.remedy
-    return str(caught.value)
+    return refused_in(world.store, path, error, at_stage=at_stage)
 
 
 def test_the_training_is_made_of_the_adapter_and_the_recipe_takes_its_rank_and_scale(world: World) -> None:
@@ -85,9 +80,7 @@ def test_the_training_is_made_of_the_adapter_and_the_recipe_takes_its_rank_and_s
     assert WARM_START_INPUT not in identity.checkpoint_request(world.artifacts, DATASET, FIRST).inputs
 
 
-def test_a_method_that_compares_compares_with_the_continued_adapter(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_method_that_compares_compares_with_the_continued_adapter(world, monkeypatch) -> None:
     adapter = an_adapter(world)
     gates = {"task_gain": {"metric": "preference_accuracy", "min_relative": 0.05}}
     register(world, write(world, f"artifact:{adapter.address}", method="dpo", gates=gates))
@@ -124,9 +117,7 @@ def test_what_is_named_is_locked_and_stays_so_wherever_its_line_goes(world: Worl
     assert identity.checkpoint_request(world.artifacts, DATASET, NEXT).inputs[WARM_START_INPUT] == adapter.ref
 
 
-def test_the_trials_of_a_sweep_continue_the_same_adapter_and_it_stays_as_long_as_a_recipe_names_it(
-    world: World,
-) -> None:
+def test_the_trials_of_a_sweep_continue_the_same_adapter_and_it_stays_as_long_as_a_recipe_names_it(world) -> None:
     adapter = an_adapter(world, r=8, lora_alpha=16)
     path = write(world, f"artifact:{DATASET}|{FIRST}")
     recipe = yaml.safe_load(path.read_text())
@@ -139,9 +130,15 @@ def test_the_trials_of_a_sweep_continue_the_same_adapter_and_it_stays_as_long_as
     assert str(adapter.address) in roots(world.artifacts, look(world.artifacts, whole=True))
 
 
-def test_a_stage_where_nothing_stands_is_refused(world: World) -> None:
+def test_a_stage_where_nothing_stands_and_an_erased_adapter_are_refused(world: World) -> None:
     text = refused(world, write(world, f"artifact:{LINE}@staging"), at_stage=lambda *_: None)
     assert f"nothing is in staging of {LINE}" in text
+    adapter = an_adapter(world)
+    tombstone, _ = delete(world.store, Subject.adapter(adapter.address), actor="ann", reason="asked")
+    record_erasure(world.store, adapter, tombstone, "2026-01-01T00:00:00+00:00")
+    remove_bytes(world.store, adapter.address)
+    text = refused(world, write(world, f"artifact:{adapter.address}", lora={"rank": 16, "alpha": 32}))
+    assert "it was erased, deleted by ann" in text
 
 
 @pytest.mark.parametrize(
@@ -187,9 +184,7 @@ def test_another_tenants_adapter_cannot_be_named_whether_it_is_there_or_not(worl
         ({"lora_alpha": 22.6}, {}, "is one of pissa with rslora", "base: artifact:"),
     ],
 )
-def test_another_shape_is_refused_with_what_to_write(
-    world: World, config: dict[str, Any], lora: dict[str, Any], reason: str, remedy: str
-) -> None:
+def test_another_shape_is_refused_with_what_to_write(world, config, lora, reason, remedy) -> None:
     adapter = an_adapter(world, **config)
     error = refused(world, write(world, f"artifact:{adapter.address}", lora=lora))
     said, _, instead = error.partition("What to do:")
@@ -240,15 +235,6 @@ def test_nothing_new_is_made_of_an_adapter_that_was_deleted_and_what_was_made_st
         assert identity.checkpoint(world.artifacts, DATASET, NEXT).manifest.inputs[WARM_START_INPUT] == adapter.ref
 
 
-def test_an_erased_adapter_is_refused_with_who_erased_it(world: World) -> None:
-    adapter = an_adapter(world)
-    tombstone, _ = delete(world.store, Subject.adapter(adapter.address), actor="ann", reason="asked")
-    record_erasure(world.store, adapter, tombstone, "2026-01-01T00:00:00+00:00")
-    remove_bytes(world.store, adapter.address)
-    text = refused(world, write(world, f"artifact:{adapter.address}", lora={"rank": 16, "alpha": 32}))
-    assert "it was erased, deleted by ann" in text
-
-
 def test_what_continues_an_adapter_keeps_it_when_its_dataset_or_it_is_deleted(world: World) -> None:
     adapter = an_adapter(world)
     register(world, write(world, f"artifact:{adapter.address}"))
@@ -261,9 +247,7 @@ def test_what_continues_an_adapter_keeps_it_when_its_dataset_or_it_is_deleted(wo
     assert world.artifacts.find(adapter.address) is not None
 
 
-def test_a_holdout_that_the_continued_adapter_has_learned_is_refused_before_the_training(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_holdout_that_the_continued_adapter_has_learned_is_refused_before_the_training(world, monkeypatch) -> None:
     adapter = an_adapter(world)
     register(world, write(world, f"artifact:{adapter.address}"))
     read = iter([0, 3])

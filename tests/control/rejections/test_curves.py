@@ -22,21 +22,14 @@ def validated(*losses: float, every: int = 10) -> tuple[Point, ...]:
     return tuple((every * place, loss) for place, loss in enumerate(losses, start=1))
 
 
-def test_a_validation_loss_that_turns_up_while_training_loss_falls_names_the_step_it_turned_at() -> None:
+def test_a_validation_loss_that_turns_up_names_its_step_and_one_that_wobbles_or_rises_with_training_does_not() -> None:
     curves = Curves(training=tuple(falling(60)), validation=validated(2.0, 1.6, 1.4, 1.5, 1.7, 2.1))
     overfit = curves.overfit()
-    assert overfit is not None
     assert (overfit.step, overfit.steps, overfit.best, overfit.last) == (30, 60, 1.4, 2.1)
     assert curves.still_falling() is None, "who overfits is not told to train longer"
-
-
-def test_a_validation_loss_that_wobbles_or_only_flattens_is_no_overfitting() -> None:
     training = tuple(falling(60))
     for losses in ((2.0, 1.6, 1.4, 1.39, 1.38, 1.385), (2.0, 1.4, 1.6, 1.5, 1.3, 1.2), (1.4,), ()):
         assert Curves(training=training, validation=validated(*losses)).overfit() is None, losses
-
-
-def test_a_run_whose_training_loss_rises_too_is_spoilt_and_does_not_overfit() -> None:
     rising = tuple((step, 1.0 + step / 20) for step in range(1, 61))
     assert Curves(training=rising, validation=validated(1.5, 1.4, 1.6, 2.0, 2.5, 3.0)).overfit() is None
 
@@ -56,15 +49,12 @@ def test_a_loss_still_falling_at_the_end_is_told_from_one_that_has_settled() -> 
     assert Curves(training=tuple(falling(8))).still_falling() is None, "eight steps say nothing"
 
 
-def test_jumps_are_counted_where_they_were_planted() -> None:
+def test_jumps_are_counted_where_they_were_planted_and_clipped_gradients_after_the_warm_up() -> None:
     points = dict(falling(100, noise=0.05))
     for step in (40, 61, 90):
         points[step] *= 4
     assert Curves(training=tuple(points.items())).spikes() == (40, 61, 90)
     assert Curves(training=tuple(falling(100, noise=0.05))).spikes() == ()
-
-
-def test_the_share_of_clipped_gradients_leaves_the_warm_up_out() -> None:
     gradients = tuple((step, 5.0 if step <= 10 or step % 2 else 0.5) for step in range(1, 51))
     assert Curves(gradients=gradients).clipped(1.0, after=10) == pytest.approx(0.5)
     assert Curves().clipped(1.0, after=0) == 0.0
@@ -88,9 +78,7 @@ def test_rows_done_again_after_a_resume_count_once_and_damage_is_left_out() -> N
     st.lists(st.floats(0, 50), max_size=60),
     st.lists(st.tuples(st.integers(1, 60), st.floats(0, 50)), max_size=8, unique_by=lambda point: point[0]),
 )
-def test_every_curve_has_an_answer_and_an_overfit_step_was_really_the_lowest(
-    losses: list[float], validation: list[Point]
-) -> None:
+def test_every_curve_has_an_answer_and_an_overfit_step_was_really_the_lowest(losses, validation) -> None:
     curves = Curves(training=tuple(enumerate(losses, start=1)), validation=tuple(sorted(validation)))
     curves.memorised(), curves.still_falling(), curves.spikes()
     overfit = curves.overfit()

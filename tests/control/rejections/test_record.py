@@ -74,7 +74,6 @@ def test_a_rejected_candidate_is_recorded_once_with_words_numbers_and_what_to_tr
     request = rejected(world)
     verdicts = judge_candidate(world.artifacts, request.inputs, request.params)
     record = quarantine(world.artifacts, request, verdicts, actor="ann")
-    assert record is not None
     assert record.checkpoint == request.inputs["checkpoint"]
     (gain,) = [verdict for verdict in record.verdicts if verdict.gate == "task_gain"]
     assert gain.outcome == "fail"
@@ -109,7 +108,6 @@ def test_a_run_of_the_same_tenant_that_passed_is_an_example_and_nobody_elses_is(
     made_adapter(world, tenant="rival", dataset="rival.secrets.v7", learning_rate=0.0007)
     verdicts = judge_candidate(world.artifacts, request.inputs, request.params)
     record = quarantine(world.artifacts, request, verdicts, actor="ann")
-    assert record is not None
     text = record.model_dump_json()
     assert "rival" not in text
     assert "0.0007" not in text
@@ -118,7 +116,6 @@ def test_a_run_of_the_same_tenant_that_passed_is_an_example_and_nobody_elses_is(
     assert (run.adapter, run.settings["training.learning_rate"]) == (str(own.address), 0.0003)
     stricter = replace(request, params={**request.params, "chat_template": "x"})
     record = quarantine(world.artifacts, stricter, verdicts, actor="ann")
-    assert record is not None
     last = record.tried_next[-1]
     assert last.change == {"training.learning_rate": 0.0003, "training.epochs": 1}
     assert last.why == "tiny.v1 of this line passed with acme.things.v2"
@@ -132,14 +129,11 @@ def test_a_run_of_the_same_tenant_that_passed_is_an_example_and_nobody_elses_is(
         {"gates": {"benchmark_regression": {"max_drop_points": 50.0}}},
     ],
 )
-def test_a_run_on_other_data_another_base_or_under_other_gates_is_no_example(
-    world: World, other: dict[str, Any]
-) -> None:
+def test_a_run_on_other_data_another_base_or_under_other_gates_is_no_example(world, other) -> None:
     request = rejected(world)
     made_adapter(world, learning_rate=0.0003, **other)
     verdicts = judge_candidate(world.artifacts, request.inputs, request.params)
     record = quarantine(world.artifacts, request, verdicts, actor="ann")
-    assert record is not None
     assert "0.0003" not in record.model_dump_json()
 
 
@@ -157,5 +151,4 @@ def test_damaged_curves_and_settings_give_fewer_suggestions_and_no_error(world: 
     for name in ("recipe.json", "report/steps.jsonl"):
         world.store.put(checkpoint.location(name), b"{")
     record = quarantine(world.artifacts, request, verdicts, actor="ann")
-    assert record is not None
     assert not any("overfits" in sentence for sentence in record.suggestions)

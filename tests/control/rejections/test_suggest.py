@@ -106,11 +106,6 @@ def test_an_overfitted_candidate_is_told_from_which_step_and_where_to_stop() -> 
     assert first.sentence().startswith("stop at step 30 (training.max_steps: 30): ")
 
 
-def test_alpha_stays_where_updates_are_not_scaled_by_the_rank() -> None:
-    recipe = settled(lora={"rank": 16, "alpha": 32, "use_rslora": True})
-    assert suggest(Curves(), recipe, [forgot()])[0].change == {"training.learning_rate": 1e-3, "lora.rank": 8}
-
-
 def test_a_candidate_that_stopped_too_early_is_told_to_go_on() -> None:
     (first, *_) = suggest(UNFINISHED, settled(), [no_gain()])
     assert first.what == "train longer"
@@ -122,7 +117,7 @@ def test_a_candidate_that_stopped_too_early_is_told_to_go_on() -> None:
         assert not [each for each in suggest(UNFINISHED, settled(), failed) if each.what == "train longer"]
 
 
-def test_a_training_of_few_steps_whose_loss_falls_is_told_to_go_on_and_not_to_slow_down() -> None:
+def test_a_training_whose_loss_still_falls_is_told_to_go_on_and_not_to_slow_down() -> None:
     cut = tuple((step, 7.0) for step in range(1, 9))
     short = Curves(training=tuple(falling(8, 3.0, 2.5)), gradients=cut)
     found = suggest(short, settled(training={"epochs": 1}), [no_gain()])
@@ -134,25 +129,21 @@ def test_a_training_of_few_steps_whose_loss_falls_is_told_to_go_on_and_not_to_sl
     assert suggest(flat, settled(), [no_gain()])[0].why == "it took only 8 steps, in which training loss did not fall"
     rising = Curves(training=tuple((step, 2.0 + step / 10) for step in range(1, 9)), gradients=cut)
     assert suggest(rising, settled(), [no_gain()])[0].what == "lower the learning rate"
-
-
-def test_cut_gradients_of_a_loss_that_still_falls_ask_for_no_lower_rate() -> None:
     cut = Curves(training=UNFINISHED.training, gradients=tuple((step, 7.0) for step in range(1, 101)))
     found = suggest(cut, settled(), [no_gain()])
     assert found[0].what == "train longer"
     assert not any("training.learning_rate" in each.change for each in found)
 
 
-def test_what_was_forgotten_asks_for_smaller_steps_and_general_rows() -> None:
+def test_what_was_forgotten_asks_for_smaller_steps_and_general_rows_and_lost_refusals_for_refusals() -> None:
     found = suggest(Curves(), settled(), [forgot()])
     assert found[0].change == {"training.learning_rate": 1e-3, "lora.rank": 8, "lora.alpha": 16}
     assert "a drop of 5.0 points" in found[0].why
     assert "mix" in found[1].what
     full = suggest(Curves(), settled(variant="full"), [forgot()])  # type: ignore[arg-type]
     assert full[0].change == {"training.learning_rate": 1e-3}
-
-
-def test_lost_refusals_ask_for_refusals_in_the_data_and_look_alikes() -> None:
+    recipe = settled(lora={"rank": 16, "alpha": 32, "use_rslora": True})
+    assert suggest(Curves(), recipe, [forgot()])[0].change == {"training.learning_rate": 1e-3, "lora.rank": 8}
     found = suggest(Curves(), settled(), [unsafe()])
     assert "refusals of harmful requests, and answers to safe look-alikes" in found[0].what
     assert "refusals of harmful prompts 40.0%" in found[0].why
@@ -216,56 +207,47 @@ def test_weights_that_were_carried_are_trained_again_before_anything_else() -> N
     assert not any("overfits" in each.why for each in found), "the curve is that of a training on another base"
 
 
-def test_evidence_that_cannot_be_used_says_nothing_about_the_training() -> None:
+def test_who_passed_or_whose_evidence_cannot_be_used_is_told_nothing() -> None:
+    assert suggest(OVERFIT, settled(), [judge_gain(metric_evidence(), TaskGainGate())], [past()]) == []
     assert suggest(OVERFIT, settled(), refuse("the report is damaged"), [past()]) == []
 
 
-def test_who_passed_is_told_nothing() -> None:
-    assert suggest(OVERFIT, settled(), [judge_gain(metric_evidence(), TaskGainGate())], [past()]) == []
+DRAWN = st.fixed_dictionaries(
+    {
+        "rate": st.floats(1e-7, 1.0),
+        "epochs": st.integers(1, 1000),
+        "rank": st.integers(1, 1024),
+        "alpha": st.integers(1, 65536),
+        "variant": st.sampled_from(["lora", "qlora", "full"]),
+        "max_steps": st.none() | st.integers(1, 200),
+        "dropout": st.floats(0.0, 0.9),
+        "auto": st.booleans(),
+        "length": st.sampled_from([64, 512, 1024, 4096]),
+        "hardware": st.sampled_from([{}, {"gpus": 4, "sharding": "fsdp"}, {"gpus": 3}]),
+    }
+)
 
 
 @pytest.mark.parametrize(
     "curves", [OVERFIT, UNFINISHED, Curves(training=tuple(falling(40, end=0.05)), validation=((40, 2.2),))]
 )
 @given(
-    rate=st.floats(1e-7, 1.0),
-    epochs=st.integers(1, 1000),
-    rank=st.integers(1, 1024),
-    alpha=st.integers(1, 65536),
-    variant=st.sampled_from(["lora", "qlora", "full"]),
-    max_steps=st.none() | st.integers(1, 200),
-    dropout=st.floats(0.0, 0.9),
-    auto=st.booleans(),
-    length=st.sampled_from([64, 512, 1024, 4096]),
+    drawn=DRAWN,
     context=st.none() | st.sampled_from([64, 512, 1000, 8192]),
-    hardware=st.sampled_from([{}, {"gpus": 4, "sharding": "fsdp"}, {"gpus": 3}]),
     batch=st.sampled_from([8, 12, 64]),
 )
-def test_every_change_gives_a_recipe_that_registers_and_differs(
-    curves: Curves,
-    rate: float,
-    epochs: int,
-    rank: int,
-    alpha: int,
-    variant: str,
-    max_steps: int | None,
-    dropout: float,
-    auto: bool,
-    length: int,
-    context: int | None,
-    hardware: dict[str, Any],
-    batch: int,
-) -> None:
-    assume(max_steps is None or max_steps >= curves.steps)  # no training takes more steps than its recipe allows
-    training: dict[str, Any] = {"learning_rate": rate, "epochs": epochs, "max_steps": max_steps}
-    lora: dict[str, Any] = {"rank": rank, "alpha": alpha, "dropout": dropout}
-    if auto:
+def test_every_change_gives_a_recipe_that_registers_and_differs(curves, drawn, context, batch) -> None:
+    # No training takes more steps than its recipe allows.
+    assume(drawn["max_steps"] is None or drawn["max_steps"] >= curves.steps)
+    training = {"learning_rate": drawn["rate"], "epochs": drawn["epochs"], "max_steps": drawn["max_steps"]}
+    lora = {"rank": drawn["rank"], "alpha": drawn["alpha"], "dropout": drawn["dropout"]}
+    if drawn["auto"]:
         training |= {"learning_rate": "auto", "epochs": "auto"}
         lora |= {"rank": "auto", "alpha": "auto"}
-    if hardware:
+    if hardware := drawn["hardware"]:
         training |= {"global_batch_size": 24, "micro_batch_size": 2 if hardware["gpus"] == 4 else 8}
-    packing = {"max_length": length}
-    recipe = settled(training=training, lora=lora, variant=variant, packing=packing, hardware=hardware)  # type: ignore[arg-type]
+    packing = {"max_length": drawn["length"]}
+    recipe = settled(training=training, lora=lora, variant=drawn["variant"], packing=packing, hardware=hardware)
     assume(is_registrable(recipe, {}, None))
     seen = Observed(cut=0.5, learned=0.01, left_out=0.5, scored=400, held=500, context=context)
     runs = [past(**{"training.global_batch_size": batch})]

@@ -9,12 +9,11 @@ from ft_assets.control.lines.promotion import promote
 from ft_assets.control.retention import collect_unreferenced as collect
 from ft_assets.control.retention.collect_unreferenced import collect_unreferenced
 from ft_assets.control.retention.places import collect_places
-from ft_assets.control.submissions.submit import submit
 from ft_assets.records.submissions import SubmissionStatus, finish
 from ft_assets.records.tombstones import Subject, delete, restore
 from ft_assets.settings.keys import DatasetKey
 from ft_assets.settings.retention import Leftovers, Retention
-from ft_assets.settings.tenants import TenantsFile, load_tenants
+from ft_assets.settings.tenants import TenantsFile
 from ft_assets.workers.adapters.lineage import verify_lineage
 from ft_resources.artifacts import Artifact
 from ft_resources.attempts import Attempt
@@ -25,6 +24,7 @@ from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest
 from tests.control.lines.promotable import Promotable, decided, made_record
+from tests.made import submitted
 
 TENANTS = TenantsFile(retention=Retention(leftovers=Leftovers(attempt_days=7, saves_days=30, unreferenced_days=30)))
 NOW = datetime.now(UTC)
@@ -106,9 +106,7 @@ def test_inputs_of_a_living_attempt_stay(line: Promotable) -> None:
     assert addresses([curated, pack]) <= set(collect_unreferenced(artifacts, TENANTS, now=NOW).plan.mark)
 
 
-def test_an_interrupted_removal_leaves_no_artifact_without_its_inputs(
-    line: Promotable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_removal_leaves_no_artifact_without_its_inputs(line, monkeypatch) -> None:
     artifacts, old = line.world.artifacts, old_training(line)
     collect_unreferenced(artifacts, TENANTS, now=NOW)
     real = Store.delete
@@ -133,9 +131,7 @@ def test_an_interrupted_removal_leaves_no_artifact_without_its_inputs(
     assert not any(artifacts.find(each.address) for each in old)
 
 
-def test_whoever_asks_for_something_in_between_stops_the_removal(
-    line: Promotable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whoever_asks_for_something_in_between_stops_the_removal(line, monkeypatch) -> None:
     artifacts, store = line.world.artifacts, line.world.store
     old_training(line)
     collect_unreferenced(artifacts, TENANTS, now=NOW)
@@ -143,15 +139,7 @@ def test_whoever_asks_for_something_in_between_stops_the_removal(
 
     def asks(*given):
         found = real(*given)
-        submit(
-            store,
-            load_tenants(),
-            dataset="acme.things.v1",
-            recipe="tiny.v1",
-            actor="bob",
-            origin="ui",
-            idempotency_key="k",
-        )
+        submitted(store, "acme.things.v1", "tiny.v1", key="k", actor="bob")
         return found
 
     monkeypatch.setattr(collect, "roots", asks)
@@ -160,20 +148,16 @@ def test_whoever_asks_for_something_in_between_stops_the_removal(
     assert done.addresses == ()
 
 
-def test_a_damaged_manifest_stops_it_and_nothing_goes(line: Promotable) -> None:
-    old = old_training(line)
-    collect_unreferenced(line.world.artifacts, TENANTS, now=NOW)
-    line.world.store.put(f"{old[0].address}/manifest.json", b"{}")
-    with pytest.raises(CorruptArtifact):
-        collect_unreferenced(line.world.artifacts, TENANTS, now=later(31))
-    assert line.world.artifacts.find(old[-1].address) is not None
-
-
-def test_without_the_rule_nothing_is_marked(line: Promotable) -> None:
-    old_training(line)
+def test_a_damaged_manifest_stops_it_and_without_the_rule_nothing_is_marked(line: Promotable) -> None:
+    artifacts, store, old = line.world.artifacts, line.world.store, old_training(line)
     rule = TenantsFile(retention=Retention(keep_versions=1, leftovers=Leftovers(attempt_days=1)))
-    assert collect_unreferenced(line.world.artifacts, rule, now=later(99)).plan.mark == ()
-    assert list(line.world.store.entries(collect.FOLDER)) == []
+    assert collect_unreferenced(artifacts, rule, now=later(99)).plan.mark == ()
+    assert list(store.entries(collect.FOLDER)) == []
+    collect_unreferenced(artifacts, TENANTS, now=NOW)
+    store.put(f"{old[0].address}/manifest.json", b"{}")
+    with pytest.raises(CorruptArtifact):
+        collect_unreferenced(artifacts, TENANTS, now=later(31))
+    assert artifacts.find(old[-1].address) is not None
 
 
 class Cluster:
@@ -214,16 +198,13 @@ def names(store: Store, request: WorkRequest) -> set[str]:
 SAVE, LOG, HALF = "attempts/0001/saves/000010/save.json", "attempts/0001/log-000001.txt", "w0001-ab/final/model"
 
 
-def test_an_abandoned_attempt_is_ended_collected_and_its_saves_stay_longer(
-    line: Promotable, unfinished: tuple[WorkRequest, Attempt]
-) -> None:
+def test_an_abandoned_attempt_is_ended_collected_and_its_saves_stay_longer(line, unfinished) -> None:
     artifacts, store, (request, attempt) = line.world.artifacts, line.world.store, unfinished
     assert collect_places(artifacts, TENANTS, now=later(6)).ended == []
     assert collect_places(artifacts, TENANTS, now=later(8), dry_run=True).ended == [attempt.path]
     assert attempt.ending() is None
     assert collect_places(artifacts, TENANTS, now=later(8)).dropped == []
     ending = attempt.ending()
-    assert ending is not None
     assert ending.outcome is Outcome.PREEMPTED
     assert {SAVE, LOG, HALF} <= names(store, request)
     assert len(collect_places(artifacts, TENANTS, now=later(8), dry_run=True).dropped) == 2
@@ -245,9 +226,7 @@ def test_an_abandoned_attempt_is_ended_collected_and_its_saves_stay_longer(
         ("kubernetes", None, False),
     ],
 )
-def test_what_may_wait_in_a_cluster_s_queue_is_left_alone(
-    line: Promotable, unfinished: tuple[WorkRequest, Attempt], launcher: str, known: LaunchState | None, ends: bool
-) -> None:
+def test_what_may_wait_in_a_cluster_s_queue_is_left_alone(line, unfinished, launcher, known, ends) -> None:
     _, attempt = unfinished
     attempt.write_launch({"launcher": launcher})
     execution = Execution(store=line.world.store, launcher=Cluster(known)) if known else None  # type: ignore[arg-type]
@@ -255,15 +234,11 @@ def test_what_may_wait_in_a_cluster_s_queue_is_left_alone(
     assert (attempt.ending() is not None) is ends
 
 
-def test_what_an_open_submission_or_a_run_waits_for_and_what_is_not_billed_stays(
-    line: Promotable, unfinished: tuple[WorkRequest, Attempt]
-) -> None:
+def test_what_an_open_submission_or_a_run_waits_for_and_what_is_not_billed_stays(line, unfinished) -> None:
     artifacts, store, (request, attempt) = line.world.artifacts, line.world.store, unfinished
     attempt.record_ending(Outcome.PREEMPTED)
     before = names(store, request)
-    asked, _ = submit(
-        store, load_tenants(), dataset="acme.things.v1", recipe="tiny.v1", actor="ann", origin="ui", idempotency_key="k"
-    )
+    asked = submitted(store, "acme.things.v1", "tiny.v1", key="k")
     assert collect_places(artifacts, TENANTS, now=later(99)).dropped == []
     finish(store, asked, SubmissionStatus.CANCELLED, reason="enough")
     assert collect_places(artifacts, TENANTS, now=later(99), busy={asked.pair}).dropped == []

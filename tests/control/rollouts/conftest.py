@@ -1,17 +1,22 @@
-"""Lines with adapters, as promotions have them; a rollout with a judge of copied requests."""
+"""A line whose first adapter is in production, and a second that is the candidate of rollouts."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.control.lines.conftest import judged_well, line, world  # noqa: F401
 from tests.control.lines.promotable import Promotable
-from tests.control.rollouts.judged_rollout import GOOD, KEY, Asked
+from tests.control.rollouts.made import GOOD, KEY, Asked, Rolled
 from tests.workers.evals.preferences.judge_server import JudgeServer, judge_server, prefer
 
 
 @pytest.fixture
-def rolled(line: Promotable, monkeypatch: pytest.MonkeyPatch) -> Asked:  # noqa: F811
+def rolled(line: Promotable) -> Rolled:
+    return Rolled(line)
+
+
+@pytest.fixture
+def asked(line: Promotable, monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """Its rollouts copy requests, which a judge compares."""
     monkeypatch.setenv(KEY, "the-key")
     return Asked(line)
 

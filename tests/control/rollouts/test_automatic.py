@@ -4,16 +4,13 @@ from logging import getLogger
 
 import pytest
 
-from ft_assets.control.lines.promotion import promote
 from ft_assets.control.rollouts.automatic import start_automatic
 from ft_assets.control.rollouts.rollouts import RolloutRecord
 from ft_assets.settings.rollout_settings import RolloutSettings
 from ft_assets.settings.tenants import LineSettings, Tenant, TenantsFile
-from ft_resources.artifacts import Artifact
 from ft_resources.errors import UserError
-from tests.control.lines.promotable import LINE, SERVED, Promotable, decided
-from tests.control.rollouts.made import BEGIN
-from tests.control.rollouts.test_rollouts import HOUR, Rolled
+from tests.control.lines.promotable import LINE, SERVED
+from tests.control.rollouts.made import BEGIN, HOUR, Rolled
 
 
 def settings(**values: object) -> TenantsFile:
@@ -23,24 +20,14 @@ def settings(**values: object) -> TenantsFile:
     return SERVED.model_copy(update={"tenants": {tenant: Tenant(lines={name: line})}})
 
 
-@pytest.fixture
-def rolled(line: Promotable) -> Rolled:
-    return Rolled(line)
-
-
 def begin(rolled: Rolled, tenants: TenantsFile | None = None) -> RolloutRecord | None:
     return start_automatic(rolled.artifacts, LINE, tenants=tenants or settings(), log=getLogger(), now=BEGIN)
 
 
-def to_staging(rolled: Rolled, adapter: Artifact) -> None:
-    promote(rolled.artifacts, str(adapter.address), "staging", decided(reason="it gained 8 %"))
-
-
 def test_what_comes_to_staging_is_rolled_out_once_against_what_is_in_production(rolled: Rolled) -> None:
     assert begin(rolled) is None
-    to_staging(rolled, rolled.candidate)
+    rolled.promote(rolled.candidate, "staging", "it gained 8 %")
     found = begin(rolled)
-    assert found is not None
     assert (found.candidate, found.incumbent, found.weight) == (rolled.candidate.ref, rolled.incumbent.ref, 5)
     assert (found.actor, found.plan.minimum) == ("auto", 50)
     assert found.reason.endswith(": it gained 8 %")
@@ -48,19 +35,17 @@ def test_what_comes_to_staging_is_rolled_out_once_against_what_is_in_production(
     rolled.serve(400, good=(0.2, 0.9), begin=BEGIN, server="one")
     assert rolled.kinds == ["started"]
     done = rolled.conduct(BEGIN + HOUR, settings())
-    assert done is not None
     assert done.record is not None
     assert done.record.kind == "rolled_back"
     assert begin(rolled) is None
     third = rolled.line.adapter(3)
-    to_staging(rolled, third)
+    rolled.promote(third, "staging", "it gained 8 %")
     again = begin(rolled)
-    assert again is not None
     assert again.candidate == third.ref
 
 
 def test_a_check_of_promotions_refuses_it(rolled: Rolled) -> None:
-    to_staging(rolled, rolled.candidate)
+    rolled.promote(rolled.candidate, "staging", "it gained 8 %")
     nowhere = settings().model_copy(update={"served_bases": ()})
     with pytest.raises(UserError, match="served"):
         begin(rolled, nowhere)
@@ -68,16 +53,15 @@ def test_a_check_of_promotions_refuses_it(rolled: Rolled) -> None:
 
 
 def test_a_lines_settings_may_leave_the_last_step_to_a_person(rolled: Rolled) -> None:
-    to_staging(rolled, rolled.candidate)
+    rolled.promote(rolled.candidate, "staging", "it gained 8 %")
     by_hand = settings(completes=False)
     assert begin(rolled, by_hand) is not None
     rolled.serve(600, good=(0.9, 0.9), begin=BEGIN, server="one")
     waits = rolled.conduct(BEGIN + HOUR, by_hand)
-    assert waits is not None
     assert waits.record is None
     assert "leave to a person" in waits.said
     assert rolled.weights == {"candidate": 5, "incumbent": 95}
-    promote(rolled.artifacts, str(rolled.candidate.address), "production", decided())
+    rolled.promote(rolled.candidate)
     assert rolled.weights == {"candidate": 100}
 
 

@@ -1,68 +1,28 @@
 """Rollouts from start to end, over outcomes that lie in a store."""
 
-from collections.abc import Callable
-from datetime import datetime, timedelta
-from logging import getLogger
-from pathlib import Path
+from datetime import timedelta
 
 import pytest
 
 from ft_assets import api
 from ft_assets.control.lines.lines import read_line
-from ft_assets.control.lines.promotion import promote, rollback
+from ft_assets.control.lines.promotion import rollback
 from ft_assets.control.lines.second_person import approve, decline
 from ft_assets.control.rollouts.asked import Wish, cancel, start
-from ft_assets.control.rollouts.conduct import Conducted, conduct
 from ft_assets.control.rollouts.look import SETTLED
-from ft_assets.control.rollouts.rollouts import RolloutLost, RolloutRecord, append, read_rollouts
+from ft_assets.control.rollouts.rollouts import RolloutLost, append, read_rollouts
 from ft_assets.control.rollouts.verify import rollout_findings
 from ft_assets.control.rollouts.weights import weights_of
 from ft_assets.records.tombstones import Subject, delete, restore
 from ft_assets.settings.tenants import TenantsFile
-from ft_resources.artifacts import Artifact, InputRef
+from ft_resources.artifacts import InputRef
 from ft_resources.errors import CorruptArtifact, NotFound, UserError
 from ft_resources.signatures import Unsigned, require_signed
 from tests.control.lines.promotable import LINE, SERVED, Promotable, decided
-from tests.control.rollouts.made import BEGIN, leave_outcomes, outcome, traffic
+from tests.control.rollouts.made import BEGIN, HOUR, Rolled, leave_outcomes, outcome
 from tests.signing_keys import make_pair, signs_with, trusts
 
 TWO = SERVED.model_copy(update={"production_second_person": True})
-HOUR = timedelta(hours=1)
-
-
-class Rolled:
-    """A line whose first adapter is in production, and a second that is the candidate."""
-
-    def __init__(self, line: Promotable) -> None:
-        self.line, self.artifacts, self.store = line, line.world.artifacts, line.world.store
-        self.incumbent, self.candidate = line.adapter(1), line.adapter(2)
-        promote(self.artifacts, str(self.incumbent.address), "production", decided())
-
-    def start(self, adapter: Artifact | None = None, tenants: TenantsFile = SERVED, **changes: object) -> RolloutRecord:
-        values = {"steps": (5, 25, 100), "minimum": 50, "outcomes": ("thumbs",), "margins": {"thumbs": 0.2}, **changes}
-        wish = Wish(candidate=str((adapter or self.candidate).address), **values)  # type: ignore[arg-type]
-        return start(self.artifacts, LINE, wish, decided(reason="try it", tenants=tenants), now=BEGIN)
-
-    def serve(self, n: int, good: tuple[float, float], begin: datetime, server: str) -> None:
-        seen = traffic(self.candidate.ref, self.incumbent.ref, good=good, n=n, begin=begin)
-        leave_outcomes(self.store, seen, server)
-
-    def conduct(self, now: datetime, tenants: TenantsFile = SERVED) -> Conducted | None:
-        return conduct(self.artifacts, LINE, tenants=tenants, log=getLogger(), tracking="", now=now)
-
-    @property
-    def weights(self) -> dict[str, int]:
-        names = {str(self.candidate.address): "candidate", str(self.incumbent.address): "incumbent"}
-        return {names[address]: weight for address, weight in weights_of(self.store, LINE)}
-
-    @property
-    def kinds(self) -> list[str]:
-        return [record.kind for record in read_rollouts(self.store, LINE).rollouts[-1].records]
-
-
-@pytest.fixture
-def rolled(line: Promotable) -> Rolled:
-    return Rolled(line)
 
 
 def test_a_good_candidate_goes_step_by_step_into_production(rolled: Rolled) -> None:
@@ -109,7 +69,10 @@ def test_outcomes_of_the_last_minutes_wait_until_every_server_has_written_its_ow
     assert rolled.conduct(BEGIN + SETTLED + timedelta(seconds=60)).record.kind == "advanced"
 
 
-def test_production_by_two_people_waits_for_the_second(rolled: Rolled) -> None:
+@pytest.mark.parametrize("declined", [False, True])
+def test_production_by_two_people_waits_for_the_second_and_a_declined_completion_ends_the_rollout(
+    rolled: Rolled, declined: bool
+) -> None:
     rolled.start(tenants=TWO, steps=(25, 100))
     rolled.serve(300, (0.9, 0.9), BEGIN, "one")
     for _ in range(2):
@@ -117,19 +80,13 @@ def test_production_by_two_people_waits_for_the_second(rolled: Rolled) -> None:
         assert waits.record is None
         assert "needs a second person; ann proposed" in waits.said
     assert rolled.weights == {"candidate": 25, "incumbent": 75}
-    approve(rolled.artifacts, LINE, decided("bea", tenants=TWO))
-    assert rolled.conduct(BEGIN + HOUR, TWO).record.kind == "completed"
-    assert rolled.weights == {"candidate": 100}
-
-
-def test_a_declined_completion_ends_the_rollout(rolled: Rolled) -> None:
-    # The proposal is made today, and the rollout began before.
-    rolled.start(tenants=TWO, steps=(25, 100))
-    rolled.serve(300, (0.9, 0.9), BEGIN, "one")
-    rolled.conduct(BEGIN + HOUR, TWO)
-    decline(rolled.artifacts, LINE, decided("bea", reason="it is rude", tenants=TWO))
+    answer = decline if declined else approve
+    answer(rolled.artifacts, LINE, decided("bea", reason="it is rude", tenants=TWO))
     record = rolled.conduct(BEGIN + HOUR, TWO).record
-    assert (record.kind, record.reason) == ("rolled_back", "bea has declined its promotion: it is rude")
+    if declined:
+        assert (record.kind, record.reason) == ("rolled_back", "bea has declined its promotion: it is rude")
+    else:
+        assert (record.kind, rolled.weights) == ("completed", {"candidate": 100})
 
 
 def test_a_completion_waits_while_a_check_of_promotions_refuses_it(rolled: Rolled) -> None:
@@ -144,16 +101,15 @@ def test_a_completion_waits_while_a_check_of_promotions_refuses_it(rolled: Rolle
 @pytest.mark.parametrize(
     ("happens", "kind", "reason"),
     [
-        (lambda rolled: rolled.promote_another(), "cancelled", "production changed meanwhile"),
-        (lambda rolled: rolled.to("archived"), "rolled_back", "the candidate was archived"),
-        (lambda rolled: rolled.to("deprecated"), "rolled_back", "the candidate was deprecated"),
-        (lambda rolled: rolled.to("production"), "completed", "the candidate stands in production"),
+        (lambda rolled: rolled.promote(rolled.line.adapter(3)), "cancelled", "production changed meanwhile"),
+        (lambda rolled: rollback(rolled.artifacts, LINE, decided()), "cancelled", "production changed meanwhile"),
+        (lambda rolled: rolled.promote(rolled.candidate, "archived"), "rolled_back", "the candidate was archived"),
+        (lambda rolled: rolled.promote(rolled.candidate, "deprecated"), "rolled_back", "the candidate was deprecated"),
+        (lambda rolled: rolled.promote(rolled.candidate), "completed", "the candidate stands in production"),
     ],
 )
-def test_what_happens_to_the_line_ends_the_rollout(
-    line: Promotable, happens: Callable[["Moved"], None], kind: str, reason: str
-) -> None:
-    rolled = Moved(line)
+def test_what_happens_to_the_line_ends_the_rollout(line: Promotable, happens, kind: str, reason: str) -> None:
+    rolled = Rolled(line, before=line.adapter(9))
     rolled.start()
     happens(rolled)
     # At once, before anything is recorded of it.
@@ -161,16 +117,6 @@ def test_what_happens_to_the_line_ends_the_rollout(
     record = rolled.conduct(BEGIN + HOUR).record
     assert record.kind == kind
     assert reason in record.reason
-
-
-class Moved(Rolled):
-    """A line that moves while a rollout is open."""
-
-    def to(self, stage: str) -> None:
-        promote(self.artifacts, str(self.candidate.address), stage, decided())
-
-    def promote_another(self) -> None:
-        promote(self.artifacts, str(self.line.adapter(3).address), "production", decided())
 
 
 def test_a_person_ends_a_rollout_and_another_may_begin(rolled: Rolled) -> None:
@@ -195,12 +141,14 @@ def test_of_two_decisions_at_one_moment_one_counts(rolled: Rolled) -> None:
         append(rolled.store, made)
 
 
-def test_only_what_may_go_to_production_may_be_rolled_out(rolled: Rolled) -> None:
-    bad = [{"gate": "safety", "outcome": "fail", "reason": "rude"}]
-    for adapter, said in (
-        (rolled.line.adapter(4, verdicts=bad), "not every gate accepted it"),
-        (rolled.incumbent, "stands in production already"),
-    ):
+def test_only_what_may_go_to_production_may_be_rolled_out_and_only_beside_what_stands_there(line: Promotable) -> None:
+    wish = Wish(candidate=str(line.adapter(5).address))
+    with pytest.raises(UserError, match="nothing stands in production"):
+        start(line.world.artifacts, LINE, wish, decided())
+    assert weights_of(line.world.store, LINE) == ()
+    rolled = Rolled(line)
+    unsafe = line.adapter(4, verdicts=[{"gate": "safety", "outcome": "fail", "reason": "rude"}])
+    for adapter, said in ((unsafe, "not every gate accepted it"), (rolled.incumbent, "stands in production already")):
         with pytest.raises(UserError, match=said):
             rolled.start(adapter)
     with pytest.raises(UserError, match="is not on the servers"):
@@ -238,29 +186,6 @@ def test_the_usual_latency_is_what_nine_of_ten_answers_stayed_within(rolled: Rol
     assert rolled.start(outcomes=("thumbs", "latency")).plan.latency_limit_s == 0.9
 
 
-def test_a_line_without_production_has_nothing_to_compare_with(line: Promotable) -> None:
-    adapter = line.adapter()
-    with pytest.raises(UserError, match="nothing stands in production"):
-        start(line.world.artifacts, LINE, Wish(candidate=str(adapter.address)), decided())
-    assert weights_of(line.world.store, LINE) == ()
-
-
-def test_a_changed_record_is_found(rolled: Rolled) -> None:
-    record = rolled.start()
-    rolled.store.put(record.path, record.data().replace(b'"weight":5', b'"weight":6'))
-    with pytest.raises(CorruptArtifact, match="was altered"):
-        weights_of(rolled.store, LINE)
-
-
-def test_a_rollback_of_production_returns_to_whom_it_was_before(rolled: Rolled) -> None:
-    third = rolled.line.adapter(3)
-    promote(rolled.artifacts, str(third.address), "production", decided())
-    rolled.start()
-    rollback(rolled.artifacts, LINE, decided())
-    assert rolled.weights == {"incumbent": 100}
-    assert rolled.conduct(BEGIN + HOUR).record.kind == "cancelled"
-
-
 def test_a_candidate_with_a_tombstone_has_no_traffic_until_it_is_restored(rolled: Rolled) -> None:
     rolled.start()
     subject = Subject.adapter(rolled.candidate.address)
@@ -272,25 +197,23 @@ def test_a_candidate_with_a_tombstone_has_no_traffic_until_it_is_restored(rolled
     assert rolled.conduct(BEGIN + HOUR).record.kind == "rolled_back"
 
 
-def test_verifying_a_line_finds_a_rollout_that_was_altered_and_an_adapter_that_was_exchanged(rolled: Rolled) -> None:
+def test_a_rollout_that_was_altered_and_an_adapter_that_was_exchanged_are_found_and_give_no_traffic(rolled) -> None:
     record = rolled.start()
     assert list(rollout_findings(rolled.artifacts, LINE)) == []
-    data = rolled.store.get(record.path)
-    rolled.store.put(record.path, data.replace(b'"weight":5', b'"weight":6'))
+    rolled.store.put(record.path, record.data().replace(b'"weight":5', b'"weight":6'))
+    with pytest.raises(CorruptArtifact, match="was altered"):
+        weights_of(rolled.store, LINE)
     (finding,) = rollout_findings(rolled.artifacts, LINE)
     assert finding == f"{record.path}: the record of a rollout was altered: it does not match its seal"
     assert finding in api.verify(LINE, store=rolled.store).findings
     other = record.model_copy(update={"candidate": InputRef(address=record.candidate.address, digest="0" * 64)})
     rolled.store.put(record.path, other.data())
-    assert list(rollout_findings(rolled.artifacts, LINE)) == [
-        f"{record.path}: the candidate's content differs from the one that was rolled out"
-    ]
+    exchanged = f"{record.path}: the candidate's content differs from the one that was rolled out"
+    assert list(rollout_findings(rolled.artifacts, LINE)) == [exchanged]
     assert any("rolled out" in each for each in api.verify(everything=True, store=rolled.store).findings)
 
 
-def test_a_candidate_gets_no_traffic_unsigned_where_signatures_are_demanded(
-    rolled: Rolled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_candidate_gets_no_traffic_unsigned_where_signatures_are_demanded(rolled, tmp_path, monkeypatch) -> None:
     private, public = make_pair(tmp_path / "keys", "ours")
     trusts(monkeypatch, public)
     with pytest.raises(Unsigned):

@@ -8,7 +8,7 @@ from ft_assets import api
 from ft_assets.control.notices.rollouts import rollout_event
 from ft_assets.control.rollouts.asked import cancel
 from ft_assets.control.rollouts.look import model_name
-from ft_assets.control.rollouts.rollouts import RolloutPlan, RolloutRecord, read_rollouts
+from ft_assets.control.rollouts.rollouts import RolloutRecord, read_rollouts
 from ft_assets.control.rollouts.weights import traffic_of
 from ft_assets.records.due_notices import Due
 from ft_assets.records.outcomes import FAILED_S
@@ -16,8 +16,7 @@ from ft_assets.records.shadows import AnswerSeen, ShadowLog, ShadowPair
 from ft_resources.artifacts import InputRef
 from ft_resources.errors import UserError
 from tests.control.lines.promotable import LINE, SERVED, Promotable
-from tests.control.rollouts.made import BEGIN, leave_outcomes, traffic
-from tests.control.rollouts.test_rollouts import HOUR, Rolled
+from tests.control.rollouts.made import BEGIN, HOUR, Rolled, leave_outcomes, traffic
 
 FORMATTED = SERVED.model_validate(
     {
@@ -78,7 +77,7 @@ def rolled(line: Promotable) -> Shadowed:
     return Shadowed(line)
 
 
-def test_in_the_shadow_stage_production_answers_all_and_a_share_is_copied(rolled: Shadowed) -> None:
+def test_in_the_shadow_stage_production_answers_all_and_a_share_is_copied_and_the_notice_says_so(rolled) -> None:
     started = rolled.begin()
     assert (started.weight, started.shadowing, started.share) == (0, True, "20 % copied")
     assert rolled.weights == {"candidate": 0, "incumbent": 100}
@@ -90,12 +89,7 @@ def test_in_the_shadow_stage_production_answers_all_and_a_share_is_copied(rolled
     assert waits.said == said
     shown = api.show_rollout(LINE, store=rolled.store)
     assert (shown.shadow, shown.next) == (20, f"wait: {said}")
-
-
-def test_the_notice_of_a_rollout_says_that_requests_are_copied(rolled: Shadowed) -> None:
-    started = rolled.begin()
     event = rollout_event(rolled.store, Due(source="rollout", tenant="acme", path=started.path, at=BEGIN))
-    assert event is not None
     assert event.title == f"{LINE}: a rollout started: 20 % of the requests are copied to its candidate"
     assert event.facts["weight"] == "20 % copied"
 
@@ -140,9 +134,7 @@ def test_one_answer_is_waited_for_however_many_fail(rolled: Shadowed) -> None:
     assert rolled.conduct(BEGIN + HOUR).record is None
 
 
-def test_a_good_candidate_goes_on_to_its_first_weight_and_from_there_only_users_answers_count(
-    rolled: Shadowed,
-) -> None:
+def test_a_good_candidate_goes_on_to_its_first_weight_and_from_there_only_users_answers_count(rolled) -> None:
     rolled.begin(outcomes=("thumbs", "format"), margins={"thumbs": 0.2, "format": 0.2}, latency_limit_s=None)
     leave_pairs(rolled, [answer()] * 60, answer())
     # What users said meanwhile of production alone is nothing to compare the candidate with.
@@ -176,9 +168,7 @@ def test_what_is_not_known_of_both_answers_makes_no_pair_and_failures_of_both_sa
     assert waits.said.endswith("format: 0 of 50")
 
 
-def test_copies_to_another_candidate_or_before_the_rollout_do_not_count_and_one_request_counts_once(
-    rolled: Shadowed,
-) -> None:
+def test_copies_to_another_candidate_or_before_the_rollout_do_not_count_and_one_request_counts_once(rolled) -> None:
     rolled.begin()
     other = rolled.line.adapter(3)
     leave_pairs(rolled, [answer(valid=False)] * 60, answer(), candidate=other.ref, server="two")
@@ -189,9 +179,7 @@ def test_copies_to_another_candidate_or_before_the_rollout_do_not_count_and_one_
     assert (evidence.candidate, evidence.incumbent) == (2, 2)
 
 
-def test_a_damaged_log_of_copies_holds_the_rollout_and_hides_nothing_else(
-    rolled: Shadowed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_log_of_copies_holds_the_rollout_and_hides_nothing_else(rolled, monkeypatch) -> None:
     rolled.begin()
     leave_pairs(rolled, [answer()] * 60, answer())
     hostile = f"acme/shadows/{LINE}/{BEGIN.date()}/1200-bad-1.jsonl"
@@ -219,19 +207,6 @@ def test_a_shadow_stage_that_could_show_nothing_is_refused(rolled: Shadowed, cha
     with pytest.raises(UserError, match=said):
         rolled.begin(**changes)
     assert read_rollouts(rolled.store, LINE).rollouts == ()
-
-
-def test_records_without_a_shadow_stage_keep_their_bytes() -> None:
-    """A log is read by its seals: a field more in old records would be an alteration."""
-    plan = {
-        "steps": [5, 100],
-        "minimum": 1,
-        "margins": {"thumbs": 0.05},
-        "latency_limit_s": None,
-        "waive_incumbent": False,
-        "made_by": "",
-    }
-    assert RolloutPlan.model_validate(plan).model_dump(mode="json") == plan
 
 
 def test_the_stages_of_a_rollout_share_its_error(rolled: Shadowed) -> None:

@@ -1,6 +1,6 @@
 """Adapters that an engine fetches by their names: which, verified, and how long their copies stay."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -47,18 +47,22 @@ def promoted(lines: Lines, base: Artifact, number: int) -> str:
     return name_of(adapter)
 
 
-def test_a_name_with_a_digest_is_a_verified_folder_named_by_it(lines: Lines, base: Artifact, tmp_path: Path) -> None:
+@pytest.fixture
+def adapter(lines: Lines, base: Artifact) -> Artifact:
+    """An adapter in staging."""
     adapter = lines.adapter(base)
     lines.promote(adapter, base, "staging")
+    return adapter
+
+
+def test_a_name_with_a_digest_is_a_verified_folder_named_by_it(lines: Lines, adapter: Artifact, tmp_path: Path) -> None:
     digest, folder = fetching(lines, tmp_path / "copies").take(name_of(adapter))
     assert (digest, folder) == (adapter.digest, tmp_path / "copies" / adapter.digest)
     assert (folder / "adapter_model.safetensors").read_bytes() == b"1"
     assert not (folder / "log").exists()
 
 
-def test_a_name_that_may_mean_other_bytes_tomorrow_means_nothing(lines: Lines, base: Artifact, tmp_path: Path) -> None:
-    adapter = lines.adapter(base)
-    lines.promote(adapter, base, "staging")
+def test_a_name_that_may_mean_other_bytes_tomorrow_means_nothing(lines, base, adapter, tmp_path) -> None:
     lines.promote(adapter, base)
     fetched = fetching(lines, tmp_path / "copies")
     for name in (LINE, f"{LINE}@staging"):
@@ -99,9 +103,7 @@ def test_an_adapter_of_another_base_and_a_whole_model_are_refused(lines: Lines, 
     assert not (tmp_path / "copies").exists()
 
 
-def test_damaged_bytes_are_no_adapter(lines: Lines, base: Artifact, tmp_path: Path) -> None:
-    adapter = lines.adapter(base)
-    lines.promote(adapter, base, "staging")
+def test_damaged_bytes_are_no_adapter(lines: Lines, adapter: Artifact, tmp_path: Path) -> None:
     lines.store.put(adapter.location("adapter_model.safetensors"), b"2")
     with pytest.raises(CorruptArtifact):
         fetching(lines, tmp_path / "copies").take(name_of(adapter))
@@ -148,12 +150,8 @@ def test_a_copy_that_nobody_had_is_verified_before_its_next_use(lines: Lines, ba
 def test_many_at_once_get_one_copy_each(lines: Lines, base: Artifact, tmp_path: Path) -> None:
     names = [promoted(lines, base, number) for number in range(3)]
     fetched = fetching(lines, tmp_path / "copies", limit=1)
-    found: list[tuple[str, Path]] = []
-    threads = [threading.Thread(target=lambda name=name: found.append(fetched.take(name))) for name in names * 4]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    with ThreadPoolExecutor(12) as pool:
+        found = list(pool.map(fetched.take, names * 4))
     assert len(found) == 12
     assert all((folder / "adapter_config.json").is_file() for _, folder in found)
 
@@ -171,10 +169,8 @@ def test_a_store_that_is_away_is_not_an_unknown_name(lines: Lines, base: Artifac
 
 
 def test_an_adapter_that_no_trusted_key_signed_is_not_fetched_even_where_a_copy_is(
-    lines: Lines, base: Artifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lines, adapter, tmp_path, monkeypatch
 ) -> None:
-    adapter = lines.adapter(base)
-    lines.promote(adapter, base, "staging")
     fetching(lines, tmp_path / "copies").take(name_of(adapter))
     private, public = make_pair(tmp_path / "keys", "ours")
     trusts(monkeypatch, public)

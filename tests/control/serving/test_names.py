@@ -50,12 +50,15 @@ def test_a_deleted_adapter_is_not_there(line: Line) -> None:
     assert list_models(line.artifacts, "acme") == {}
 
 
-def test_only_the_tenants_own_lines_are_read(line: Line) -> None:
+def test_only_the_tenants_own_lines_are_read_and_servers_know_an_adapter_by_its_line_and_digest(line: Line) -> None:
     line.promote(line.adapter(1))
     for name in (LINE, f"{LINE}@staging", "acme", "..", "acme.colours.tiny.x", f"{LINE}@production"):
         with pytest.raises(NotFound):
             find_model(line.artifacts, name, tenant="globex")
     assert find_model(line.artifacts, LINE, tenant="acme")
+    adapter = line.adapter(1)
+    found = served(adapter)
+    assert (found.name, found.base) == (digest_name(adapter), line.base.digest)
 
 
 def test_another_adapter_at_the_promoted_address_is_an_error(line: Line) -> None:
@@ -65,9 +68,7 @@ def test_another_adapter_at_the_promoted_address_is_an_error(line: Line) -> None
         find_model(line.artifacts, LINE, tenant="acme")
 
 
-def test_a_damaged_line_hides_no_other_and_a_store_that_is_away_is_no_damage(
-    line: Line, project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_line_hides_no_other_and_a_store_that_is_away_is_no_damage(line, project, monkeypatch) -> None:
     other = Line(project, "acme.shapes.tiny")
     for each in (line, other):
         each.promote(each.adapter(1))
@@ -93,9 +94,3 @@ def test_a_whole_model_is_not_offered_to_servers(line: Line) -> None:
     assert list_models(line.artifacts, "acme") == {}
     with pytest.raises(UserError, match="whole model"):
         served(find_model(line.artifacts, LINE, tenant="acme"))
-
-
-def test_servers_know_an_adapter_by_its_line_and_digest(line: Line) -> None:
-    adapter = line.adapter(1)
-    found = served(adapter)
-    assert (found.name, found.base) == (digest_name(adapter), line.base.digest)

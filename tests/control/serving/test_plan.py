@@ -33,9 +33,7 @@ IDLE = st.dictionaries(NAMES, st.floats(0, 1000))
 
 
 @given(WANTED, SERVED, IDLE, st.frozensets(NAMES))
-def test_a_plan_that_was_carried_out_leaves_what_stands_and_what_has_grace(
-    wanted: list[Wanted], served: dict[Endpoint, frozenset[str]], idle: dict[str, float], banned: frozenset[str]
-) -> None:
+def test_a_plan_that_was_carried_out_leaves_what_stands_and_what_has_grace(wanted, served, idle, banned) -> None:
     names = {each.model.name for each in wanted}
     banned -= names
     found = plan(wanted, banned, served, idle, grace_s=600)
@@ -75,9 +73,7 @@ def records(steps: list[tuple[str, str, str]]) -> list[PromotionRecord]:
 
 
 @given(STEPS, st.frozensets(st.sampled_from("abcd")))
-def test_production_and_staging_are_wanted_and_nothing_deleted_or_archived(
-    steps: list[tuple[str, str, str]], deleted: frozenset[str]
-) -> None:
+def test_production_and_staging_are_wanted_and_nothing_deleted_or_archived(steps, deleted) -> None:
     state = fold(LINE, records(steps))
 
     def is_deleted(record: PromotionRecord) -> bool:

@@ -7,11 +7,13 @@ import pytest
 from ft_assets.control.serving.reconciler import Reconciler
 from ft_assets.control.serving.standing import Lines as ReadLines
 from ft_assets.records.tombstones import Subject, delete
+from ft_resources.artifacts import Artifact
 from ft_resources.errors import CorruptArtifact, StoreUnavailable
 from ft_resources.serving.fleet import ServedModel
 from ft_resources.store import Store
+from tests.clock import Clock
 from tests.control.lines.promotable import LINE
-from tests.control.serving.world import COMMIT, SOURCE, Clock, FakeFleet, Lines
+from tests.control.serving.world import COMMIT, SOURCE, FakeFleet, Lines
 
 
 @pytest.fixture
@@ -34,14 +36,25 @@ def reconciler(lines: Lines, fleet: FakeFleet, clock: Clock) -> Reconciler:
     return Reconciler(lines.artifacts, fleet, clock=clock)
 
 
+@pytest.fixture
+def base(lines: Lines) -> Artifact:
+    return lines.base()
+
+
+@pytest.fixture
+def standing(lines: Lines, base: Artifact, reconciler: Reconciler) -> Artifact:
+    """An adapter that stands in production and was looked at."""
+    adapter = lines.adapter(base)
+    lines.promote(adapter, base)
+    reconciler.look()
+    return adapter
+
+
 def name_of(adapter, line: str = LINE) -> str:
     return ServedModel(line=line, address=str(adapter.address), digest=adapter.digest, base="").name
 
 
-def test_what_is_promoted_is_served_and_said_so_at_the_next_look(
-    lines: Lines, fleet: FakeFleet, reconciler: Reconciler
-) -> None:
-    base = lines.base()
+def test_what_is_promoted_is_served_and_said_so_at_the_next_look(lines, base, fleet, reconciler) -> None:
     adapter = lines.adapter(base)
     assert reconciler.look().lines == ()
     lines.promote(adapter, base, "staging")
@@ -56,10 +69,7 @@ def test_what_is_promoted_is_served_and_said_so_at_the_next_look(
     assert fleet.provided[-1] == [f"{SOURCE}@{COMMIT}"]
 
 
-def test_the_adapter_before_stays_for_a_rollback_which_loads_nothing(
-    lines: Lines, fleet: FakeFleet, reconciler: Reconciler, clock: Clock
-) -> None:
-    base = lines.base()
+def test_the_adapter_before_stays_for_a_rollback_which_loads_nothing(lines, base, fleet, reconciler, clock) -> None:
     old, new = lines.adapter(base, 1), lines.adapter(base, 2)
     lines.promote(old, base)
     reconciler.look()
@@ -79,9 +89,8 @@ def test_the_adapter_before_stays_for_a_rollback_which_loads_nothing(
 
 
 def test_two_promotions_within_a_second_and_a_rollback_while_loading_end_where_the_log_ends(
-    lines: Lines, fleet: FakeFleet, reconciler: Reconciler
+    lines: Lines, base, fleet: FakeFleet, reconciler: Reconciler
 ) -> None:
-    base = lines.base()
     first, second, third = (lines.adapter(base, number) for number in (1, 2, 3))
     fleet.slow = True
     lines.promote(first, base)
@@ -99,9 +108,8 @@ def test_two_promotions_within_a_second_and_a_rollback_while_loading_end_where_t
 
 
 def test_a_corrupt_adapter_is_told_tried_again_later_and_keeps_no_other_waiting(
-    lines: Lines, fleet: FakeFleet, reconciler: Reconciler, clock: Clock
+    lines: Lines, base, fleet: FakeFleet, reconciler: Reconciler, clock: Clock
 ) -> None:
-    base = lines.base()
     bad, good = lines.adapter(base, 1), lines.adapter(base, 2)
     lines.promote(bad, base, line="acme.a.tiny")
     lines.promote(good, base, line="acme.b.tiny")
@@ -124,13 +132,7 @@ def test_a_corrupt_adapter_is_told_tried_again_later_and_keeps_no_other_waiting(
     assert (found.drift, {each.trouble for each in found.lines}) == ((), {""})
 
 
-def test_a_store_that_is_away_changes_nothing_and_is_told(
-    lines: Lines, fleet: FakeFleet, reconciler: Reconciler, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    base = lines.base()
-    adapter = lines.adapter(base)
-    lines.promote(adapter, base)
-    reconciler.look()
+def test_a_store_that_is_away_changes_nothing_and_is_told(standing, fleet, reconciler, monkeypatch) -> None:
     reconciler.look()
 
     def away(*_: object) -> None:
@@ -144,60 +146,32 @@ def test_a_store_that_is_away_changes_nothing_and_is_told(
             there.clear()
         reconciler.look()
         found = reconciler.look()
-    assert fleet.all_served() == {name_of(adapter)}
+    assert fleet.all_served() == {name_of(standing)}
     assert "the bucket does not answer" in found.trouble
     assert [bool(each.servers) for each in found.lines] == [True]
     assert reconciler.look().trouble == ""
 
 
-def test_a_deleted_adapter_is_unloaded_at_once_and_its_copy_goes(
-    lines: Lines, fleet: FakeFleet, reconciler: Reconciler
+def test_an_archived_or_deleted_adapter_is_unloaded_at_once_and_a_deleted_ones_copy_goes_as_soon_as_it_can(
+    lines, base, standing, fleet, reconciler
 ) -> None:
-    base = lines.base()
-    adapter = lines.adapter(base)
-    lines.promote(adapter, base)
-    reconciler.look()
-    delete(lines.store, Subject.adapter(adapter.address), actor="ann", reason="asked to")
-    reconciler.look()
-    assert fleet.all_served() == set()
-    assert fleet.kept[-1] == (frozenset(), frozenset({adapter.digest}))
-
-
-def test_the_copy_of_a_deleted_adapter_that_cannot_go_yet_goes_later(
-    lines: Lines, fleet: FakeFleet, reconciler: Reconciler
-) -> None:
-    base = lines.base()
-    adapter = lines.adapter(base)
-    lines.promote(adapter, base)
-    reconciler.look()
-    delete(lines.store, Subject.adapter(adapter.address), actor="ann", reason="asked to")
+    other = lines.adapter(base, 2)
+    lines.promote(other, base, line="acme.b.tiny")
+    lines.promote(other, base, "archived", line="acme.b.tiny")
+    delete(lines.store, Subject.adapter(standing.address), actor="ann", reason="asked to")
     fleet.copies_stay = True
-    before = len(fleet.kept)
+    before, gone = len(fleet.kept), (frozenset(), frozenset({standing.digest, other.digest}))
     for _ in range(3):
         reconciler.look()
-    assert fleet.kept[before:] == [(frozenset(), frozenset({adapter.digest}))] * 3
+        assert fleet.all_served() == set()
+    assert fleet.kept[before:] == [gone] * 3
     fleet.copies_stay = False
     for _ in range(3):
         reconciler.look()
     assert len(fleet.kept) == before + 4
 
 
-def test_an_archived_adapter_is_unloaded_at_once(lines: Lines, fleet: FakeFleet, reconciler: Reconciler) -> None:
-    base = lines.base()
-    adapter = lines.adapter(base)
-    lines.promote(adapter, base)
-    reconciler.look()
-    lines.promote(adapter, base, "archived")
-    reconciler.look()
-    assert fleet.all_served() == set()
-
-
-def test_what_somebody_asks_for_stays_as_long_as_it_is_asked_for(
-    lines: Lines, fleet: FakeFleet, reconciler: Reconciler, clock: Clock
-) -> None:
-    base = lines.base()
-    lines.promote(lines.adapter(base), base)
-    reconciler.look()
+def test_what_somebody_asks_for_stays_as_long_as_it_is_asked_for(standing, fleet, reconciler, clock) -> None:
     pinned = "acme.other.tiny@" + "0" * 16
     next(iter(fleet.served.values())).add(pinned)
     for _ in range(3):
@@ -210,10 +184,7 @@ def test_what_somebody_asks_for_stays_as_long_as_it_is_asked_for(
     assert pinned not in fleet.all_served()
 
 
-def test_a_broken_log_keeps_what_it_said_before_and_the_other_lines_go_on(
-    lines: Lines, fleet: FakeFleet, reconciler: Reconciler
-) -> None:
-    base = lines.base()
+def test_a_broken_log_keeps_what_it_said_before_and_the_other_lines_go_on(lines, base, fleet, reconciler) -> None:
     first, other = lines.adapter(base, 1), lines.adapter(base, 2)
     record = lines.promote(first, base, line="acme.a.tiny")
     reconciler.look()
@@ -227,15 +198,13 @@ def test_a_broken_log_keeps_what_it_said_before_and_the_other_lines_go_on(
     assert not found["acme.b.tiny"].trouble
 
 
-def test_a_base_that_no_server_has_is_told(lines: Lines, reconciler: Reconciler, fleet: FakeFleet) -> None:
-    base = lines.base()
+def test_a_base_that_no_server_has_is_told(lines: Lines, base, reconciler: Reconciler, fleet: FakeFleet) -> None:
     lines.promote(lines.adapter(base), base)
     fleet.names = ()
     assert [each.trouble for each in reconciler.look().lines] == ["any server: none has its base"]
 
 
-def test_logs_are_read_only_where_something_changed(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
-    base = lines.base()
+def test_logs_are_read_only_where_something_changed(lines: Lines, base, monkeypatch: pytest.MonkeyPatch) -> None:
     lines.promote(lines.adapter(base), base)
     reader = ReadLines(lines.store)
     wanted = reader.read().wanted

@@ -130,16 +130,6 @@ class FakeFleet:
         return {name for names in self.served.values() for name in names}
 
 
-@dataclass
-class Clock:
-    """A clock that is set by hand."""
-
-    now: float = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def made_status() -> ServingStatus:
     """What was seen now of two tenants on one server."""
 

@@ -145,4 +145,4 @@ def train_rows(rows: int = 128) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-Tenants = Callable[[str], None]
+Tenants = Callable[[str], object]

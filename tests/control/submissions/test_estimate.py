@@ -3,7 +3,6 @@
 import json
 import re
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,82 +10,46 @@ import pytest
 from ft_assets import api
 from ft_assets.cli.estimate import rows_of
 from ft_assets.control import identity
-from ft_assets.control.planning.ahead import look_ahead
 from ft_assets.control.planning.estimate import estimate_file, estimate_training
-from ft_assets.control.planning.known_base import KnownBase, base_of_recipe
+from ft_assets.control.planning.estimated import Estimate
 from ft_assets.control.planning.predict import Fits
-from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.control.registry.register import register_recipe
-from ft_assets.settings.bounds import Bounds
-from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.tenants import load_tenants
-from ft_resources.errors import BadData, BadRecipe, UserError
+from ft_resources.errors import BadRecipe, UserError
 from ft_resources.launchers import choice
 from tests.control.submissions.estimate_world import DATASET, Tenants, World
 from tests.workers.packs.estimate.made import LLAMA_3_8B
 
 
-def low(bounds: Bounds | None) -> float:
-    assert bounds is not None
-    return bounds.lower
+def estimated(world: World, recipe: str) -> Estimate:
+    return estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
 
 
-def middle(bounds: Bounds | None) -> float:
-    assert bounds is not None
-    return bounds.expected
+def packed(world: World, *key: str, **changes: Any) -> Estimate:
+    """The estimate of a new recipe whose pack is there."""
+    recipe = world.recipe(*key, **changes)
+    world.pack(recipe)
+    return estimated(world, recipe)
 
 
 def test_the_pack_s_tokens_and_the_architecture_give_time_memory_and_price(world: World, tenants: Tenants) -> None:
     tenants("gpu_prices: {h100: 3.5}\ncurrency: EUR\n")
-    recipe = world.recipe()
-    world.pack(recipe)
-    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
+    found = packed(world)
     assert (found.tokens_per_epoch, found.tokens, found.windows, found.steps) == (20_000_000, 20_000_000, 5000, 313)
     assert "llama with 8,030,261,248 parameters" in found.memory_from
     assert found.fits is Fits.YES
     # About 16e9 bytes of bf16 weights, and 4,096 tokens of 7.4 MB of activations.
-    assert middle(found.memory) == pytest.approx(16e9 + 4096 * 7.4e6 + 2**30, rel=0.1)
+    assert found.memory.expected == pytest.approx(16e9 + 4096 * 7.4e6 + 2**30, rel=0.1)
     # 4 operations for each of 7.5e9 parameters and token at 40 % of 989e12, and some minutes to start.
     arithmetic = 20e6 * 4 * 7.5e9 / (0.4 * 989e12)
     assert found.seconds == pytest.approx(arithmetic, rel=0.1)
-    assert middle(found.gpu_hours) > arithmetic / 3600
-    assert middle(found.price) == pytest.approx(3.5 * middle(found.gpu_hours))
+    assert found.gpu_hours.expected > arithmetic / 3600
+    assert found.price.expected == pytest.approx(3.5 * found.gpu_hours.expected)
     assert (found.currency, found.price_from) == ("EUR", "3.50 EUR an hour of one H100")
     assert json.loads(json.dumps(asdict(found)))["fits"] == "yes"
 
 
-def registered(world: World, key: str, **changes: Any) -> tuple[Recipe, KnownBase]:
-    recipe = register_recipe(world.store, world.project.recipe(key, **changes), actor="ann").key
-    return get_recipe(world.store, recipe).recipe, base_of_recipe(world.artifacts, recipe)
-
-
-def test_rows_longer_than_the_window_are_told_from_a_sample_before_anything_is_curated(world: World) -> None:
-    def told(key: str, max_length: int, overlong: str) -> list[str]:
-        packing = {"max_length": max_length, "overlong": overlong}
-        return look_ahead(world.artifacts, DATASET, *registered(world, key, packing=packing))
-
-    assert told("long.v1", 40, "reject") == []
-    about = (
-        "119 rows are longer than packing.max_length (36 tokens; the longest has 40) in a sample of 144 of 160 rows: "
-    )
-    assert told("drop.v1", 36, "drop") == [about + "packing.overlong: drop will leave out about 82.6% of the rows."]
-    assert told("cut.v1", 36, "truncate") == [about + "packing.overlong: truncate will shorten them."]
-    with pytest.raises(BadData, match=r"119 examples are longer than 36 tokens; .* \(in a sample of 144 of 160 rows\)"):
-        told("reject.v1", 36, "reject")
-
-
-def test_a_template_that_refuses_the_rows_says_so_in_its_own_words_before_anything_is_curated(world: World) -> None:
-    template = "{{ raise_exception('I want a system message') }}"
-    (world.project.folder / "strict.jinja").write_text(template)
-    strict = registered(world, "strict.v1", chat_template="strict.jinja")
-    with pytest.raises(BadData, match="I want a system message") as refused:
-        look_ahead(world.artifacts, DATASET, *strict)
-    assert "of the upload" in refused.value.where
-
-
-def test_a_machine_without_the_recipes_gpus_says_so_with_the_estimate(
-    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_machine_without_the_recipes_gpus_says_so_with_the_estimate(world, monkeypatch, tmp_path) -> None:
     recipe = world.recipe(gpus=2)
     world.pack(recipe)
     monkeypatch.setattr(choice, "_DEVICES", tmp_path)
@@ -101,13 +64,13 @@ def test_a_machine_without_the_recipes_gpus_says_so_with_the_estimate(
     assert api.estimate(DATASET, recipe, store=world.store).notes == ()
 
 
-def test_gpu_hours_count_the_gpus_of_all_nodes(world: World) -> None:
-    recipe = world.recipe(gpus=2, nodes=4)
-    world.pack(recipe)
-    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
+def test_gpu_hours_count_the_gpus_of_all_nodes_and_a_cpu_takes_none(world: World) -> None:
+    found = packed(world, gpus=2, nodes=4)
     assert found.gpu_hours_from == "time to train and to start, on 8 GPUs of 4 nodes"
-    assert found.seconds is not None
-    assert middle(found.gpu_hours) > 8 * found.seconds / 3600
+    assert found.gpu_hours.expected > 8 * found.seconds / 3600
+    found = packed(world, "cpu.v1", gpus=0, gpu_type=None)
+    assert (found.gpu_hours.expected, found.price, found.fits) == (0, None, None)
+    assert found.memory is not None
 
 
 def test_a_training_that_compares_counts_the_scoring_of_its_reference_until_that_is_there(world: World) -> None:
@@ -115,35 +78,26 @@ def test_a_training_that_compares_counts_the_scoring_of_its_reference_until_that
     recipe = register_recipe(world.store, path, actor="ann").key
     world.prepare(recipe, form="preference")
     world.pack(recipe)
-    before = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
+    before = estimated(world, recipe)
     assert before.gpu_hours_from == "time to train and to start, on 2 GPUs; before it one GPU scores the reference"
     world.make(identity.reference_logps_request(world.artifacts, DATASET, recipe), {})
-    after = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
+    after = estimated(world, recipe)
     assert after.gpu_hours_from == "time to train and to start, on 2 GPUs"
-    assert middle(after.gpu_hours) < middle(before.gpu_hours)
+    assert after.gpu_hours.expected < before.gpu_hours.expected
     assert after.seconds == before.seconds
 
 
-def test_before_the_pack_rows_are_sampled_with_the_base_s_tokenizer(world: World) -> None:
+def test_before_the_pack_rows_are_sampled_with_the_base_s_tokenizer_and_before_that_bytes_are_counted(world) -> None:
     recipe = world.recipe()
-    world.prepare(recipe)
-    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
-    assert found.tokens_from == "a guess: 256 rows at most, read with the base's tokenizer"
-    # 38 characters, most of them a token each in the tests' tokenizer, and 5 for each turn around them.
-    assert 128 * 20 < found.tokens_per_epoch < 128 * 48
-
-
-def test_before_anything_is_prepared_bytes_are_counted_and_the_uploaded_base_is_read(world: World) -> None:
-    found = estimate_training(world.artifacts, load_tenants(), DATASET, world.recipe())
+    found = estimated(world, recipe)
     assert found.tokens_from == "a guess from the upload's bytes and the policy's split, at 4 bytes a token"
     assert "llama" in found.memory_from
     assert found.memory is not None
-
-
-def test_a_type_without_a_price_says_where_to_set_one(world: World) -> None:
-    recipe = world.recipe()
-    world.pack(recipe)
-    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
+    world.prepare(recipe)
+    found = estimated(world, recipe)
+    assert found.tokens_from == "a guess: 256 rows at most, read with the base's tokenizer"
+    # 38 characters, most of them a token each in the tests' tokenizer, and 5 for each turn around them.
+    assert 128 * 20 < found.tokens_per_epoch < 128 * 48
     assert found.price is None
     assert found.price_from == "no price is set for H100; set one in tenants.yaml: gpu_prices: {H100: …}"
 
@@ -156,9 +110,7 @@ def test_a_type_without_a_price_says_where_to_set_one(world: World) -> None:
     ],
 )
 def test_an_unknown_gpu_is_estimated_without_time_fit_and_price(world: World, gpu_type: str | None, words: str) -> None:
-    recipe = world.recipe(gpu_type=gpu_type)
-    world.pack(recipe)
-    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
+    found = packed(world, gpu_type=gpu_type)
     assert (found.gpu_hours, found.price, found.fits, found.gpu_memory) == (None, None, None, None)
     assert found.rough_seconds is not None
     assert "GPUs from B200 to T4" in found.seconds_from
@@ -169,7 +121,7 @@ def test_an_unknown_gpu_is_estimated_without_time_fit_and_price(world: World, gp
 def test_before_the_first_training_on_a_cpu_the_time_is_a_rough_range(world: World) -> None:
     path = world.project.recipe("cpu.v1", hardware={"gpus": 0})
     recipe = register_recipe(world.store, path, actor="ann").key
-    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
+    found = estimated(world, recipe)
     assert found.seconds is None
     assert found.rough_seconds is not None
     assert 0 < found.rough_seconds.lower < found.rough_seconds.upper < 3600
@@ -177,42 +129,42 @@ def test_before_the_first_training_on_a_cpu_the_time_is_a_rough_range(world: Wor
     assert any(value.startswith("roughly ") for name, value, _ in rows_of(found) if name == "time to train")
     # Once it is measured there, the figure is of the tenant's own trainings.
     world.trained(recipe, 500.0)
-    measured = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
+    measured = estimated(world, recipe)
     assert (measured.rough_seconds, measured.seconds) == (None, pytest.approx(measured.tokens / 500))
 
 
-def test_an_unknown_architecture_is_rough_and_says_so(world: World) -> None:
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"model_type": "newest", "vocab_size": 32000}, "unknown architecture 'newest'"),
+        (
+            {**LLAMA_3_8B, "model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 9},
+            "config.json: num_experts_per_tok is 9, of 8 experts; a usual decoder",
+        ),
+    ],
+)
+def test_an_unknown_architecture_or_a_config_that_makes_no_sense_is_rough_and_says_so(world, config, reason) -> None:
     recipe = world.recipe()
-    world.prepare(recipe, config={"model_type": "newest", "vocab_size": 32000})
+    world.prepare(recipe, config=config)
     world.pack(recipe)
-    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
-    assert found.memory_from.startswith("rough: unknown architecture 'newest'")
-    assert found.memory is not None
+    found = estimated(world, recipe)
+    assert found.memory_from.startswith(f"rough: {reason}")
     assert found.memory.upper > 2 * found.memory.lower
+    assert 0 < found.gpu_hours.lower < found.gpu_hours.expected < 10
 
 
 def test_packed_documents_of_a_base_that_cannot_pack_them_are_refused(world: World) -> None:
     recipe = world.recipe(packing="packed")
     world.prepare(recipe, config={**LLAMA_3_8B, "model_type": "mamba"})
     with pytest.raises(BadRecipe, match="it has state-space layers"):
-        estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
-
-
-def test_a_training_on_the_cpu_takes_memory_and_no_gpu_hours(world: World) -> None:
-    recipe = world.recipe(gpus=0, gpu_type=None)
-    world.pack(recipe)
-    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
-    assert (middle(found.gpu_hours), found.price, found.fits) == (0, None, None)
-    assert found.memory is not None
+        estimated(world, recipe)
 
 
 def test_the_tenant_s_own_trainings_on_this_hardware_are_better_than_the_formula(world: World) -> None:
     world.trained(world.recipe("past.v1"), 1000.0)
-    recipe = world.recipe("other.v1")
-    world.pack(recipe)
-    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
+    found = packed(world, "other.v1")
     assert found.seconds_from == "the last training on this base and hardware, at 1,000 tokens/s"
-    assert middle(found.gpu_hours) < 1.4 * low(found.gpu_hours)
+    assert found.gpu_hours.expected < 1.4 * found.gpu_hours.lower
     assert found.seconds == 20_000
     elsewhere = world.recipe("elsewhere.v1", gpu_type="H200")
     assert "arithmetic" in estimate_training(world.artifacts, load_tenants(), DATASET, elsewhere).seconds_from
@@ -220,15 +172,13 @@ def test_the_tenant_s_own_trainings_on_this_hardware_are_better_than_the_formula
 
 def test_a_training_of_another_shape_is_converted_by_its_operations_and_says_so(world: World) -> None:
     world.trained(world.recipe("past.v1", rank=512), 1000.0)
-    recipe = world.recipe("other.v1", rank=8)
-    world.pack(recipe)
-    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
+    found = packed(world, "other.v1", rank=8)
     # Adapters of rank 512 have 1.34e9 parameters, at 6 operations each, beside the base's 7.5e9 at 4.
     faster = (4 * 7.5e9 + 6 * 1.34e9) / (4 * 7.5e9 + 6 * 2.1e7)
     words, _, rate = found.seconds_from.partition(", at ")
     assert words == ("the last training of another shape on this base and hardware, converted by operations a token")
     assert float(rate.split()[0].replace(",", "")) == pytest.approx(1000 * faster, rel=0.03)
-    assert middle(found.gpu_hours) > 1.45 * low(found.gpu_hours)
+    assert found.gpu_hours.expected > 1.45 * found.gpu_hours.lower
 
 
 def test_one_training_of_the_same_shape_counts_for_more_than_many_of_others(world: World) -> None:
@@ -236,35 +186,25 @@ def test_one_training_of_the_same_shape_counts_for_more_than_many_of_others(worl
         world.trained(world.recipe(f"past{number}.v1", max_length=2048, rank=4 + number), 5000.0)
     world.trained(world.recipe("same.v1"), 1000.0)
     recipe = world.recipe("other.v1")
-    assert estimate_training(world.artifacts, load_tenants(), DATASET, recipe).seconds_from.endswith(
-        "hardware, at 1,000 tokens/s"
-    )
+    assert estimated(world, recipe).seconds_from.endswith("hardware, at 1,000 tokens/s")
 
 
-@pytest.mark.parametrize("past", [{"micro_batch_size": 8}, {"max_length": 512}, {"variant": "full"}])
-def test_trainings_with_far_other_forward_passes_or_methods_say_nothing(world: World, past: dict[str, Any]) -> None:
-    world.trained(world.recipe("past.v1", **past), 1000.0)
-    recipe = world.recipe("other.v1")
-    world.pack(recipe)
-    assert "arithmetic" in estimate_training(world.artifacts, load_tenants(), DATASET, recipe).seconds_from
+@pytest.mark.parametrize(
+    ("past", "told"),
+    [
+        ({"micro_batch_size": 8}, {}),
+        ({"max_length": 512}, {}),
+        ({"variant": "full"}, {}),
+        # No attempt tells on which machine it was.
+        ({}, {"with_attempt": False}),
+    ],
+)
+def test_trainings_with_far_other_forward_passes_methods_or_machines_say_nothing(world, past, told) -> None:
+    world.trained(world.recipe("past.v1", **past), 1000.0, **told)
+    assert "arithmetic" in packed(world, "other.v1").seconds_from
 
 
-def test_a_config_that_makes_no_sense_gives_a_rough_estimate_with_the_reason(world: World) -> None:
-    recipe = world.recipe()
-    config = {**LLAMA_3_8B, "model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 9}
-    world.prepare(recipe, config=config)
-    world.pack(recipe)
-    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
-    assert found.memory_from.startswith("rough: config.json: num_experts_per_tok is 9, of 8 experts; a usual decoder")
-    assert 0 < low(found.gpu_hours) < middle(found.gpu_hours) < 10
-
-
-def test_a_training_of_which_no_attempt_tells_the_machine_says_nothing_about_a_gpu(world: World) -> None:
-    world.trained(world.recipe("past.v1"), 1000.0, with_attempt=False)
-    assert "arithmetic" in estimate_training(world.artifacts, load_tenants(), DATASET, world.recipe()).seconds_from
-
-
-def test_a_recipe_file_is_estimated_without_being_registered(world: World) -> None:
+def test_a_recipe_file_is_estimated_without_being_registered_and_says_what_is_not_at_hand(world: World) -> None:
     world.prepare(world.recipe())
     path = world.project.recipe("draft.v1", hardware={"gpus": 1, "gpu_type": "L4"})
     found = estimate_file(world.artifacts, load_tenants(), DATASET, path)
@@ -272,9 +212,6 @@ def test_a_recipe_file_is_estimated_without_being_registered(world: World) -> No
     assert found.fits is Fits.YES
     assert "read with the base's tokenizer" in found.tokens_from
     assert not world.store.exists("names/recipe/draft.v1.json")
-
-
-def test_a_draft_on_a_hub_base_says_that_the_base_is_not_at_hand(world: World) -> None:
     path = world.project.recipe("draft.v1", base="hub:acme/huge@main", hardware={"gpus": 1, "gpu_type": "L4"})
     found = estimate_file(world.artifacts, load_tenants(), DATASET, path)
     assert (found.memory, found.gpu_hours) == (None, None)
@@ -292,9 +229,7 @@ def test_a_draft_on_a_hub_base_says_that_the_base_is_not_at_hand(world: World) -
         ("tiers: {trial: {max_gpu_hours: 0}}", "max_gpu_hours"),
     ],
 )
-def test_prices_and_limits_that_mean_nothing_are_refused_by_their_place(
-    tmp_path: Path, text: str, message: str
-) -> None:
+def test_prices_and_limits_that_mean_nothing_are_refused_by_their_place(tmp_path, text, message) -> None:
     path = tmp_path / "tenants.yaml"
     path.write_text(text)
     with pytest.raises(UserError) as error:
@@ -306,7 +241,7 @@ def test_a_training_in_a_part_costs_the_part_and_is_requested_there(world: World
     tenants("gpu_prices: {H100: 4.0}\n")
     recipe = world.recipe(max_length=1024, parts=["H100-1g.10gb", "H100-3g.40gb"])
     world.pack(recipe)
-    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
+    found = estimated(world, recipe)
     settings = {path: (value, origin) for path, value, origin in found.settings}
     assert settings["hardware.gpu_type"][0] == "H100-3g.40gb"
     assert settings["hardware.gpu_type"][1].startswith("auto: the smallest of its parts that surely holds the training")
@@ -315,8 +250,8 @@ def test_a_training_in_a_part_costs_the_part_and_is_requested_there(world: World
     assert found.price_from == "2.00 USD an hour of one H100-3g.40gb"
     assert "a part that counts as 0.5 of a GPU" in found.gpu_hours_from
     assert found.seconds is not None
-    assert middle(found.gpu_hours) == pytest.approx(0.5 * found.seconds / 3600, rel=0.2)
-    assert middle(found.price) == pytest.approx(4.0 * middle(found.gpu_hours))
+    assert found.gpu_hours.expected == pytest.approx(0.5 * found.seconds / 3600, rel=0.2)
+    assert found.price.expected == pytest.approx(4.0 * found.gpu_hours.expected)
     asked = identity.checkpoint_request(world.artifacts, DATASET, recipe).resources
     assert (asked.gpu_type, asked.larger_gpu_type) == ("H100-3g.40gb", "H100")
     evaluated = identity.baseline_report_request(world.artifacts, recipe).resources

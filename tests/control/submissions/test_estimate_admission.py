@@ -10,8 +10,7 @@ from ft_assets.api import present
 from ft_assets.control import identity
 from ft_assets.control.submissions import admission
 from ft_assets.control.submissions.admission import OverLimit, limit_of, refusal, require_affordable
-from ft_assets.control.submissions.plan import Finish, RunState, Stage, Wanted, plan
-from ft_assets.control.submissions.submit import submit
+from ft_assets.control.submissions.plan import RunState, Stage, Wanted, plan
 from ft_assets.graph.assets.checkpoints import checkpoint
 from ft_assets.graph.listed_keys import list_keys
 from ft_assets.records.submissions import Submission, SubmissionStatus
@@ -21,49 +20,65 @@ from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.outcomes import Outcome
 from tests.control.submissions.estimate_world import DATASET, Tenants, World, room
+from tests.made import submitted
 from tests.untold import untold
 
 
+def packed(world: World, *key: str, **changes: Any) -> str:
+    """A recipe whose pack is there."""
+    recipe = world.recipe(*key, **changes)
+    world.pack(recipe)
+    return recipe
+
+
+def affordable(world: World, recipe: str, maximum: float | None) -> list[str]:
+    return require_affordable(world.artifacts, load_tenants(), DATASET, recipe, maximum)
+
+
+def refused(world: World, recipe: str, maximum: float | None) -> str:
+    return refusal(world.artifacts, load_tenants(), DATASET, recipe, maximum)
+
+
 def asked(world: World, recipe: str, maximum: float | None) -> Submission:
-    return submit(
-        world.store, load_tenants(), dataset=DATASET, recipe=recipe, actor="ann", origin="python", max_gpu_hours=maximum
-    )[0]
+    return submitted(world.store, DATASET, recipe, max_gpu_hours=maximum)
 
 
 def test_a_training_above_the_maximum_is_refused_with_both_numbers_and_what_to_do(world: World) -> None:
-    recipe = world.recipe()
-    world.pack(recipe)
+    recipe = packed(world)
     with pytest.raises(OverLimit) as error:
-        require_affordable(world.artifacts, load_tenants(), DATASET, recipe, 0.1)
+        affordable(world, recipe, 0.1)
     assert "is expected to take 0.4" in error.value.what
     assert "the submission's maximum is 0.1" in error.value.what
     assert "Raise the maximum, or train less" in error.value.remedy
-    assert require_affordable(world.artifacts, load_tenants(), DATASET, recipe, 1.0) == []
-    assert require_affordable(world.artifacts, load_tenants(), DATASET, recipe, None) == []
+    assert affordable(world, recipe, 1.0) == []
+    assert affordable(world, recipe, None) == []
 
 
 def test_the_smallest_of_the_three_maxima_holds(world: World, tenants: Tenants) -> None:
-    recipe = world.recipe(max_gpu_hours=0.3)
-    world.pack(recipe)
-    assert limit_of(world.artifacts, load_tenants(), DATASET, recipe, None) == (0.3, "the recipe's")
-    assert limit_of(world.artifacts, load_tenants(), DATASET, recipe, 0.2) == (0.2, "the submission's")
+    recipe = packed(world, max_gpu_hours=0.3)
+    artifacts = world.artifacts
+    assert limit_of(artifacts, load_tenants(), DATASET, recipe, None) == (0.3, "the recipe's")
+    assert limit_of(artifacts, load_tenants(), DATASET, recipe, 0.2) == (0.2, "the submission's")
     tenants("tiers: {default: {max_gpu_hours: 0.1}}")
-    assert limit_of(world.artifacts, load_tenants(), DATASET, recipe, 0.2) == (0.1, "the tenant's tier's")
-    assert "the tenant's tier's maximum is 0.1" in refusal(world.artifacts, load_tenants(), DATASET, recipe, None)
+    assert limit_of(artifacts, load_tenants(), DATASET, recipe, 0.2) == (0.1, "the tenant's tier's")
+    assert "the tenant's tier's maximum is 0.1" in refused(world, recipe, None)
 
 
-def test_a_maximum_that_nothing_can_be_held_against_refuses(world: World) -> None:
+def test_a_maximum_that_nothing_can_be_held_against_refuses_and_before_the_pack_it_is_too_early(world: World) -> None:
     recipe = world.recipe(gpu_type=None)
+    world.prepare(recipe)
+    assert refused(world, recipe, 0.0001) == ""
     world.pack(recipe)
-    assert "gpu_type is not set" in refusal(world.artifacts, load_tenants(), DATASET, recipe, 100.0)
-    assert refusal(world.artifacts, load_tenants(), DATASET, recipe, None) == ""
+    assert "gpu_type is not set" in refused(world, recipe, 100.0)
+    assert refused(world, recipe, None) == ""
 
 
-def test_a_training_on_the_cpu_is_never_refused(world: World, tenants: Tenants) -> None:
+def test_a_training_on_the_cpu_is_refused_for_its_memory_only(world: World, tenants: Tenants, monkeypatch) -> None:
     tenants("tiers: {default: {max_gpu_hours: 0.000001}}")
-    recipe = world.recipe(gpus=0, gpu_type=None)
-    world.pack(recipe)
-    assert require_affordable(world.artifacts, load_tenants(), DATASET, recipe, 0.000001) == []
+    recipe = packed(world, gpus=0, gpu_type=None)
+    assert affordable(world, recipe, 0.000001) == []
+    monkeypatch.setattr(admission, "worker_room", lambda wanted: room(memory=8))
+    assert "of host memory" in refused(world, recipe, None)
 
 
 @pytest.mark.parametrize("wanted", [{"gpus": 2}, {"nodes": 2}])
@@ -74,17 +89,17 @@ def test_parts_of_gpus_train_alone(world: World, wanted: dict[str, int]) -> None
     for recipe in (alone, together):
         world.pack(recipe)
     with pytest.raises(BadRecipe, match="2 parts of H100 GPUs cannot train together"):
-        require_affordable(world.artifacts, load_tenants(), DATASET, together, None)
+        affordable(world, together, None)
     with pytest.raises(OverLimit, match="does not fit a H100-1g"):
-        require_affordable(world.artifacts, load_tenants(), DATASET, alone, None)
+        affordable(world, alone, None)
 
 
 def test_what_cannot_fit_is_refused_and_what_may_not_fit_is_warned_of(world: World) -> None:
     cannot, might = world.recipe("cannot.v1", gpu_type="T4"), world.recipe("might.v1", gpu_type="L40S")
     world.pack(cannot)
     with pytest.raises(OverLimit, match=r"does not fit a T4: it needs between .* and there are 15.0 GiB"):
-        require_affordable(world.artifacts, load_tenants(), DATASET, cannot, None)
-    (warning,) = require_affordable(world.artifacts, load_tenants(), DATASET, might, None)
+        affordable(world, cannot, None)
+    (warning,) = affordable(world, might, None)
     assert "may not fit a L40S with 45.0 GiB" in warning
     assert "Lower training.micro_batch_size" in warning
 
@@ -93,7 +108,7 @@ def test_where_the_activations_of_one_window_do_not_fit_it_is_advised_to_share_i
     def warned(key: str, **changes: Any) -> str:
         recipe = world.recipe(key, **{"gpu_type": "A10", "max_length": 8192, "recompute": "on", "rank": 96, **changes})
         world.pack(recipe)
-        return " ".join(require_affordable(world.artifacts, load_tenants(), DATASET, recipe, None))
+        return " ".join(affordable(world, recipe, None))
 
     assert "share each window with hardware.context_parallel" in warned("one.v1")
     assert "hardware.context_parallel" not in warned("two.v1", micro_batch_size=2, rank=16)
@@ -101,21 +116,18 @@ def test_where_the_activations_of_one_window_do_not_fit_it_is_advised_to_share_i
     # Adapters and their states do not become smaller.
     large = world.recipe("large.v2", gpu_type="A10", max_length=8192, recompute="on", rank=512)
     world.pack(large)
-    told = refusal(world.artifacts, load_tenants(), DATASET, large, None)
+    told = refused(world, large, None)
     assert "does not fit" in told
     assert "hardware.context_parallel" not in told
 
 
-def test_the_room_of_the_machine_for_saves_is_checked_before_a_launch(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_room_of_the_machine_for_saves_is_checked_before_a_launch(world, monkeypatch) -> None:
     """Full training of 8B copies 90 to 99 GiB to the host with each save, and writes them to the scratch disk."""
-    recipe = world.recipe(variant="full", gpus=8, gpu_type="H200", max_gpu_hours=None)
-    world.pack(recipe)
+    recipe = packed(world, variant="full", gpus=8, gpu_type="H200", max_gpu_hours=None)
 
     def asked(memory: float, disk: float) -> list[str]:
         monkeypatch.setattr(admission, "worker_room", lambda wanted: room(memory, disk))
-        return require_affordable(world.artifacts, load_tenants(), DATASET, recipe, None)
+        return affordable(world, recipe, None)
 
     assert asked(200, 200) == []
     with pytest.raises(OverLimit, match=r"of host memory with its saves, and there are 96.0 GiB") as error:
@@ -127,28 +139,14 @@ def test_the_room_of_the_machine_for_saves_is_checked_before_a_launch(
     assert "may not fit its machine" in warning
 
 
-def test_a_training_on_the_cpu_needs_its_memory_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe = world.recipe(gpus=0, gpu_type=None)
-    world.pack(recipe)
-    monkeypatch.setattr(admission, "worker_room", lambda wanted: room(memory=8))
-    assert "of host memory" in refusal(world.artifacts, load_tenants(), DATASET, recipe, None)
-
-
-def test_before_the_pack_is_there_it_is_too_early_to_refuse(world: World) -> None:
-    recipe = world.recipe()
-    world.prepare(recipe)
-    assert refusal(world.artifacts, load_tenants(), DATASET, recipe, 0.0001) == ""
-
-
 def test_what_is_under_way_or_there_is_not_refused_any_more(world: World) -> None:
-    recipe = world.recipe()
-    world.pack(recipe)
+    recipe = packed(world)
     attempt = world.attempt(recipe)
-    assert refusal(world.artifacts, load_tenants(), DATASET, recipe, 0.1) == ""
+    assert refused(world, recipe, 0.1) == ""
     attempt.record_ending(Outcome.CANCELLED)
-    assert refusal(world.artifacts, load_tenants(), DATASET, recipe, 0.1)
+    assert refused(world, recipe, 0.1)
     world.make(identity.checkpoint_request(world.artifacts, DATASET, recipe), {})
-    assert refusal(world.artifacts, load_tenants(), DATASET, recipe, 0.1) == ""
+    assert refused(world, recipe, 0.1) == ""
 
 
 class NoLauncher(LauncherResource):
@@ -159,12 +157,9 @@ class NoLauncher(LauncherResource):
 
 
 @pytest.mark.parametrize(("maximum", "launched"), [(0.1, False), (1.0, True), (None, True)])
-def test_the_checkpoint_asset_launches_nothing_above_the_maximum(
-    world: World, monkeypatch: pytest.MonkeyPatch, maximum: float | None, launched: bool
-) -> None:
+def test_the_checkpoint_asset_launches_nothing_above_the_maximum(world, monkeypatch, maximum, launched) -> None:
     """In process, with a launcher that must not be asked."""
-    recipe = world.recipe()
-    world.pack(recipe)
+    recipe = packed(world)
     monkeypatch.setattr(ft_assets.graph.assets.checkpoints, "refuse_sick_pack", lambda *_: None)
     submission = asked(world, recipe, maximum)
     instance = dg.DagsterInstance.ephemeral()
@@ -180,26 +175,19 @@ def test_the_checkpoint_asset_launches_nothing_above_the_maximum(
         )
 
 
-def test_a_refused_submission_ends_with_the_reason_and_launches_no_run(world: World) -> None:
-    recipe = world.recipe()
-    world.pack(recipe)
+def test_a_refused_submission_ends_with_the_reason_launches_no_run_and_a_higher_maximum_goes_on(world: World) -> None:
+    recipe = packed(world)
     submission = asked(world, recipe, 0.1)
     found = present(submission, store=world.store)
     (action,) = plan([Wanted(submission=submission, present=found, runs={})])
-    assert isinstance(action, Finish)
     assert action.status is SubmissionStatus.FAILED
     assert "the submission's maximum is 0.1" in action.reason
     # While the run that will meet the same refusal is under way, its end is waited for.
     assert plan([Wanted(submission=submission, present=found, runs={Stage.TRAIN_PAIR: RunState.ACTIVE})]) == []
     (again,) = plan([Wanted(submission=submission, present=found, runs={Stage.TRAIN_PAIR: RunState.FAILED})])
-    assert isinstance(again, Finish)
     assert again.reason == action.reason
-
-
-def test_asking_again_with_a_higher_maximum_goes_on(world: World) -> None:
-    recipe = world.recipe()
-    world.pack(recipe)
-    assert present(asked(world, recipe, 1.0), store=world.store).problem == ""
+    higher = submitted(world.store, DATASET, recipe, key="ask-2", max_gpu_hours=1.0)
+    assert present(higher, store=world.store).problem == ""
 
 
 @pytest.mark.parametrize("maximum", [0.0, -1.0, float("nan"), float("inf")])

@@ -19,6 +19,7 @@ from ft_assets.settings.tenants import load_tenants
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.dagster_resources import StoreResource
 from tests.control.submissions.estimate_world import DATASET, Tenants, World
+from tests.control.submissions.test_estimate_admission import packed
 from tests.workers.evals.safety_world import write_safety_suite
 
 Ft = Callable[..., Result]
@@ -33,12 +34,9 @@ def ft(world: World, monkeypatch: pytest.MonkeyPatch) -> Ft:
     return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-def test_ft_estimate_shows_memory_hours_and_price_and_what_they_stand_on(
-    world: World, ft: Ft, tenants: Tenants
-) -> None:
+def test_ft_estimate_shows_memory_hours_and_price_and_what_they_stand_on(world, ft, tenants) -> None:
     tenants("gpu_prices: {H100: 3.5}\n")
-    recipe = world.recipe()
-    world.pack(recipe)
+    recipe = packed(world)
     shown = ft("estimate", DATASET, recipe).stdout
     for words in (
         "counted in the token pack",
@@ -58,25 +56,20 @@ def test_ft_estimate_shows_memory_hours_and_price_and_what_they_stand_on(
     assert sum(found["memory_parts"].values()) == pytest.approx(found["memory"]["expected"], rel=0.05)
 
 
-def test_an_estimate_of_a_training_that_may_stop_early_is_at_most(world: World, ft: Ft) -> None:
+def test_ft_estimate_takes_a_recipe_file_before_it_is_registered_and_says_at_most_where_it_may_stop_early(world, ft):
     path = world.project.recipe("patient.v1", training={"early_stopping": {"patience": 2}})
     shown = ft("estimate", DATASET, path.name).stdout
     assert "at most 8" in shown
     assert "may stop early" in shown
-    assert "at most" not in ft("estimate", DATASET, world.project.recipe("draft.v1").name).stdout
-
-
-def test_ft_estimate_takes_a_recipe_file_before_it_is_registered(world: World, ft: Ft) -> None:
-    path = world.project.recipe("draft.v1")
-    shown = ft("estimate", DATASET, path.name)
+    shown = ft("estimate", DATASET, world.project.recipe("draft.v1").name)
     assert shown.exit_code == 0, shown.stderr
+    assert "at most" not in shown.stdout
     assert "a training on the CPU takes no GPU-hours" in shown.stdout
     assert not world.store.exists("names/recipe/draft.v1.json")
 
 
 def test_ft_submit_says_what_it_will_take_and_keeps_the_maximum(world: World, ft: Ft) -> None:
-    recipe = world.recipe()
-    world.pack(recipe)
+    recipe = packed(world)
     result = ft("submit", DATASET, recipe, "--max-gpu-hours", "0.1")
     assert result.exit_code == 0, result.stderr
     assert "estimated: 313 steps, 20,000,000 tokens (counted in the token pack)" in result.stderr
@@ -88,12 +81,9 @@ def test_ft_submit_says_what_it_will_take_and_keeps_the_maximum(world: World, ft
     assert "GPU-hours is not possible" in ft("submit", DATASET, recipe, "--max-gpu-hours", "0").stderr
 
 
-def test_ft_run_ends_with_the_reason_where_the_training_is_refused(
-    world: World, ft: Ft, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ft_run_ends_with_the_reason_where_the_training_is_refused(world, ft, monkeypatch) -> None:
     monkeypatch.setattr("ft_resources.launchers.choice.local_gpus", lambda: 1)
-    recipe = world.recipe(gpu_type="T4")
-    world.pack(recipe)
+    recipe = packed(world, gpu_type="T4")
     result = ft("run", DATASET, recipe)
     assert result.exit_code == 1
     assert "does not fit a T4" in result.stdout
@@ -101,8 +91,7 @@ def test_ft_run_ends_with_the_reason_where_the_training_is_refused(
 
 
 def test_the_job_records_the_maximum_and_shows_the_estimate(world: World) -> None:
-    recipe = world.recipe()
-    world.pack(recipe)
+    recipe = packed(world)
     config = {"dataset": DATASET, "recipe": recipe, "max_gpu_hours": 0.5}
     result = fine_tune.execute_in_process(
         run_config={"ops": {"record_submission": {"config": config}}},
@@ -117,8 +106,7 @@ def test_the_job_records_the_maximum_and_shows_the_estimate(world: World) -> Non
 
 def test_the_asset_s_metadata_are_numbers_and_a_table_without_any_row_s_text(world: World, tenants: Tenants) -> None:
     tenants("gpu_prices: {H100: 2}\n")
-    recipe = world.recipe()
-    world.pack(recipe)
+    recipe = packed(world)
     found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
     shown: dict[str, Any] = estimate_metadata(found)
     assert shown["estimated_steps"] == 313
@@ -161,16 +149,12 @@ def test_ft_estimate_says_before_anything_is_made_whether_holdout_and_suites_are
     assert "safety, care.v1" not in told
 
 
-def test_what_is_not_known_yet_is_left_out(world: World, ft: Ft) -> None:
+def test_of_what_can_be_proved_is_left_out_what_is_not_known_yet_and_without_gates_all(world: World, ft: Ft) -> None:
     path = world.project.recipe("draft.v1", evaluation={"suites": ["colours.v1", "not-there-yet.v1"]})
     own, held = world.project.dataset(200), world.project.dataset(120, "held.jsonl")
     assert ft("dataset", "add", own, "--name", "acme.held", "--holdout", held).exit_code == 0
     found = json.loads(ft("estimate", "acme.held.v1", path.name, "--json").stdout)["provable"]
     assert [(each["gate"], each["on"]) for each in found] == [("regression", "colours.v1")]
-
-
-def test_a_recipe_without_gates_has_nothing_to_show(world: World, ft: Ft) -> None:
-    path = world.project.recipe("free.v1")
     path.write_text(re.sub(r"gates:\n(  .*\n)+", "gates: none\n", path.read_text()))
     assert json.loads(ft("estimate", DATASET, path.name, "--json").stdout)["provable"] == []
     assert "enough" not in ft("estimate", DATASET, path.name).stdout

@@ -1,6 +1,7 @@
 """A few rows that are too long end the packing of thousands: they are told before anything runs."""
 
 import json
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,7 +18,7 @@ from ft_assets.settings.dataset.forms import FormSettings
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.workers.datasets.forms.parse import parse_lines
 from ft_resources.errors import BadData
-from tests.control.submissions.estimate_world import World
+from tests.control.submissions.estimate_world import DATASET, World
 
 MANY = "acme.many.v1"
 # None of them is held out, or one of 256 evenly spread of 600 rows.
@@ -53,12 +54,35 @@ def curated(world: World, lines: bytes) -> None:
     world.make(identity.dataset_request(world.artifacts, MANY), facts, train__parquet=sink.getvalue().to_pybytes())
 
 
-def told(world: World, overlong: str) -> list[str]:
-    path = world.project.recipe(f"{overlong}.v1", packing={"max_length": 100, "overlong": overlong})
-    recipe = register_recipe(world.store, path, actor="ann").key
+def ahead(world: World, dataset: str, **changes: Any) -> list[str]:
+    recipe = register_recipe(world.store, world.project.recipe(**changes), actor="ann").key
     return look_ahead(
-        world.artifacts, MANY, get_recipe(world.store, recipe).recipe, base_of_recipe(world.artifacts, recipe)
+        world.artifacts, dataset, get_recipe(world.store, recipe).recipe, base_of_recipe(world.artifacts, recipe)
     )
+
+
+def told(world: World, overlong: str, key: str = "", dataset: str = MANY, max_length: int = 100) -> list[str]:
+    packing = {"max_length": max_length, "overlong": overlong}
+    return ahead(world, dataset, key=f"{key or overlong}.v1", packing=packing)
+
+
+def test_rows_longer_than_the_window_are_told_from_a_sample_before_anything_is_curated(world: World) -> None:
+    assert told(world, "reject", "long", DATASET, 40) == []
+    about = (
+        "119 rows are longer than packing.max_length (36 tokens; the longest has 40) in a sample of 144 of 160 rows: "
+    )
+    dropped = "packing.overlong: drop will leave out about 82.6% of the rows."
+    assert told(world, "drop", "", DATASET, 36) == [about + dropped]
+    assert told(world, "truncate", "", DATASET, 36) == [about + "packing.overlong: truncate will shorten them."]
+    with pytest.raises(BadData, match=r"119 examples are longer than 36 tokens; .* \(in a sample of 144 of 160 rows\)"):
+        told(world, "reject", "", DATASET, 36)
+
+
+def test_a_template_that_refuses_the_rows_says_so_in_its_own_words_before_anything_is_curated(world: World) -> None:
+    (world.project.folder / "strict.jinja").write_text("{{ raise_exception('I want a system message') }}")
+    with pytest.raises(BadData, match="I want a system message") as refused:
+        ahead(world, DATASET, key="strict.v1", chat_template="strict.jinja")
+    assert "of the upload" in refused.value.where
 
 
 @pytest.mark.parametrize("is_curated", [False, True])
@@ -67,7 +91,6 @@ def test_the_longest_rows_are_looked_at_beside_the_evenly_spread_ones(world: Wor
     if is_curated:
         curated(world, lines)
     sample = sample_rows(world.artifacts, MANY)
-    assert sample is not None
     assert (sample.rows, sample.batch.num_rows, sample.longest.num_rows) == (600, ROWS, LONGEST)
     rows = {row - 1 for row in sample.longest.column("row").to_pylist()}
     assert {*LONG} <= rows

@@ -1,47 +1,26 @@
-"""Paused submissions: what the records, the plan, the status and Dagster's runs say of them."""
-
-from pathlib import Path
+"""Paused submissions: what the records, the status and Dagster's runs say of them."""
 
 import dagster as dg
 import pytest
 
 from ft_assets.control.submissions.pauses import require_not_paused
-from ft_assets.control.submissions.plan import Finish, Launch, Present, RunState, Stage, Wanted, plan
+from ft_assets.control.submissions.plan import RunState, Stage
 from ft_assets.control.submissions.status import State, Status, derive
 from ft_assets.control.submissions.works import Work
 from ft_assets.graph.runs import SubmissionRuns, run_states
 from ft_assets.records.pauses import PauseChange, Pauses, read_pauses, record_pause, record_resumption
-from ft_assets.records.submissions import Submission, SubmissionStatus
+from ft_assets.records.submissions import Submission
 from ft_assets.settings import tags
 from ft_resources.attempts import Ending
 from ft_resources.errors import SubmissionPaused
 from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
+from tests.made import made_submission
 
-SUBMISSION = Submission(
-    id="0" * 16,
-    dataset="acme.support.v1",
-    recipe="tiny.v1",
-    actor="ann",
-    origin="cli",
-    idempotency_key="ask-1",
-    driver="sensor",
-    created_at="2026-01-01T00:00:00.000+00:00",
-)
+SUBMISSION = made_submission()
 CALLERS = SUBMISSION.model_copy(update={"driver": "caller", "idempotency_key": "mine"})
-BOTH = frozenset({Stage.PREPARE_DATASET, Stage.PREPARE_RECIPE})
 PAUSED = PauseChange(kind="paused", actor="bob", reason="the GPUs are needed", at="2026-01-01T00:01:00.000+00:00")
 RESUMED = PauseChange(kind="resumed", actor="ann", at="2026-01-01T00:02:00.000+00:00")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(f"file://{tmp_path}")
-
-
-def step(present: Present, pair: RunState, *, paused: bool = True) -> list[Launch | Finish]:
-    runs = {Stage.TRAIN_PAIR: pair}
-    return plan([Wanted(submission=SUBMISSION, present=present, runs=runs, paused=paused)])
 
 
 def test_the_first_pause_stands_until_it_is_resumed_and_then_there_may_be_another(store: Store) -> None:
@@ -64,49 +43,11 @@ def test_of_two_that_pause_at_once_one_does(store: Store, monkeypatch: pytest.Mo
     assert record_pause(store, SUBMISSION, actor="eve", reason="") == (first, False)
 
 
-@pytest.mark.parametrize("pair", [RunState.NONE, RunState.CANCELLED, RunState.FAILED, RunState.CUT_OFF])
-def test_a_paused_submission_launches_nothing_and_does_not_end_by_the_runs_that_the_pause_stopped(
-    pair: RunState,
-) -> None:
-    assert step(Present(done=BOTH), pair) == []
-    assert step(Present(done=BOTH), pair, paused=False) != []
-    assert step(Present(done=frozenset()), pair) == []
-    assert step(Present(done=BOTH, problem="the price was raised"), pair) == []
-    trials = Wanted(
-        submission=SUBMISSION,
-        present=Present(done=BOTH, trials=("a", "b")),
-        runs={},
-        trial_runs={"a": pair},
-        paused=True,
-    )
-    assert plan([trials]) == []
-
-
-def test_what_was_finished_before_the_stop_arrived_is_finished() -> None:
-    (accepted,) = step(Present(done=BOTH, adapter="acme/adapter/f"), RunState.CANCELLED)
-    (ungated,) = step(Present(done=BOTH, ungated="acme/adapter/f"), RunState.CANCELLED)
-    (rejected,) = step(Present(done=BOTH, rejection="task_gain: no gain"), RunState.SUCCEEDED)
-    found = [each.status for each in (accepted, ungated, rejected) if isinstance(each, Finish)]
-    assert found == [SubmissionStatus.ACCEPTED, SubmissionStatus.UNGATED, SubmissionStatus.REJECTED]
-    # The step that records why it was rejected was stopped; it is taken once it is resumed.
-    assert step(Present(done=BOTH, rejection="task_gain: no gain"), RunState.FAILED) == []
-
-
-def test_a_launch_after_a_pause_has_a_key_of_its_own_and_a_tick_that_is_repeated_the_same() -> None:
-    keys = []
-    for resumed in (0, 1, 1, 2):
-        (launch,) = plan([Wanted(submission=SUBMISSION, present=Present(done=BOTH), runs={}, resumed=resumed)])
-        assert isinstance(launch, Launch)
-        keys.append(launch.run_key)
-    first = f"{SUBMISSION.id}:train_pair"
-    assert keys == [first, f"{first}:resumed-1", f"{first}:resumed-1", f"{first}:resumed-2"]
-
-
 @pytest.mark.dagster
 @pytest.mark.parametrize("status", [dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.FAILURE])
 def test_runs_of_before_the_pause_do_not_count_once_it_is_resumed(status: dg.DagsterRunStatus) -> None:
     own = {tags.SUBMISSION: SUBMISSION.id}
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
 
         def add(stage: Stage, how: dg.DagsterRunStatus, **more: str) -> None:
             instance.add_run(dg.DagsterRun(job_name=str(stage), tags={**own, **more}, status=how))
@@ -132,7 +73,7 @@ def stands(*changes: PauseChange, submission: Submission = SUBMISSION, left: str
     return derive(submission, None, [work], now=1767225800.0, pauses=pauses, left=left)
 
 
-def test_a_paused_submission_says_by_whom_and_why_how_far_it_got_and_how_it_goes_on() -> None:
+def test_a_paused_submission_says_by_whom_why_and_how_it_goes_on_and_a_resumed_one_is_queued() -> None:
     found = stands(PAUSED)
     assert (found.state, found.detail) == (State.PAUSED, "paused by bob: the GPUs are needed")
     assert found.remedy == f"To go on with it: ft resume {SUBMISSION.id}"
@@ -140,9 +81,6 @@ def test_a_paused_submission_says_by_whom_and_why_how_far_it_got_and_how_it_goes
     said = stands(PAUSED, submission=CALLERS, left="process 7 is gone")
     assert said.state is State.PAUSED
     assert said.remedy.endswith(f"{SUBMISSION.id}, and then: ft run acme.support.v1 tiny.v1 --key mine")
-
-
-def test_a_resumed_submission_is_queued_and_not_cancelled_by_the_worker_that_the_pause_stopped() -> None:
     assert stands().state is State.CANCELLED
     assert stands(PAUSED, RESUMED).state is State.QUEUED
     left = stands(PAUSED, RESUMED, submission=CALLERS, left="process 7 is gone")

@@ -1,103 +1,85 @@
+"""The plan of submissions is pure: what is launched, what has ended, and what is waited for, also while paused."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets.control.submissions.plan import MOST_AGAIN, Finish, Launch, Present, RunState, Stage, Wanted, plan
-from ft_assets.records.submissions import Submission, SubmissionStatus
+from ft_assets.records.submissions import SubmissionStatus
+from tests.made import made_submission
 
-SUBMISSION = Submission(
-    id="0" * 16,
-    dataset="acme.support.v1",
-    recipe="tiny.v1",
-    actor="ann",
-    origin="ui",
-    idempotency_key="k",
-    driver="sensor",
-    created_at="2026-01-01T00:00:00+00:00",
-)
+SUBMISSION = made_submission()
 BOTH = frozenset({Stage.PREPARE_DATASET, Stage.PREPARE_RECIPE})
+ADAPTER = "acme/adapter/f"
+ACCEPTED = Present(done=BOTH | {Stage.TRAIN_PAIR}, adapter=ADAPTER, exports=("merged",))
+REJECTED = Present(done=BOTH, rejection="benchmark_regression: 5 points")
+NOTHING, READY = Present(done=frozenset()), Present(done=BOTH)
+HELD = Present(done=frozenset({Stage.PREPARE_DATASET}), held="look")
+DATASET, RECIPE, PAIR = "acme.support.v1", "tiny.v1", "acme.support.v1|tiny.v1"
+ACTIVE, SUCCEEDED, FAILED, CANCELLED = RunState.ACTIVE, RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED
+ENDED = (SUCCEEDED, FAILED, CANCELLED)
 
 
-def step(present: Present, **runs: RunState) -> list[Launch | Finish]:
+def step(present: Present, *, paused: bool = False, **runs: RunState) -> list[Launch | Finish]:
     states = {Stage(name): state for name, state in runs.items()}
-    return plan([Wanted(submission=SUBMISSION, present=present, runs=states)])
+    return plan([Wanted(submission=SUBMISSION, present=present, runs=states, paused=paused)])
 
 
-def test_both_preparations_start_at_once() -> None:
-    actions = step(Present(done=frozenset()))
-    assert [(a.stage, a.partition) for a in actions if isinstance(a, Launch)] == [
-        (Stage.PREPARE_DATASET, "acme.support.v1"),
-        (Stage.PREPARE_RECIPE, "tiny.v1"),
+def told(actions: list[Launch | Finish]) -> list[tuple[str, str]]:
+    """Stage and partition of what is launched; status, and adapter or reason, of what has ended."""
+    return [
+        (each.stage, each.partition) if isinstance(each, Launch) else (each.status, each.adapter or each.reason)
+        for each in actions
     ]
 
 
-def test_what_is_prepared_already_is_not_run_again() -> None:
-    actions = step(Present(done=frozenset({Stage.PREPARE_DATASET})))
-    assert [a.stage for a in actions if isinstance(a, Launch)] == [Stage.PREPARE_RECIPE]
+@pytest.mark.parametrize(
+    ("present", "runs", "expected"),
+    [
+        # Both preparations start at once, and what is prepared already is not run again.
+        (NOTHING, {}, [(Stage.PREPARE_DATASET, DATASET), (Stage.PREPARE_RECIPE, RECIPE)]),
+        (Present(done=frozenset({Stage.PREPARE_DATASET})), {}, [(Stage.PREPARE_RECIPE, RECIPE)]),
+        # Training waits for both.
+        (NOTHING, {"prepare_dataset": ACTIVE, "prepare_recipe": ACTIVE}, []),
+        (READY, {"prepare_dataset": SUCCEEDED, "prepare_recipe": SUCCEEDED}, [(Stage.TRAIN_PAIR, PAIR)]),
+        # An adapter that is there ends the submission without any run.
+        (Present(done=BOTH, adapter=ADAPTER), {}, [(SubmissionStatus.ACCEPTED, ADAPTER)]),
+        # What a recipe exports is made before its accepted submission ends, and however that ends it is accepted.
+        (ACCEPTED, {"train_pair": SUCCEEDED}, [(Stage.EXPORT_PAIR, PAIR)]),
+        (ACCEPTED, {"export_pair": ACTIVE}, []),
+        *((ACCEPTED, {"export_pair": each}, [(SubmissionStatus.ACCEPTED, ADAPTER)]) for each in ENDED),
+        # A rejected candidate is a result and no failure.
+        (REJECTED, {"train_pair": FAILED}, [(SubmissionStatus.REJECTED, "benchmark_regression: 5 points")]),
+        # Records that cannot be read end the submission with the reason.
+        (Present(done=frozenset(), problem="it was altered"), {}, [(SubmissionStatus.FAILED, "it was altered")]),
+        # A held dataset launches nothing, fails nothing, and goes on after its approval.
+        (HELD, {"prepare_dataset": FAILED}, []),
+        (Present(done=BOTH, held="look"), {"prepare_dataset": FAILED, "prepare_recipe": SUCCEEDED}, []),
+        (READY, {"prepare_dataset": FAILED, "prepare_recipe": SUCCEEDED}, [(Stage.TRAIN_PAIR, PAIR)]),
+    ],
+)
+def test_what_is_there_and_what_ran_decide_what_is_launched_and_what_has_ended(present, runs, expected) -> None:
+    actions = step(present, **runs)
+    assert told(actions) == expected
+    assert all(each.trains == (each.stage is Stage.TRAIN_PAIR) for each in actions if isinstance(each, Launch))
 
 
-def test_training_waits_for_both_preparations() -> None:
-    assert step(Present(done=frozenset()), prepare_dataset=RunState.ACTIVE, prepare_recipe=RunState.ACTIVE) == []
-    actions = step(Present(done=BOTH), prepare_dataset=RunState.SUCCEEDED, prepare_recipe=RunState.SUCCEEDED)
-    assert [(a.stage, a.partition) for a in actions if isinstance(a, Launch)] == [
-        (Stage.TRAIN_PAIR, "acme.support.v1|tiny.v1")
-    ]
-
-
-def test_an_adapter_that_is_there_ends_the_submission_without_any_run() -> None:
-    assert step(Present(done=BOTH, adapter="acme/adapter/f")) == [
-        Finish(submission=SUBMISSION, status=SubmissionStatus.ACCEPTED, adapter="acme/adapter/f")
-    ]
-
-
-ACCEPTED = Present(done=BOTH | {Stage.TRAIN_PAIR}, adapter="acme/adapter/f", exports=("merged",))
-
-
-def test_what_a_recipe_exports_is_made_before_its_accepted_submission_ends() -> None:
-    (action,) = step(ACCEPTED, train_pair=RunState.SUCCEEDED)
-    assert isinstance(action, Launch)
-    assert (action.stage, action.partition, action.trains) == (Stage.EXPORT_PAIR, "acme.support.v1|tiny.v1", False)
-    assert step(ACCEPTED, export_pair=RunState.ACTIVE) == []
-
-
-@pytest.mark.parametrize("ended", [RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED])
-def test_however_an_export_ends_the_adapter_is_accepted(ended: RunState) -> None:
-    assert step(ACCEPTED, train_pair=RunState.SUCCEEDED, export_pair=ended) == [
-        Finish(submission=SUBMISSION, status=SubmissionStatus.ACCEPTED, adapter="acme/adapter/f")
-    ]
-
-
-def test_a_rejected_candidate_is_a_result_not_a_failure() -> None:
-    actions = step(Present(done=BOTH, rejection="benchmark_regression: 5 points"), train_pair=RunState.FAILED)
-    assert actions == [
-        Finish(submission=SUBMISSION, status=SubmissionStatus.REJECTED, reason="benchmark_regression: 5 points")
-    ]
-
-
-@pytest.mark.parametrize("stage", list(Stage))
-def test_a_failed_stage_fails_the_submission_and_names_the_stage(stage: Stage) -> None:
-    (action,) = step(Present(done=frozenset()), **{stage: RunState.FAILED})
-    assert isinstance(action, Finish)
-    assert action.status is SubmissionStatus.FAILED
-    assert stage in action.reason
-
-
-def test_a_run_that_succeeded_without_its_artifact_is_not_launched_for_ever() -> None:
-    (action,) = step(Present(done=frozenset({Stage.PREPARE_RECIPE})), prepare_dataset=RunState.SUCCEEDED)
-    assert isinstance(action, Finish)
-    assert action.status is SubmissionStatus.FAILED
-
-
-def test_records_that_cannot_be_read_end_the_submission_with_the_reason() -> None:
-    (action,) = step(Present(done=frozenset(), problem="the manifest was altered"))
-    assert isinstance(action, Finish)
-    assert (action.status, action.reason) == (SubmissionStatus.FAILED, "the manifest was altered")
-
-
-def test_a_cancelled_run_cancels_the_submission() -> None:
-    (action,) = step(Present(done=BOTH), train_pair=RunState.CANCELLED)
-    assert isinstance(action, Finish)
-    assert action.status is SubmissionStatus.CANCELLED
+@pytest.mark.parametrize(
+    ("present", "runs", "status", "words"),
+    [
+        # A failed stage fails the submission and names the stage.
+        *((NOTHING, {str(each): FAILED}, "failed", str(each)) for each in Stage),
+        # A run that succeeded without its artifact is not launched for ever.
+        (Present(done=frozenset({Stage.PREPARE_RECIPE})), {"prepare_dataset": SUCCEEDED}, "failed", "prepare_dataset"),
+        (Present(done=BOTH), {"train_pair": CANCELLED}, "cancelled", "train_pair"),
+        # What fails beside a held dataset still fails the submission.
+        (HELD, {"prepare_recipe": FAILED}, "failed", "prepare_recipe"),
+    ],
+)
+def test_a_run_that_ended_without_its_result_ends_the_submission_and_is_named(present, runs, status, words) -> None:
+    (action,) = step(present, **runs)
+    assert action.status == status
+    assert words in action.reason
 
 
 def cut_off(present: Present, stage: Stage, again: int) -> list[Launch | Finish]:
@@ -112,48 +94,27 @@ def test_a_stage_that_was_cut_off_is_launched_twice_more_each_time_under_a_key_o
     keys = [f"{SUBMISSION.id}:{stage}"]
     for again in range(MOST_AGAIN):
         (action,) = cut_off(present, stage, again)
-        assert isinstance(action, Launch)
         # A tick that is repeated before the run is there asks for the same one.
         assert cut_off(present, stage, again) == [action]
         keys.append(action.run_key)
     assert len(set(keys)) == 3
     (end,) = cut_off(present, stage, MOST_AGAIN)
-    assert isinstance(end, Finish)
     assert end.status is SubmissionStatus.FAILED
     assert stage in end.reason
 
 
 def test_what_a_cut_off_run_had_made_already_is_not_made_again() -> None:
     (action,) = cut_off(Present(done=BOTH), Stage.PREPARE_DATASET, 0)
-    assert isinstance(action, Launch)
     assert (action.stage, action.again) == (Stage.TRAIN_PAIR, 0)
-    accepted = Present(done=BOTH | {Stage.TRAIN_PAIR}, adapter="acme/adapter/f")
-    (end,) = cut_off(accepted, Stage.TRAIN_PAIR, 0)
-    assert isinstance(end, Finish)
+    (end,) = cut_off(Present(done=BOTH | {Stage.TRAIN_PAIR}, adapter=ADAPTER), Stage.TRAIN_PAIR, 0)
     assert end.status is SubmissionStatus.ACCEPTED
 
 
 def test_a_candidate_whose_run_was_cut_off_before_its_rejection_was_recorded_is_judged_once_more() -> None:
-    rejected = Present(done=BOTH, rejection="benchmark_regression: 5 points")
-    (action,) = cut_off(rejected, Stage.TRAIN_PAIR, 0)
+    (action,) = cut_off(REJECTED, Stage.TRAIN_PAIR, 0)
     assert isinstance(action, Launch)
-    (end,) = cut_off(rejected, Stage.TRAIN_PAIR, MOST_AGAIN)
-    assert isinstance(end, Finish)
+    (end,) = cut_off(REJECTED, Stage.TRAIN_PAIR, MOST_AGAIN)
     assert end.status is SubmissionStatus.REJECTED
-
-
-def test_a_held_dataset_launches_nothing_fails_nothing_and_goes_on_after_approval() -> None:
-    held = {"prepare_dataset": RunState.FAILED}
-    assert step(Present(done=frozenset({Stage.PREPARE_DATASET}), held="look"), **held) == []
-    assert step(Present(done=BOTH, held="look"), **held, prepare_recipe=RunState.SUCCEEDED) == []
-    actions = step(Present(done=BOTH), **held, prepare_recipe=RunState.SUCCEEDED)
-    assert [a.stage for a in actions if isinstance(a, Launch)] == [Stage.TRAIN_PAIR]
-
-
-def test_what_fails_beside_a_held_dataset_still_fails_the_submission() -> None:
-    (action,) = step(Present(done=frozenset({Stage.PREPARE_DATASET}), held="look"), prepare_recipe=RunState.FAILED)
-    assert isinstance(action, Finish)
-    assert action.status is SubmissionStatus.FAILED
 
 
 @given(
@@ -163,9 +124,7 @@ def test_what_fails_beside_a_held_dataset_still_fails_the_submission() -> None:
     rejection=st.sampled_from(["", "gate"]),
     held=st.sampled_from(["", "look"]),
 )
-def test_a_stage_is_launched_only_once_and_never_before_its_inputs(
-    done: frozenset[Stage], runs: dict[Stage, RunState], adapter: str, rejection: str, held: str
-) -> None:
+def test_a_stage_is_launched_only_once_and_never_before_its_inputs(done, runs, adapter, rejection, held) -> None:
     present = Present(done=done, adapter=adapter, rejection=rejection, held=held)
     actions = plan([Wanted(submission=SUBMISSION, present=present, runs=runs)])
     launched = [a.stage for a in actions if isinstance(a, Launch)]
@@ -180,3 +139,32 @@ def test_a_stage_is_launched_only_once_and_never_before_its_inputs(
     # Nothing to launch, nothing ended: then something must be running, or the submission would hang.
     if not actions and not held:
         assert RunState.ACTIVE in runs.values()
+
+
+@pytest.mark.parametrize("pair", [RunState.NONE, CANCELLED, FAILED, RunState.CUT_OFF])
+def test_a_paused_submission_launches_nothing_and_does_not_end_by_the_runs_that_the_pause_stopped(pair) -> None:
+    assert step(Present(done=BOTH), train_pair=pair) != []
+    for present in (Present(done=BOTH), Present(done=frozenset()), Present(done=BOTH, problem="the price was raised")):
+        assert step(present, paused=True, train_pair=pair) == []
+    trials = Present(done=BOTH, trials=("a", "b"))
+    assert plan([Wanted(submission=SUBMISSION, present=trials, runs={}, trial_runs={"a": pair}, paused=True)]) == []
+
+
+def test_what_was_finished_before_the_stop_of_a_pause_arrived_is_finished() -> None:
+    for present, run, status in (
+        (Present(done=BOTH, adapter=ADAPTER), CANCELLED, SubmissionStatus.ACCEPTED),
+        (Present(done=BOTH, ungated=ADAPTER), CANCELLED, SubmissionStatus.UNGATED),
+        (REJECTED, SUCCEEDED, SubmissionStatus.REJECTED),
+    ):
+        assert [each.status for each in step(present, paused=True, train_pair=run)] == [status]
+    # The step that records why it was rejected was stopped; it is taken once it is resumed.
+    assert step(REJECTED, paused=True, train_pair=FAILED) == []
+
+
+def test_a_launch_after_a_pause_has_a_key_of_its_own_and_a_tick_that_is_repeated_the_same() -> None:
+    keys = []
+    for resumed in (0, 1, 1, 2):
+        (launch,) = plan([Wanted(submission=SUBMISSION, present=Present(done=BOTH), runs={}, resumed=resumed)])
+        keys.append(launch.run_key)
+    first = f"{SUBMISSION.id}:train_pair"
+    assert keys == [first, f"{first}:resumed-1", f"{first}:resumed-1", f"{first}:resumed-2"]

@@ -7,23 +7,15 @@ import pytest
 
 from ft_assets.control.submissions.status import STATE_OF_WORK, State, Status, derive
 from ft_assets.control.submissions.works import Work
-from ft_assets.records.submissions import Submission, SubmissionOutcome, SubmissionStatus
+from ft_assets.records.submissions import SubmissionOutcome, SubmissionStatus
 from ft_resources.artifacts import Address
 from ft_resources.attempts import Ending
 from ft_resources.errors import HeldForReview
 from ft_resources.outcomes import POLICIES, Outcome
+from tests.made import made_submission
 
 ASKED = datetime.fromisoformat("2026-11-01T12:00:00+00:00").timestamp()
-SUBMISSION = Submission(
-    id="0123456789abcdef",
-    dataset="acme.support.v1",
-    recipe="tiny.v1",
-    actor="ann",
-    origin="cli",
-    idempotency_key="k",
-    driver="sensor",
-    created_at="2026-11-01T12:00:00.000+00:00",
-)
+SUBMISSION = made_submission(created_at="2026-11-01T12:00:00.000+00:00", idempotency_key="k")
 
 
 def work(asset: str, **fields: Any) -> Work:
@@ -66,25 +58,19 @@ def test_a_training_that_changes_its_gpus_still_trains() -> None:
     assert (found.state, found.detail) == (State.TRAINING, POLICIES[Outcome.RESIZED].message)
 
 
-def test_training_shows_step_loss_rate_and_time_left() -> None:
+def test_training_shows_step_loss_rate_and_time_left_and_counts_nothing_where_only_the_total_is_known() -> None:
     beat = {"phase": "training", "done": 40, "total": 120, "loss": 1.25, "tokens_per_s": 5400.0, "eta_s": 12.0}
     found = status(done("dataset"), done("base_model"), running("checkpoint", **beat))
     assert (found.state, found.asset, found.phase) == (State.TRAINING, "checkpoint", "training")
     assert (found.step, found.steps, found.loss, found.tokens_per_s, found.eta_s) == (40, 120, 1.25, 5400.0, 12.0)
-
-
-def test_progress_of_which_only_the_total_can_be_read_counts_nothing() -> None:
     progress = {"phase": "training", "total": 10, "at": ASKED + 100}
     found = status(work("checkpoint", attempt=1, claimed_at=ASKED + 5, progress=progress))
     assert (found.step, found.steps) == (None, None)
 
 
-def test_nothing_begun_is_queued_also_where_everything_so_far_is_reused() -> None:
+def test_nothing_begun_is_queued_and_between_two_pieces_of_work_the_next_one_decides() -> None:
     assert status(work("dataset"), work("base_model")).state is State.QUEUED
     assert status(done("dataset", before=True), work("base_model")).state is State.QUEUED
-
-
-def test_between_two_pieces_of_work_the_next_one_decides() -> None:
     assert status(done("dataset"), done("token_pack"), work("checkpoint")).state is State.TRAINING
 
 
@@ -159,11 +145,8 @@ def test_a_submission_whose_process_is_gone_is_stopped_once_no_worker_goes_on() 
     assert left(ended("checkpoint", Outcome.DIVERGED)).state is State.FAILED
 
 
-def test_an_ending_from_before_this_was_asked_for_is_not_this_ones() -> None:
+def test_an_ending_from_before_this_was_asked_for_is_not_this_ones_and_a_refusal_of_the_exporter_a_rejection() -> None:
     assert status(ended("checkpoint", Outcome.DIVERGED, claimed_at=ASKED - 1)).state is State.QUEUED
-
-
-def test_a_candidate_that_the_exporter_refuses_is_rejected_not_failed() -> None:
     refused = ended("adapter", Outcome.USER_ERROR, type="GateRejected", what="task_gain: fail")
     assert status(done("eval_report"), refused).state is State.REJECTED
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tests.control.registry.conftest import base, store, suite_folder, write_recipe
-from tests.control.submissions.conftest import tenants, untouched_world, world
+from tests.control.submissions.conftest import tenants, world
+from tests.control.submissions.estimate_world import World
+from tests.control.sweeps.made import RATES, make_sweep
 
-__all__ = ["base", "store", "suite_folder", "tenants", "untouched_world", "world", "write_recipe"]
-
-RATES = {"search": "grid", "parameters": {"training.learning_rate": [1e-3, 1e-4, 1e-5]}}
+__all__ = ["base", "store", "suite_folder", "tenants", "world", "write_recipe"]
 
 
 @pytest.fixture
@@ -22,3 +22,10 @@ def write_sweep(write_recipe: Callable[..., Path]) -> Callable[..., Path]:
         return write_recipe(**{"key": "rates.v1", "sweep": RATES, **changes})
 
     return write
+
+
+@pytest.fixture
+def sweep(world: World) -> World:
+    """Three learning rates of which nobody trained one."""
+    make_sweep(world)
+    return world

@@ -35,62 +35,55 @@ def test_the_lowest_loss_of_a_checkpoint_wins_and_the_first_of_equals(values, ra
     assert choose(trials) == number
 
 
-def test_until_all_trials_have_ended_the_walk_names_those_that_are_missing(world: World) -> None:
-    make_sweep(world)
-    trained(world, TRIALS[0], 2.0)
+def test_until_all_trials_have_ended_the_walk_names_those_that_are_missing(sweep: World) -> None:
+    trained(sweep, TRIALS[0], 2.0)
     with pytest.raises(SweepUndecided) as raised:
-        identity.checkpoint_request(world.artifacts, DATASET, SWEEP)
+        identity.checkpoint_request(sweep.artifacts, DATASET, SWEEP)
     assert isinstance(raised.value, MissingInput)
     assert "rates-t02.v1, rates-t03.v1" in raised.value.what
     assert "rates-t01.v1" not in raised.value.what
     assert f"ft run {DATASET} {SWEEP}" in raised.value.remedy
     assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
     with pytest.raises(SweepUndecided):
-        decide(world.artifacts, DATASET, SWEEP)
-    assert list(all_decisions(world.store)) == []
+        decide(sweep.artifacts, DATASET, SWEEP)
+    assert list(all_decisions(sweep.store)) == []
 
 
-def test_the_sweeps_checkpoint_is_the_winners_and_its_holdout_is_scored_under_its_own_key(world: World) -> None:
-    make_sweep(world)
+def test_the_sweeps_checkpoint_is_the_winners_and_its_holdout_is_scored_under_its_own_key(sweep: World) -> None:
     for trial, loss in zip(TRIALS, (2.0, 1.5, 1.7), strict=True):
-        trained(world, trial, 9.0, loss)
-    decision = decide(world.artifacts, DATASET, SWEEP)
-    assert decision is not None
+        trained(sweep, trial, 9.0, loss)
+    decision = decide(sweep.artifacts, DATASET, SWEEP)
     assert decision.winner == 2
-    won, sweep = (identity.checkpoint_request(world.artifacts, DATASET, key) for key in (TRIALS[1], SWEEP))
-    assert sweep.address == won.address
-    assert identity.checkpoint(world.artifacts, DATASET, SWEEP).facts["validation_loss"][-1] == [20, 1.5]
-    report = identity.eval_report_request(world.artifacts, DATASET, SWEEP)
+    won, asked = (identity.checkpoint_request(sweep.artifacts, DATASET, key) for key in (TRIALS[1], SWEEP))
+    assert asked.address == won.address
+    assert identity.checkpoint(sweep.artifacts, DATASET, SWEEP).facts["validation_loss"][-1] == [20, 1.5]
+    report = identity.eval_report_request(sweep.artifacts, DATASET, SWEEP)
     assert report.label == f"{DATASET}|{SWEEP}"
     assert report.inputs["checkpoint"].address == str(won.address)
     for request in (identity.eval_report_request, identity.adapter_request):
         with pytest.raises(UserError, match="only a sweep's winner is scored on the holdout"):
-            request(world.artifacts, DATASET, TRIALS[1])
+            request(sweep.artifacts, DATASET, TRIALS[1])
 
 
-def test_a_loss_from_before_the_end_never_stands_for_a_final_one_that_is_no_number(world: World) -> None:
-    make_sweep(world)
+def test_a_loss_from_before_the_end_never_stands_for_a_final_one_that_is_no_number(sweep: World) -> None:
     for trial, final in zip(TRIALS, (None, 1.5, 1.7), strict=True):
-        trained(world, trial, 1.0, final)
-    decision = decide(world.artifacts, DATASET, SWEEP)
-    assert decision is not None
+        trained(sweep, trial, 1.0, final)
+    decision = decide(sweep.artifacts, DATASET, SWEEP)
     assert [trial.loss for trial in decision.trials] == [None, 1.5, 1.7]
     assert decision.winner == 2
 
 
-def test_a_trial_that_comes_too_late_changes_nothing(world: World) -> None:
-    make_sweep(world)
-    ended(world, TRIALS[0], Outcome.DIVERGED)
-    trained(world, TRIALS[1], 2.0)
-    trained(world, TRIALS[2], 3.0)
-    first = decide(world.artifacts, DATASET, SWEEP)
-    trained(world, TRIALS[0], 0.1)
-    assert decide(world.artifacts, DATASET, SWEEP) == first == sweep_decision(world.artifacts, DATASET, SWEEP)
-    assert first is not None
+def test_a_trial_that_comes_too_late_changes_nothing(sweep: World) -> None:
+    ended(sweep, TRIALS[0], Outcome.DIVERGED)
+    trained(sweep, TRIALS[1], 2.0)
+    trained(sweep, TRIALS[2], 3.0)
+    first = decide(sweep.artifacts, DATASET, SWEEP)
+    trained(sweep, TRIALS[0], 0.1)
+    assert decide(sweep.artifacts, DATASET, SWEEP) == first == sweep_decision(sweep.artifacts, DATASET, SWEEP)
     assert (first.winner, first.trials[0].ending) == (2, "diverged")
     # What a row says stays with the attempt.
     assert "4111" not in first.model_dump_json()
-    assert missing_trials(world.artifacts, DATASET, SWEEP) == ()
+    assert missing_trials(sweep.artifacts, DATASET, SWEEP) == ()
 
 
 @pytest.mark.parametrize(
@@ -108,32 +101,27 @@ def test_a_trial_that_comes_too_late_changes_nothing(world: World) -> None:
         (Outcome.PLATFORM_ERROR, {}, False),
     ],
 )
-def test_only_an_ending_that_would_come_again_ends_a_trial(
-    world: World, outcome: Outcome, how: dict, final: bool
-) -> None:
+def test_only_an_ending_that_would_come_again_ends_a_trial(world, outcome, how, final) -> None:
     make_sweep(world)
     ended(world, TRIALS[1], outcome, **how)
     assert (TRIALS[1] in missing_trials(world.artifacts, DATASET, SWEEP)) is not final
 
 
-def test_a_trial_that_is_tried_again_is_waited_for(world: World) -> None:
-    make_sweep(world)
-    ended(world, TRIALS[1], Outcome.DIVERGED)
-    again = ended(world, TRIALS[1], Outcome.DIVERGED)
-    world.store.delete(f"{again.path}/outcome.json")
-    assert TRIALS[1] in missing_trials(world.artifacts, DATASET, SWEEP)
+def test_a_trial_that_is_tried_again_is_waited_for(sweep: World) -> None:
+    ended(sweep, TRIALS[1], Outcome.DIVERGED)
+    again = ended(sweep, TRIALS[1], Outcome.DIVERGED)
+    sweep.store.delete(f"{again.path}/outcome.json")
+    assert TRIALS[1] in missing_trials(sweep.artifacts, DATASET, SWEEP)
 
 
-def test_when_no_trial_can_win_the_error_lists_how_each_ended(world: World) -> None:
-    make_sweep(world)
-    ended(world, TRIALS[0], Outcome.DIVERGED)
-    ended(world, TRIALS[1], Outcome.BAD_DATA)
-    trained(world, TRIALS[2])
-    decision = decide(world.artifacts, DATASET, SWEEP)
-    assert decision is not None
+def test_when_no_trial_can_win_the_error_lists_how_each_ended(sweep: World) -> None:
+    ended(sweep, TRIALS[0], Outcome.DIVERGED)
+    ended(sweep, TRIALS[1], Outcome.BAD_DATA)
+    trained(sweep, TRIALS[2])
+    decision = decide(sweep.artifacts, DATASET, SWEEP)
     assert decision.winner is None
     with pytest.raises(SweepFailed) as raised:
-        identity.checkpoint_request(world.artifacts, DATASET, SWEEP)
+        identity.checkpoint_request(sweep.artifacts, DATASET, SWEEP)
     for words in ("rates-t01.v1): diverged", "rates-t02.v1): bad_data", "rates-t03.v1): no validation loss"):
         assert words in raised.value.what
     assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
@@ -145,7 +133,6 @@ def test_settings_that_cannot_work_with_the_base_end_their_trial_only(world: Wor
     make_sweep(world, "modules.v1", sweep=modules)
     trained(world, "modules-t01.v1", 2.0)
     decision = decide(world.artifacts, DATASET, "modules.v1")
-    assert decision is not None
     assert [(trial.ending, trial.loss) for trial in decision.trials] == [("", 2.0), ("refused", None)]
     assert decision.winner == 1
 
@@ -160,14 +147,12 @@ def test_a_sweep_without_a_validation_split_is_refused_before_anything_is_packed
             identity.token_pack_request(world.artifacts, DATASET, key)
 
 
-def test_decisions_of_one_content_and_sweep_are_one_record_below_the_tenants_prefix(world: World) -> None:
-    make_sweep(world)
+def test_decisions_of_one_content_and_sweep_are_one_record_below_the_tenants_prefix(sweep: World) -> None:
     for trial in TRIALS:
-        trained(world, trial, 1.0)
-    decision = decide(world.artifacts, DATASET, SWEEP)
-    assert decision is not None
+        trained(sweep, trial, 1.0)
+    decision = decide(sweep.artifacts, DATASET, SWEEP)
     assert decision.winner == 1
-    path = identity.decision_path_of(world.artifacts, DATASET, get_recipe(world.store, SWEEP))
+    path = identity.decision_path_of(sweep.artifacts, DATASET, get_recipe(sweep.store, SWEEP))
     assert path.startswith("acme/sweeps/")
-    assert Decision.get(world.store, path) == decision
-    assert list(all_decisions(world.store)) == [decision]
+    assert Decision.get(sweep.store, path) == decision
+    assert list(all_decisions(sweep.store)) == [decision]

@@ -12,7 +12,7 @@ def grid(**changes):
     return SweepSettings(search="grid", parameters={RATE: (1e-3, 1e-4), RANK: (4, 8, 16)}, **changes)
 
 
-def test_a_grid_is_every_combination_in_the_order_written() -> None:
+def test_a_grid_is_every_combination_in_the_order_written_and_more_than_the_limit_are_refused() -> None:
     assert [tuple(trial.values()) for trial in draw(grid(), 25)] == [
         (1e-3, 4),
         (1e-3, 8),
@@ -21,9 +21,6 @@ def test_a_grid_is_every_combination_in_the_order_written() -> None:
         (1e-4, 8),
         (1e-4, 16),
     ]
-
-
-def test_more_trials_than_the_limit_are_refused_before_any_is_drawn() -> None:
     with pytest.raises(ValueError, match="asks for 6 trials and the limit is 5"):
         draw(grid(), 5)
     many = {path: tuple(range(100)) for path in (RATE, RANK, "lora.alpha", "training.epochs", "training.max_steps")}
@@ -49,25 +46,16 @@ def test_random_draws_are_different_repeatable_and_within_their_range(seed, tria
         assert 2 <= trial[RANK] <= 64
 
 
-def test_more_trials_draw_the_same_and_go_on() -> None:
+def test_random_draws_go_on_reach_both_ends_and_each_order_of_magnitude_and_never_ask_for_more_than_there_is() -> None:
     """So a larger sweep of the same seed shares the trainings of the smaller one."""
     parameters = {RATE: Range(low=1e-5, high=1e-2, log=True)}
     few, more = (draw(SweepSettings(search="random", parameters=parameters, trials=n), 25) for n in (4, 9))
     assert more[:4] == few
-
-
-def test_a_logarithmic_range_gives_each_order_of_magnitude_its_share() -> None:
     sweep = SweepSettings(search="random", parameters={RATE: Range(low=1e-6, high=1e-2, log=True)}, trials=400)
     below = sum(trial[RATE] < 1e-4 for trial in draw(sweep, 400))
     assert 150 < below < 250
-
-
-def test_both_ends_of_a_range_of_whole_numbers_are_drawn() -> None:
     sweep = SweepSettings(search="random", parameters={RANK: Range(low=1, high=3)}, trials=3)
     assert sorted(trial[RANK] for trial in draw(sweep, 25)) == [1, 2, 3]
-
-
-def test_asking_for_more_than_there_is_says_how_many_there_are() -> None:
     sweep = SweepSettings(search="random", parameters={RANK: (4, 8)}, trials=3)
     with pytest.raises(ValueError, match="only 2 different trials"):
         draw(sweep, 25)

@@ -10,14 +10,15 @@ from ft_assets.control.recipes.stored import get_recipe, list_recipes
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.submissions.submit import check_wish
 from ft_resources.errors import BadRecipe, UserError
-from ft_resources.store import Store
 from tests.control.registry.conftest import contents
 
 Write = Callable[..., Path]
 TRIALS = ("rates-t01.v1", "rates-t02.v1", "rates-t03.v1")
 
 
-def test_each_trial_is_an_ordinary_recipe_with_its_value_and_the_sweeps_base(store: Store, write_sweep: Write) -> None:
+def test_each_trial_is_an_ordinary_recipe_on_the_sweeps_base_that_cannot_be_asked_for_by_itself(
+    store, write_sweep
+) -> None:
     registered = register_recipe(store, write_sweep(), actor="ann")
     assert registered.trials == TRIALS
     sweep = get_recipe(store, "rates.v1")
@@ -32,9 +33,16 @@ def test_each_trial_is_an_ordinary_recipe_with_its_value_and_the_sweeps_base(sto
         assert stored.trial.values == {"training.learning_rate": rate}
         assert resolve(stored.recipe)[1]["training.learning_rate"] == "recipe"
         assert stored.recipe.token_settings() == sweep.recipe.token_settings()
+    register_recipe(store, write_sweep(), actor="ann")
+    store.put_json("names/dataset/acme.things.v1.json", {})
+    check_wish(store, "acme.things.v1", "rates.v1")
+    with pytest.raises(UserError, match="only a sweep's winner is scored"):
+        check_wish(store, "acme.things.v1", "rates-t01.v1")
 
 
-def test_registering_again_changes_nothing_and_heals_what_died_half_way(store: Store, write_sweep: Write) -> None:
+def test_registering_again_changes_nothing_heals_what_died_half_way_and_refuses_another_sweep(
+    store, write_sweep
+) -> None:
     path = write_sweep()
     register_recipe(store, path, actor="ann")
     before = contents(store)
@@ -45,17 +53,6 @@ def test_registering_again_changes_nothing_and_heals_what_died_half_way(store: S
     after = contents(store)
     assert after.keys() == before.keys()
     assert get_recipe(store, TRIALS[2]).recipe.training.learning_rate == 1e-5
-
-
-def test_a_recipe_without_a_sweep_says_nothing_of_sweeps(store: Store, write_recipe: Write) -> None:
-    """Its digest, and so all that stands on it, is what it was before there were sweeps."""
-    register_recipe(store, write_recipe(), actor="ann")
-    record = store.get_json("names/recipe/tiny.v1.json")
-    assert "sweep" not in record["recipe"]
-    assert not {"trials", "trial"} & record.keys()
-
-
-def test_another_sweep_under_the_same_key_is_other_content(store: Store, write_sweep: Write) -> None:
     register_recipe(store, write_sweep(), actor="ann")
     other = {"search": "grid", "parameters": {"training.learning_rate": [1e-3, 1e-4]}}
     with pytest.raises(BadRecipe, match="differs in sweep"):
@@ -80,9 +77,7 @@ def test_another_sweep_under_the_same_key_is_other_content(store: Store, write_s
         (r"trial 2 \(lora.rank -4\)", {"lora.rank": [4, -4]}),
     ],
 )
-def test_what_cannot_be_tried_is_named_and_nothing_is_stored(
-    store: Store, write_sweep: Write, problem: str, changes: dict
-) -> None:
+def test_what_cannot_be_tried_is_named_and_nothing_is_stored(store, write_sweep, problem, changes) -> None:
     before = contents(store)
     path = write_sweep(sweep={"search": "grid", "parameters": changes})
     with pytest.raises(BadRecipe, match=problem):
@@ -105,9 +100,7 @@ def test_what_cannot_be_tried_is_named_and_nothing_is_stored(
         ),
     ],
 )
-def test_a_sweep_that_cannot_be_laid_out_is_refused_whole(
-    store: Store, write_sweep: Write, problem: str, changes: dict
-) -> None:
+def test_a_sweep_that_cannot_be_laid_out_is_refused_whole(store, write_sweep, problem, changes) -> None:
     before = contents(store)
     path = write_sweep(**changes)
     with pytest.raises(BadRecipe, match=problem.replace("a{37}", "a" * 37)):
@@ -115,9 +108,7 @@ def test_a_sweep_that_cannot_be_laid_out_is_refused_whole(
     assert contents(store) == before
 
 
-def test_a_trial_never_takes_the_place_of_another_recipe_nor_gives_it(
-    store: Store, write_sweep: Write, write_recipe: Write
-) -> None:
+def test_a_trial_never_takes_the_place_of_another_recipe_nor_gives_it(store, write_sweep, write_recipe) -> None:
     register_recipe(store, write_recipe(key="rates-t02.v1"), actor="ann")
     before = contents(store)
     with pytest.raises(BadRecipe, match=r"would have the trial rates-t02.v1"):
@@ -128,15 +119,14 @@ def test_a_trial_never_takes_the_place_of_another_recipe_nor_gives_it(
         register_recipe(store, write_recipe(key="acme.rates-t02.v1"), actor="ann")
 
 
-def test_a_trial_cannot_be_asked_for_by_itself(store: Store, write_sweep: Write) -> None:
-    register_recipe(store, write_sweep(), actor="ann")
-    store.put_json("names/dataset/acme.things.v1.json", {})
-    check_wish(store, "acme.things.v1", "rates.v1")
-    with pytest.raises(UserError, match="only a sweep's winner is scored"):
-        check_wish(store, "acme.things.v1", "rates-t01.v1")
-
-
-def test_a_mark_in_the_file_is_an_unknown_key(store: Store, write_recipe: Write) -> None:
+def test_a_mark_in_the_file_is_an_unknown_key_and_a_recipe_without_a_sweep_says_nothing_of_sweeps(
+    store, write_recipe
+) -> None:
     with pytest.raises(BadRecipe, match="trial: unknown key"):
         register_recipe(store, write_recipe(trial={"sweep": "rates.v1", "number": 1, "values": {}}), actor="ann")
     assert list_recipes(store) == []
+    # Its digest, and so all that stands on it, is what it was before there were sweeps.
+    register_recipe(store, write_recipe(), actor="ann")
+    record = store.get_json("names/recipe/tiny.v1.json")
+    assert "sweep" not in record["recipe"]
+    assert not {"trials", "trial"} & record.keys()

@@ -1,4 +1,4 @@
-"""A sweep's submission as a whole: what it waits for, what it may cost, and what becomes of the trials' keys."""
+"""A sweep's submission as a whole, also as its sensor drives it."""
 
 import dagster as dg
 import pytest
@@ -10,7 +10,6 @@ from ft_assets.control.submissions.admission import OverLimit, require_affordabl
 from ft_assets.control.submissions.plan import RunState
 from ft_assets.control.submissions.sharing import needed_by_others
 from ft_assets.control.submissions.status import State, status_of
-from ft_assets.control.submissions.submit import submit
 from ft_assets.control.submissions.sweep_progress import trial_progress
 from ft_assets.control.submissions.works import read_works
 from ft_assets.control.sweeps.trial_retirement import Decided, listed_recipes, plan_retiring
@@ -25,40 +24,31 @@ from ft_assets.settings.tenants import load_tenants
 from ft_resources.outcomes import Outcome
 from tests.control.submissions.estimate_world import DATASET, World
 from tests.control.sweeps.made import SWEEP, TRIALS, ended, make_sweep, trained
+from tests.made import made_submission, submitted
+from tests.sensors.conftest import drive, started
 
 
 def ask(world: World, max_gpu_hours: float | None = None, key: str = "ask-1") -> Submission:
-    return submit(
-        world.store,
-        load_tenants(),
-        dataset=DATASET,
-        recipe=SWEEP,
-        actor="ann",
-        origin="cli",
-        idempotency_key=key,
-        max_gpu_hours=max_gpu_hours,
-    )[0]
+    return submitted(world.store, DATASET, SWEEP, key=key, max_gpu_hours=max_gpu_hours)
 
 
-def test_what_is_waited_for_shrinks_as_trials_end_and_a_failed_sweep_says_how(world: World) -> None:
-    make_sweep(world)
-    submission = ask(world)
-    assert present(submission, store=world.store).trials == TRIALS
-    trained(world, TRIALS[0])
-    ended(world, TRIALS[1], Outcome.DIVERGED)
-    ended(world, TRIALS[2], Outcome.PREEMPTED)
-    assert present(submission, store=world.store).trials == TRIALS[2:]
-    ended(world, TRIALS[2], Outcome.DIVERGED)
-    decided = present(submission, store=world.store)
+def test_what_is_waited_for_shrinks_as_trials_end_and_a_failed_sweep_says_how(sweep: World) -> None:
+    submission = ask(sweep)
+    assert present(submission, store=sweep.store).trials == TRIALS
+    trained(sweep, TRIALS[0])
+    ended(sweep, TRIALS[1], Outcome.DIVERGED)
+    ended(sweep, TRIALS[2], Outcome.PREEMPTED)
+    assert present(submission, store=sweep.store).trials == TRIALS[2:]
+    ended(sweep, TRIALS[2], Outcome.DIVERGED)
+    decided = present(submission, store=sweep.store)
     assert (decided.trials, decided.problem) == ((), "")
-    decide(world.artifacts, DATASET, SWEEP)
-    assert "no trial of the sweep rates.v1 can win" in present(submission, store=world.store).problem
+    decide(sweep.artifacts, DATASET, SWEEP)
+    assert "no trial of the sweep rates.v1 can win" in present(submission, store=sweep.store).problem
 
 
-def test_the_estimate_of_a_sweep_is_the_sum_of_its_trials(world: World) -> None:
-    make_sweep(world)
-    whole = estimate_training(world.artifacts, load_tenants(), DATASET, SWEEP)
-    parts = [estimate_training(world.artifacts, load_tenants(), DATASET, trial) for trial in TRIALS]
+def test_the_estimate_of_a_sweep_is_the_sum_of_its_trials(sweep: World) -> None:
+    whole = estimate_training(sweep.artifacts, load_tenants(), DATASET, SWEEP)
+    parts = [estimate_training(sweep.artifacts, load_tenants(), DATASET, trial) for trial in TRIALS]
     assert whole.trials == 3
     assert whole.steps == sum(part.steps for part in parts)
     assert whole.gpu_hours is not None
@@ -68,39 +58,27 @@ def test_the_estimate_of_a_sweep_is_the_sum_of_its_trials(world: World) -> None:
     assert settings["training.learning_rate"] == ("0.001 | 0.0001 | 1e-05", "sweep")
 
 
-def test_a_sweep_that_is_not_registered_is_estimated_from_its_file(world: World) -> None:
-    make_sweep(world)
-    found = estimate_file(world.artifacts, load_tenants(), DATASET, world.project.folder / f"{SWEEP}.yaml")
+def test_a_sweep_that_is_not_registered_is_estimated_from_its_file(sweep: World) -> None:
+    found = estimate_file(sweep.artifacts, load_tenants(), DATASET, sweep.project.folder / f"{SWEEP}.yaml")
     assert found.trials == 3
     assert found.steps > 0
 
 
-def test_the_submissions_maximum_is_held_against_the_sum_of_what_is_left(world: World) -> None:
-    make_sweep(world)
-    one = estimate_training(world.artifacts, load_tenants(), DATASET, TRIALS[0]).gpu_hours
-    assert one is not None
+def test_the_submissions_maximum_is_held_against_the_sum_of_what_is_left(sweep: World) -> None:
+    one = estimate_training(sweep.artifacts, load_tenants(), DATASET, TRIALS[0]).gpu_hours
     maximum = 2.5 * one.expected
-    refused = present(ask(world, maximum), store=world.store)
+    refused = present(ask(sweep, maximum), store=sweep.store)
     assert "these 3 trainings are together expected to take" in refused.problem
     with pytest.raises(OverLimit, match="the submission's maximum"):
-        require_affordable(world.artifacts, load_tenants(), DATASET, TRIALS[1], maximum)
-    trained(world, TRIALS[0], 1.0)
-    require_affordable(world.artifacts, load_tenants(), DATASET, TRIALS[1], maximum)
-    assert present(ask(world, maximum), store=world.store).problem == ""
+        require_affordable(sweep.artifacts, load_tenants(), DATASET, TRIALS[1], maximum)
+    trained(sweep, TRIALS[0], 1.0)
+    require_affordable(sweep.artifacts, load_tenants(), DATASET, TRIALS[1], maximum)
+    assert present(ask(sweep, maximum), store=sweep.store).problem == ""
 
 
 def test_the_runs_of_trials_are_told_apart(world: World) -> None:
-    submission = Submission(
-        id="0" * 16,
-        dataset=DATASET,
-        recipe=SWEEP,
-        actor="ann",
-        origin="cli",
-        idempotency_key="k",
-        driver="sensor",
-        created_at="2026-01-01T00:00:00+00:00",
-    )
-    with dg.instance_for_test() as instance:
+    submission = made_submission(dataset=DATASET, recipe=SWEEP)
+    with dg.DagsterInstance.ephemeral() as instance:
         for trial, status in ((TRIALS[0], dg.DagsterRunStatus.SUCCESS), (TRIALS[1], dg.DagsterRunStatus.STARTED)):
             run_tags = {tags.SUBMISSION: submission.id, tags.TRIAL: trial}
             instance.add_run(dg.DagsterRun(job_name="train_trial", tags=run_tags, status=status))
@@ -109,31 +87,29 @@ def test_the_runs_of_trials_are_told_apart(world: World) -> None:
         )
 
 
-def test_status_shows_every_trial_and_a_diverged_one_fails_nothing(world: World) -> None:
-    make_sweep(world)
-    submission = ask(world)
-    trained(world, TRIALS[0], 2.0)
-    ended(world, TRIALS[1], Outcome.DIVERGED)
-    assert [work.trial for work in read_works(world.store, submission) if work.trial] == list(TRIALS)
-    assert status_of(world.store, submission).state is State.TRAINING
-    shown = trial_progress(world.store, submission)
+def test_status_shows_every_trial_and_a_diverged_one_fails_nothing(sweep: World) -> None:
+    submission = ask(sweep)
+    trained(sweep, TRIALS[0], 2.0)
+    ended(sweep, TRIALS[1], Outcome.DIVERGED)
+    assert [work.trial for work in read_works(sweep.store, submission) if work.trial] == list(TRIALS)
+    assert status_of(sweep.store, submission).state is State.TRAINING
+    shown = trial_progress(sweep.store, submission)
     assert [(item.state, item.validation_loss) for item in shown] == [
         ("trained", 2.0),
         ("diverged", None),
         ("queued", None),
     ]
-    trained(world, TRIALS[2], 1.0)
-    decide(world.artifacts, DATASET, SWEEP)
-    assert [item.winner for item in trial_progress(world.store, submission)] == [False, False, True]
+    trained(sweep, TRIALS[2], 1.0)
+    decide(sweep.artifacts, DATASET, SWEEP)
+    assert [item.winner for item in trial_progress(sweep.store, submission)] == [False, False, True]
 
 
-def test_a_trials_training_is_not_stopped_while_another_submission_of_the_sweep_needs_it(world: World) -> None:
-    make_sweep(world)
-    mine, other = ask(world), ask(world, key="ask-2")
-    attempt = ended(world, TRIALS[0], Outcome.PREEMPTED)
-    assert needed_by_others(world.store, attempt.address, mine)
-    finish(world.store, other, SubmissionStatus.CANCELLED)
-    assert not needed_by_others(world.store, attempt.address, mine)
+def test_a_trials_training_is_not_stopped_while_another_submission_of_the_sweep_needs_it(sweep: World) -> None:
+    mine, other = ask(sweep), ask(sweep, key="ask-2")
+    attempt = ended(sweep, TRIALS[0], Outcome.PREEMPTED)
+    assert needed_by_others(sweep.store, attempt.address, mine)
+    finish(sweep.store, other, SubmissionStatus.CANCELLED)
+    assert not needed_by_others(sweep.store, attempt.address, mine)
 
 
 def test_only_what_nobody_needs_is_retired() -> None:
@@ -148,13 +124,11 @@ def test_only_what_nobody_needs_is_retired() -> None:
     assert retired(busy={"b-t01.v1"}) == {"a.v1": ("a-t01.v1",)}
 
 
-def test_retired_trials_are_gone_from_dagster_and_come_back_with_no_rebuild(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_retired_trials_are_gone_from_dagster_and_come_back_with_no_rebuild(world, monkeypatch) -> None:
     monkeypatch.setenv("FT_TRACKING", "off")
     make_sweep(world)
     submission = ask(world)
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         for key in list_recipes(world.store):
             list_keys(instance, dataset=DATASET, recipe=key)
         for trial in TRIALS:
@@ -181,17 +155,70 @@ def test_retired_trials_are_gone_from_dagster_and_come_back_with_no_rebuild(
     assert decide(world.artifacts, DATASET, SWEEP) is not None
 
 
-def test_before_a_decision_a_rebuild_lists_the_trials_with_what_they_made(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_before_a_decision_a_rebuild_lists_the_trials_with_what_they_made(world, monkeypatch) -> None:
     monkeypatch.setenv("FT_TRACKING", "off")
     make_sweep(world)
     ask(world)
     trained(world, TRIALS[0], 1.0)
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         done = rebuild(store=world.store, orchestrator=Dagster(instance))
         assert done.problems == []
         assert set(instance.get_dynamic_partitions("recipe")) == {SWEEP, *TRIALS}
         assert set(instance.get_dynamic_partitions("pair")) == {f"{DATASET}|{key}" for key in (SWEEP, *TRIALS)}
         partitions = instance.get_materialized_partitions(dg.AssetKey("checkpoint"))
         assert partitions == {f"{DATASET}|{TRIALS[0]}"}
+
+
+def launched(instance: dg.DagsterInstance, world: World) -> dict[str, str]:
+    """Partition to job of what a tick launches; the runs are recorded as started."""
+    found = drive(world.project, instance)
+    if isinstance(found, dg.SkipReason):
+        return {}
+    started(instance, found)
+    return {str(request.partition_key): str(request.job_name) for request in found.run_requests}
+
+
+def end(instance: dg.DagsterInstance, trial: str, *, well: bool) -> None:
+    (run,) = instance.get_runs(filters=dg.RunsFilter(tags={tags.TRIAL: trial}))
+    instance.delete_run(run.run_id)
+    status = dg.DagsterRunStatus.SUCCESS if well else dg.DagsterRunStatus.FAILURE
+    instance.add_run(run.with_status(status))
+
+
+@pytest.fixture
+def instance(world: World):
+    with dg.DagsterInstance.ephemeral() as found:
+        make_sweep(world)
+        for asset, key in (("dataset", DATASET), ("baseline_report", SWEEP)):
+            found.report_runless_asset_event(dg.AssetMaterialization(asset_key=asset, partition=key))
+        yield found
+
+
+@pytest.mark.dagster
+def test_each_trial_is_launched_once_then_the_pair_and_the_trials_are_retired(world: World, instance) -> None:
+    submission = submitted(world.store, DATASET, SWEEP)
+    assert launched(instance, world) == {f"{DATASET}|{trial}": "train_trial" for trial in TRIALS}
+    assert set(instance.get_dynamic_partitions("recipe")) == set(TRIALS)
+    assert launched(instance, world) == {}
+    for trial in TRIALS[:2]:
+        trained(world, trial, 1.0)
+        end(instance, trial, well=True)
+    assert launched(instance, world) == {}
+    ended(world, TRIALS[2], Outcome.DIVERGED)
+    end(instance, TRIALS[2], well=False)
+    assert launched(instance, world) == {f"{DATASET}|{SWEEP}": "train_pair"}
+    decide(world.artifacts, DATASET, SWEEP)
+    assert launched(instance, world) == {}
+    assert set(instance.get_dynamic_partitions("recipe")) == {*TRIALS, SWEEP}
+    finish(world.store, submission, SubmissionStatus.ACCEPTED, adapter="a")
+    found = drive(world.project, instance)
+    assert "retired 3 trials" in str(found.skip_message)
+    assert instance.get_dynamic_partitions("recipe") == [SWEEP]
+
+
+def test_a_new_wish_goes_on_with_what_a_cancelled_one_left(world: World, instance) -> None:
+    trained(world, TRIALS[0], 1.0)
+    ended(world, TRIALS[1], Outcome.CANCELLED)
+    ended(world, TRIALS[2], Outcome.PREEMPTED)
+    submitted(world.store, DATASET, SWEEP)
+    assert set(launched(instance, world)) == {f"{DATASET}|{trial}" for trial in TRIALS[1:]}
