@@ -18,6 +18,9 @@ from typing import IO
 _SIGNALLED = 128
 """Shell convention: exit status of a process ended by a signal is 128 plus the signal's number."""
 
+_LEFT_BEHIND_S = 5.0
+"""How long output is still copied after COMMAND's end, if a process that it left behind could write more."""
+
 
 def main() -> None:
     scratch = Path(os.environ.get("FT_SCRATCH", "/tmp"))
@@ -58,7 +61,7 @@ def run(command: list[str], log: Path) -> int:
         copying.start()
         code = _wait(process.pid)
         # Processes that the worker left behind may hold the other end open.
-        copying.join(timeout=5.0)
+        copying.join(timeout=_LEFT_BEHIND_S)
     return code if code >= 0 else _SIGNALLED - code
 
 

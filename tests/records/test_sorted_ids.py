@@ -1,7 +1,7 @@
 """Records by age: a page after any id is what is older, however the records lie in folders."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets.records.sorted_ids import ids_in, new_id, record_path, time_of
@@ -12,7 +12,6 @@ _TIMES = st.lists(st.one_of(st.floats(1.7e9, 1.9e9), st.floats(1.79e9, 1.79e9 + 
 
 
 @given(times=_TIMES, data=st.data())
-@settings(max_examples=40, deadline=None)
 def test_ids_are_listed_the_newest_first_and_after_any_of_them_the_older(
     tmp_path_factory: pytest.TempPathFactory, times: list[float], data: st.DataObject
 ) -> None:

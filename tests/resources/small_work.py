@@ -2,15 +2,19 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from ft_resources.attempts import Attempt, attempts_at
 from ft_resources.execution import Execution, Observer
 from ft_resources.launchers.local import LocalLauncher
+from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest, WorkSpec
 from tests.cluster.fixtures import until
 from tests.fake_worker import LET_GO
+
+T = TypeVar("T")
 
 
 def request_for(asset: str, *, tenant: str = "acme", runtime: dict | None = None, **params: object) -> WorkRequest:
@@ -50,6 +54,12 @@ def let_go(store: Store) -> None:
     store.put(LET_GO, b"")
 
 
+def outcome(attempt: Attempt) -> Outcome | None:
+    """How the attempt ended, as its record says; None while there is none."""
+    ending = attempt.ending()
+    return ending.outcome if ending else None
+
+
 class Watcher(Observer):
     def __init__(self) -> None:
         self.attached: list[bool] = []
@@ -72,6 +82,18 @@ class Watcher(Observer):
 
     def retrying(self, ending: object, delay_s: float, change: str) -> None:
         self.changes.append(change)
+
+
+def at_once(callers: int, call: Callable[[int], T]) -> list[T]:
+    """What ``call`` gives each of so many threads, by its number; all begin together."""
+    barrier = threading.Barrier(callers)
+
+    def begin(number: int) -> T:
+        barrier.wait()
+        return call(number)
+
+    with ThreadPoolExecutor(callers) as threads:
+        return list(threads.map(begin, range(callers)))
 
 
 def in_thread(call: Callable[[], Any]) -> tuple[threading.Thread, list]:

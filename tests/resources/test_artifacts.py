@@ -1,6 +1,5 @@
 import subprocess
 import sys
-import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from ft_resources.artifacts import Address, Artifacts, InputRef
 from ft_resources.canonical import canonical_json, digest, sha256_file
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.store import Store
+from tests.resources.small_work import at_once
 
 IDENTITY = {"asset": "thing", "code_version": "1", "inputs": {}, "params": {"n": 1}}
 ADDRESS = Address(tenant="acme", asset="thing", fingerprint=digest(IDENTITY))
@@ -39,20 +39,9 @@ def test_an_artifact_exists_only_with_its_manifest(artifacts: Artifacts, any_sto
 
 
 def test_two_writers_never_mix(artifacts: Artifacts, any_store: Store, tmp_path: Path) -> None:
-    barrier = threading.Barrier(6)
-    results: list[str] = []
-
-    def write(number: int) -> None:
-        folder = folder_with(tmp_path / str(number), **{f"f{i}": f"{number}" for i in range(5)})
-        barrier.wait()
-        results.append(publish(artifacts, folder, writer=f"w{number}").manifest.writer)
-
-    threads = [threading.Thread(target=write, args=(n,)) for n in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(results)) == 1
+    folders = [folder_with(tmp_path / each, **{f"f{i}": each for i in range(5)}) for each in "abcdef"]
+    made = at_once(6, lambda number: publish(artifacts, folders[number], writer=f"w{number}"))
+    assert len({each.manifest.writer for each in made}) == 1
     found = artifacts.get(ADDRESS)
     assert len({found.read(name) for name in found.manifest.files}) == 1
     assert found.verify() == []

@@ -15,7 +15,7 @@ from ft_resources.outcomes import EXIT_CODES, POLICIES, Outcome, outcome_of_exit
 from ft_resources.store import Store
 from ft_resources.work import Resources, WorkRequest
 from tests.cluster.fixtures import until
-from tests.resources.small_work import Watcher, begun, in_thread, request_for
+from tests.resources.small_work import Watcher, begun, in_thread, outcome, request_for
 
 pytestmark = pytest.mark.subprocess
 
@@ -134,7 +134,7 @@ def test_the_log_of_a_worker_is_in_the_store(execution: Execution) -> None:
     assert "RuntimeError: the disk hiccuped" in attempts[-1].log()
 
 
-def stop_unreached(execution: Execution, request: WorkRequest) -> Outcome:
+def stop_unreached(execution: Execution, request: WorkRequest) -> Outcome | None:
     """Cancel with a launcher that cannot reach the worker; how the attempt ended."""
 
     class Elsewhere(LocalLauncher):
@@ -145,9 +145,7 @@ def stop_unreached(execution: Execution, request: WorkRequest) -> Outcome:
             return
 
     assert Execution(store=execution.store, launcher=Elsewhere()).cancel(request.address, actor="ann")
-    ending = attempts_at(execution.store, request.address)[-1].ending()
-    assert ending is not None
-    return ending.outcome
+    return outcome(attempts_at(execution.store, request.address)[-1])
 
 
 def test_a_worker_that_no_signal_reaches_stops_by_the_record(execution: Execution) -> None:

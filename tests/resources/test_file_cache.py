@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections import Counter
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.file_cache import FileCache
 from ft_resources.store import Store
 from tests.counting_store import CountingStore
+from tests.resources.small_work import at_once
 
 FILES = {"config.json": b"{}", "model-1.safetensors": b"a" * 3000, "model-2.safetensors": b"b" * 3000, "sub/x": b"x"}
 TOTAL = sum(map(len, FILES.values()))
@@ -331,18 +331,7 @@ def test_where_links_are_not_to_be_had_a_folder_points_to_the_copies(
 
 
 def test_ranks_that_ask_at_once_share_one_folder(base: Artifact, place: Path, tmp_path: Path) -> None:
-    barrier, found = threading.Barrier(4), []
-
-    def ask() -> None:
-        barrier.wait()
-        found.append(FileCache(place).folder(base, tmp_path / "view"))
-
-    ranks = [threading.Thread(target=ask) for _ in range(4)]
-    for rank in ranks:
-        rank.start()
-    for rank in ranks:
-        rank.join()
-    assert found == [tmp_path / "view"] * 4
+    assert at_once(4, lambda _: FileCache(place).folder(base, tmp_path / "view")) == [tmp_path / "view"] * 4
     assert read(tmp_path / "view") == FILES
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 

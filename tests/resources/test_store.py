@@ -1,4 +1,3 @@
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -8,24 +7,13 @@ from ft_assets.worker import read_spec
 from ft_resources.errors import CorruptArtifact, NoStore, StoreUnavailable, UserError
 from ft_resources.store import Store
 from ft_resources.store_marker import MARKER, open_store
+from tests.resources.small_work import at_once
 
 
 def test_create_has_exactly_one_winner_among_concurrent_callers(any_store: Store) -> None:
-    barrier = threading.Barrier(8)
-    won: list[int] = []
-
-    def race(number: int) -> None:
-        barrier.wait()
-        if any_store.create("names/x.json", str(number).encode()):
-            won.append(number)
-
-    threads = [threading.Thread(target=race, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(won) == 1
-    assert any_store.get("names/x.json") == str(won[0]).encode()
+    won = at_once(8, lambda number: any_store.create("names/x.json", str(number).encode()))
+    assert won.count(True) == 1
+    assert any_store.get("names/x.json") == str(won.index(True)).encode()
 
 
 def test_names_are_of_whole_objects_directly_in_a_folder(any_store: Store) -> None:

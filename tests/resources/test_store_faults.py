@@ -4,7 +4,6 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from ft_resources.execution import Execution
 from ft_resources.launchers.local import LocalLauncher
 from ft_resources.store import Store
 from tests.faults import Fault, HttpFaults, first, http_faults, some
-from tests.resources.small_work import request_for
+from tests.resources.small_work import at_once, request_for
 from tests.s3_server import ENVIRONMENT, use_bucket
 
 
@@ -96,25 +95,11 @@ def test_an_object_of_another_tool_is_not_ours(bucket: Store, s3_endpoint: str) 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_a_race_over_a_bad_network_has_one_winner_who_knows(bucket: Store, proxy: HttpFaults, seed: int) -> None:
     proxy.plan = some(0.3, seed, (Fault.RESET, Fault.LOST, Fault.ERROR, Fault.ERROR_AFTER))
-    barrier, won, failed = threading.Barrier(8), [], []
-
-    def race(number: int) -> None:
-        barrier.wait()
-        try:
-            if bucket.create("names/x.json", str(number).encode()):
-                won.append(number)
-        except StoreUnavailable:
-            failed.append(number)
-
-    threads = [threading.Thread(target=race, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    won = at_once(8, lambda number: bucket.create("names/x.json", str(number).encode()))
     proxy.plan = lambda method, path, number: None
     assert proxy.struck
-    assert not failed
-    assert [str(number).encode() for number in won] == [bucket.get("names/x.json")]
+    assert won.count(True) == 1
+    assert bucket.get("names/x.json") == str(won.index(True)).encode()
 
 
 @pytest.mark.parametrize("fault", Fault)
@@ -171,9 +156,7 @@ def test_work_over_a_bad_network_ends_with_one_whole_artifact(bucket: Store, pro
     launcher = LocalLauncher(module="tests.fake_worker")
     execution = Execution(store=bucket, launcher=launcher, poll_s=0.05, sleep=lambda s: time.sleep(0.05))
     request = request_for("write", text="x" * 100_000, runtime={"seconds": 0.5})
-    with ThreadPoolExecutor(2) as callers:
-        asked = [callers.submit(execution.run, request, actor=name) for name in "ab"]
-        results = [each.result() for each in asked]
+    results = at_once(2, lambda number: execution.run(request, actor=str(number)))
     proxy.plan = lambda method, path, number: None
     assert len(proxy.struck) >= 3
     artifact = Artifacts(bucket).get(request.address)

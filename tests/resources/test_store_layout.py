@@ -2,7 +2,6 @@
 
 import ast
 import json
-import threading
 from pathlib import Path
 
 import boto3
@@ -16,7 +15,7 @@ from ft_resources.launchers.local import LocalLauncher
 from ft_resources.store import Store
 from ft_resources.store_layout import MARKER, ROOT_FOLDERS, Layout
 from ft_resources.store_marker import open_store
-from tests.resources.small_work import request_for
+from tests.resources.small_work import at_once, request_for
 from tests.s3_server import use_bucket
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -121,17 +120,7 @@ def test_nothing_of_the_stores_own_is_a_tenant_in_either_layout(tmp_path: Path) 
 
 
 def test_whoever_creates_a_store_beside_others_has_the_same_layout(tmp_path: Path) -> None:
-    barrier, found = threading.Barrier(8), list[Layout]()
-
-    def create() -> None:
-        barrier.wait()
-        found.append(open_store(str(tmp_path / "store"), create=True).layout)
-
-    threads = [threading.Thread(target=create) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    found = at_once(8, lambda _: open_store(str(tmp_path / "store"), create=True).layout)
     assert found == [Layout.BELOW] * 8
 
 
@@ -187,7 +176,8 @@ def test_only_who_knows_the_layout_opens_a_store() -> None:
         str(file.relative_to(REPOSITORY))
         for room in ("ft_assets", "ft_resources", "ft_sensors")
         for file in (REPOSITORY / room).rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text()))
+        if "Store(" in (text := file.read_text())
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Store"
     }
     assert found == told

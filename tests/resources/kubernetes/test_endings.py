@@ -1,6 +1,5 @@
 """What the API's objects say of an end, in the shapes that a real API server was seen to give them."""
 
-from dataclasses import replace
 from datetime import datetime
 from typing import get_args
 
@@ -49,9 +48,16 @@ def deleted(*, phase: str, node: str) -> dict:
     return {**pod(phase=phase, metadata={"deletionTimestamp": LONG_AGO}), "spec": spec}
 
 
-def end(found: dict | None, *pods: dict, **facts: object) -> PodEnding | None:
+def end(found: dict | None, *pods: dict, **facts: object) -> PodEnding:
+    """How it ended. Raises AssertionError where it has not."""
+    ending = ending_of(sight(found, *pods, **facts))
+    assert ending is not None
+    return ending
+
+
+def sight(found: dict | None, *pods: dict, **facts: object) -> Sight:
     defaults = {"begun": True, "spot": False, "now": NOW, "queue_timeout_s": 600.0, "image_pull_timeout_s": 300.0}
-    return ending_of(Sight(job=found, pods=pods, **{**defaults, **facts}))  # type: ignore[arg-type]
+    return Sight(job=found, pods=pods, **{**defaults, **facts})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +72,6 @@ def end(found: dict | None, *pods: dict, **facts: object) -> PodEnding | None:
 )
 def test_kueue_says_why_it_took_a_place(evicted: str, spot: bool, cause: Cause) -> None:
     ending = end(job(suspend=True), evicted=evicted, spot=spot)
-    assert ending is not None
     assert (ending.cause, ending.outcome, ending.refund) == (cause, Outcome.PREEMPTED, "full")
 
 
@@ -106,9 +111,7 @@ def test_kueue_says_why_it_took_a_place(evicted: str, spot: bool, cause: Cause) 
     ],
 )
 def test_every_end_is_told_apart(found: dict | None, pods: list[dict], cause: Cause) -> None:
-    ending = end(found, *pods)
-    assert ending is not None
-    assert ending.cause is cause
+    assert end(found, *pods).cause is cause
 
 
 @pytest.mark.parametrize(
@@ -127,27 +130,22 @@ def test_every_end_is_told_apart(found: dict | None, pods: list[dict], cause: Ca
     ],
 )
 def test_what_waits_runs_or_is_on_its_way_out_has_not_ended(found: dict, pods: list[dict], facts: dict) -> None:
-    assert end(found, *pods, **facts) is None
+    assert ending_of(sight(found, *pods, **facts)) is None
 
 
 def test_waiting_too_long_is_told_from_running() -> None:
     waiting = end(job(suspend=True, created=LONG_AGO), begun=False)
-    assert waiting is not None
     assert (waiting.cause, waiting.outcome, waiting.refund) == (Cause.QUEUE_TIMEOUT, Outcome.TIMED_OUT, "full")
 
 
 @pytest.mark.parametrize("disrupted", ["TerminationByKubelet", "DeletionByTaintManager", "DeletionByPodGC"])
 def test_a_lost_spot_node_is_one_that_was_taken_away(disrupted: str) -> None:
-    ending = end(failed("PodFailurePolicy"), pod(disrupted=disrupted), spot=True)
-    assert ending is not None
-    assert ending.cause is Cause.SPOT_RECLAIMED
+    assert end(failed("PodFailurePolicy"), pod(disrupted=disrupted), spot=True).cause is Cause.SPOT_RECLAIMED
 
 
 @pytest.mark.parametrize("outcome", [each for each in Outcome if each not in (Outcome.DONE, Outcome.PREEMPTED)])
 def test_a_workers_own_code_is_taken_at_its_word(outcome: Outcome) -> None:
-    ending = end(failed("PodFailurePolicy", POLICY.format(EXIT_CODES[outcome])))
-    assert ending is not None
-    assert ending.outcome is outcome
+    assert end(failed("PodFailurePolicy", POLICY.format(EXIT_CODES[outcome]))).outcome is outcome
 
 
 @pytest.mark.parametrize(
@@ -165,21 +163,13 @@ def test_a_disrupted_worker_that_had_fallen_silent_was_on_a_lost_node(
     found = failed("PodFailurePolicy", "Pod a/b has condition DisruptionTarget matching FailJob rule at index 0")
     found["status"]["conditions"][1]["lastTransitionTime"] = SOON
     last_beat = None if silent_s is None else datetime.fromisoformat(SOON).timestamp() - silent_s
-    sight = Sight(
-        job=found, begun=True, spot=spot, now=NOW, last_beat=last_beat, queue_timeout_s=1, image_pull_timeout_s=1
-    )
-    assert asks_last_beat(sight)
-    ending = ending_of(sight)
-    assert ending is not None
-    assert ending.cause is cause
-    known = replace(sight, pods=(pod(disrupted="EvictionByEvictionAPI"),))
-    assert not asks_last_beat(known)
+    assert asks_last_beat(sight(found, spot=spot, last_beat=last_beat))
+    assert end(found, spot=spot, last_beat=last_beat).cause is cause
+    assert not asks_last_beat(sight(found, pod(disrupted="EvictionByEvictionAPI"), spot=spot, last_beat=last_beat))
 
 
 def test_a_recipes_own_image_is_its_authors_to_pay() -> None:
     ours, theirs = (end(job(active=1), stuck("ErrImagePull"), own_image=own) for own in (False, True))
-    assert ours is not None
-    assert theirs is not None
     assert (ours.outcome, ours.refund) == (Outcome.PLATFORM_ERROR, "full")
     assert (theirs.outcome, theirs.refund) == (Outcome.USER_ERROR, "none")
 
@@ -201,7 +191,6 @@ def test_a_container_that_cannot_start_is_told_in_the_runtimes_words(
     refused = pod(code=128, why="StartError")
     refused["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = said
     ending = end(failed("PodFailurePolicy", POLICY.format(128)), refused, begun=False, own_image=own_image)
-    assert ending is not None
     assert (ending.outcome, ending.exit_code) == (outcome, 128)
     assert f"could not be started (StartError: {said})" in ending.what
 

@@ -1,7 +1,5 @@
 """What a waiting process makes of a Job's news, with an API that says what a test wants."""
 
-import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,17 +13,9 @@ from ft_resources.kubernetes.followed import FollowedJob
 from ft_resources.kubernetes.watched import WatchedNamespace
 from ft_resources.store import Store
 from tests.resources.kubernetes.specs import settings_of, spec_of
-from tests.resources.kubernetes.streams import Source, Told, job_at
+from tests.resources.kubernetes.streams import Told, job_at
 
 NOW = 1_800_000_000.0
-
-
-def until_closed(closed: threading.Event) -> Source:
-    def wait(_: str) -> Iterator[dict[str, Any]]:
-        closed.wait(60.0)
-        return iter(())
-
-    return wait
 
 
 class Still:
@@ -36,6 +26,21 @@ class Still:
 
     def close(self) -> None:
         return
+
+
+def followed_by(attempt: Attempt, api: Told, now: list[float]) -> FollowedJob:
+    """By a watch that is over."""
+    found = FollowedJob(
+        api=api,  # type: ignore[arg-type]
+        attempt=attempt,
+        watched=WatchedNamespace(api, "ft-acme"),  # type: ignore[arg-type]
+        settings=settings_of(queue="ft"),
+        clock=lambda: now[0],
+        look_every_s=0.0,
+        launched=True,
+    )
+    found.watch.close()
+    return found
 
 
 def pod(name: str, *, phase: str, started: float, gone_by: float | None = None) -> dict[str, Any]:
@@ -49,18 +54,8 @@ def pod(name: str, *, phase: str, started: float, gone_by: float | None = None) 
 
 def test_a_job_that_kueue_puts_back_before_its_worker_came_up_waits_on_and_owes_nothing(store: Store) -> None:
     """Its first pod was seen last while it ended; it is gone, and another one runs hours later."""
-    closed, now = threading.Event(), [NOW]
-    api = Told(until_closed(closed))
-    followed = FollowedJob(
-        api=api,  # type: ignore[arg-type]
-        attempt=Attempt(store, spec_of().address, 1),
-        watched=WatchedNamespace(api, "ft-acme"),  # type: ignore[arg-type]
-        settings=settings_of(queue="ft"),
-        clock=lambda: now[0],
-        look_every_s=0.0,
-        launched=True,
-    )
-    followed.watch.close()
+    api, now = Told(lambda _: iter(())), [NOW]
+    followed = followed_by(Attempt(store, spec_of().address, 1), api, now)
 
     def hears(job: dict[str, Any]) -> Any:
         followed.watch = Still(job)  # type: ignore[assignment]
@@ -75,32 +70,20 @@ def test_a_job_that_kueue_puts_back_before_its_worker_came_up_waits_on_and_owes_
     api.pods = [pod("second", phase="Pending", started=now[0])]
     assert hears(job_at(4, active=1)) is None
     assert [each["metadata"]["name"] for each in followed.last_pods] == ["second"]
-    closed.set()
 
 
 def test_pods_that_were_not_ready_in_time_are_told_from_a_preemption_by_their_workload(store: Store) -> None:
     """The first of two ranks had begun when Kueue's time for all pods was over."""
-    closed = threading.Event()
-    api = Told(until_closed(closed))
+    api = Told(lambda _: iter(()))
     evicted = {"type": "Evicted", "status": "True", "reason": "PodsReadyTimeout", "message": "Exceeded the timeout"}
     api.workloads = [{"spec": {}, "status": {"conditions": [evicted]}}]
     attempt = Attempt(store, spec_of().address, 1)
     attempt.store.put(f"{attempt.path}/progress.json", canonical_json({"phase": "starting", "at": NOW}))
-    followed = FollowedJob(
-        api=api,  # type: ignore[arg-type]
-        attempt=attempt,
-        watched=WatchedNamespace(api, "ft-acme"),  # type: ignore[arg-type]
-        settings=settings_of(queue="ft"),
-        clock=lambda: NOW,
-        look_every_s=0.0,
-        launched=True,
-    )
-    followed.watch.close()
+    followed = followed_by(attempt, api, [NOW])
     followed.watch = Still(job_at(2, suspend=True))  # type: ignore[assignment]
     ending = followed.find_ending()
     assert ending is not None
     assert (ending.cause, ending.refund) == (Cause.PODS_NOT_READY, "full")
-    closed.set()
 
 
 class Answers:

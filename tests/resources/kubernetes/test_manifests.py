@@ -6,7 +6,7 @@ from pathlib import Path
 
 import kubernetes_validate
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -41,9 +41,15 @@ def containers_of(pod) -> list[dict]:
     return [*pod["initContainers"], *pod["containers"]]
 
 
-@pytest.mark.parametrize("nodes", [1, 4])
-@pytest.mark.parametrize("cache", ["empty-dir", "ephemeral", "host-path"])
-@pytest.mark.parametrize("changes", [{}, {"identity": IDENTITY, "queue": "ft-{tenant}"}, {"secret": "store"}])
+@pytest.mark.parametrize(
+    ("nodes", "cache", "changes"),
+    [
+        (1, "empty-dir", {}),
+        (1, "host-path", {"secret": "store"}),
+        (4, "ephemeral", {"identity": IDENTITY, "queue": "ft-{tenant}"}),
+        (4, "host-path", {"identity": IDENTITY, "queue": "ft-{tenant}"}),
+    ],
+)
 def test_what_is_sent_is_valid(nodes: int, cache: str, changes: dict) -> None:
     spec = spec_of(runtime={"nodes": nodes}, gpus=8, gpu_type="H100", spot=True)
     plan = plan_pod(spec, settings_of(cache={"kind": cache}, gpu_types=IN_RACKS, **changes))
@@ -212,15 +218,13 @@ def test_names_come_from_the_attempt_alone() -> None:
     attempt=st.integers(1, 9999),
     index=st.integers(0, 63),
 )
-@settings(max_examples=200)
 def test_a_name_is_one_that_dns_takes_also_as_a_hosts(asset: str, fingerprint: str, attempt: int, index: int) -> None:
-    name = job_name = names.job_name(Address(tenant="t", asset=asset, fingerprint=fingerprint), attempt)
+    name = names.job_name(Address(tenant="t", asset=asset, fingerprint=fingerprint), attempt)
     assert len(f"{name}-{index}") <= 63
-    assert re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", job_name)
+    assert re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", name)
 
 
 @given(tenant=st.from_regex(r"[a-z0-9][a-z0-9-]{0,38}[a-z0-9]", fullmatch=True))
-@settings(max_examples=50, deadline=None)
 def test_labels_of_any_tenant_are_valid(tenant: str) -> None:
     labels = names.job_labels(Address(tenant=tenant, asset="eval_report", fingerprint="f" * 64), 1)
     for value in labels.values():

@@ -5,7 +5,6 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -102,8 +101,6 @@ def test_a_watch_over_tls_is_ended_while_it_waits_for_news(tmp_path: Path) -> No
         told = iter(events)
         assert next(told) == {"type": "BOOKMARK"}
         threading.Timer(0.3, events.end).start()
-        began = time.monotonic()
         with pytest.raises(ConnectionError):
             next(told)
-        assert time.monotonic() - began < 10.0
         events.close()

@@ -215,7 +215,7 @@ def test_nobody_waits_for_a_copy_that_another_tenants_worker_keeps_locked(tmp_pa
         fcntl.flock(kept, fcntl.LOCK_EX)
         waiting = pool.submit(worker.folder, base, tmp_path / "view")
         try:
-            assert (waiting.result(timeout=20) / "model.safetensors").read_bytes() == WEIGHTS
+            assert (waiting.result() / "model.safetensors").read_bytes() == WEIGHTS
         finally:
             fcntl.flock(kept, fcntl.LOCK_UN)
     assert worker.fetched == len(WEIGHTS)
@@ -298,7 +298,10 @@ def test_on_a_cluster_a_warm_pod_brings_the_base_to_its_node_and_a_worker_there_
         assert until(lambda: attempt.record(FETCHED)) == {"bytes": 0}
         # It ends at once: a worker waits for its GPUs.
         cluster.objects.delete(PODS, "ft-shared", "warm")
-        until(lambda: cluster.objects.find(PODS, "ft-shared", "warm") is None, within_s=5)
+        until(lambda: cluster.objects.find(PODS, "ft-shared", "warm") is None)
+        last = [each.object for each in cluster.objects.history if each.object["metadata"]["name"] == "warm"][-1]
+        (ended,) = last["status"]["containerStatuses"]
+        assert ended["state"]["terminated"]["exitCode"] == 0
     finally:
         cluster.close()
 

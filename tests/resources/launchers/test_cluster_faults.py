@@ -14,7 +14,7 @@ from tests.cluster.fixtures import until
 from tests.cluster.objects import PODS, has
 from tests.resources.kubernetes.specs import IMAGE
 from tests.resources.launchers.conftest import OnCluster
-from tests.resources.small_work import Watcher, claimed, in_thread
+from tests.resources.small_work import Watcher, claimed, in_thread, outcome
 
 pytestmark = pytest.mark.cluster
 
@@ -265,9 +265,7 @@ def test_nodes_of_one_job_start_and_end_together(on_cluster: OnCluster) -> None:
     thread.join()
     assert got[0].artifact.facts == {"attempt": 2}
     assert watcher.retries == 1
-    ending = attempt.ending()
-    assert ending is not None
-    assert ending.outcome is Outcome.PREEMPTED
+    assert outcome(attempt) is Outcome.PREEMPTED
     until(lambda: all(pod["status"]["phase"] != "Running" for pod in on_cluster.pods(attempt)))
 
 

@@ -13,7 +13,7 @@ from ft_resources.launchers.base import LaunchState
 from ft_resources.outcomes import Outcome
 from tests.cluster.fixtures import until
 from tests.resources.launchers.conftest import OnCluster
-from tests.resources.small_work import Watcher, in_thread, let_go
+from tests.resources.small_work import Watcher, in_thread, let_go, outcome
 
 pytestmark = pytest.mark.cluster
 
@@ -42,9 +42,7 @@ def test_who_may_not_end_a_job_is_told_and_its_worker_stops_all_the_same(on_clus
         replace(on_cluster, access=access).place().execution().cancel(request.address, actor="ann")
     thread.join()
     assert "was cancelled" in str(got[0])
-    ending = attempt.ending()
-    assert ending is not None
-    assert ending.outcome is Outcome.CANCELLED
+    assert outcome(attempt) is Outcome.CANCELLED
 
 
 def test_credentials_that_are_not_accepted_are_told_from_missing_rights(on_cluster: OnCluster) -> None:

@@ -9,7 +9,7 @@ from ft_resources.launchers.base import Launcher, LaunchState
 from ft_resources.outcomes import Outcome
 from tests.cluster.fixtures import until
 from tests.resources.launchers.conftest import Place, gone
-from tests.resources.small_work import Watcher, claimed, in_thread, let_go
+from tests.resources.small_work import Watcher, claimed, in_thread, let_go, outcome
 
 pytestmark = pytest.mark.cluster
 
@@ -43,9 +43,7 @@ def test_a_worker_is_seen_from_its_launch_to_its_end_by_any_process(place: Place
     mine.launch(spec, attempt)
     until(lambda: mine.state(attempt) is LaunchState.GONE)
     until(lambda: other.state(attempt) is LaunchState.GONE)
-    ending = mine.ending(attempt)
-    assert ending is not None
-    assert ending.outcome is Outcome.DIVERGED
+    assert mine.ending(attempt).outcome is Outcome.DIVERGED  # type: ignore[union-attr]
 
 
 def test_what_another_launcher_started_is_unknown_and_left_alone(place: Place) -> None:
@@ -71,9 +69,7 @@ def test_a_stopped_worker_ends_by_itself_and_is_gone_when_stop_returns(place: Pl
     launcher.stop(attempt, 20.0)
     assert not place.lives(attempt)
     assert launcher.state(attempt) is LaunchState.GONE
-    ending = attempt.ending()
-    assert ending is not None
-    assert ending.outcome is Outcome.CANCELLED
+    assert outcome(attempt) is Outcome.CANCELLED
 
 
 def test_a_worker_that_is_to_have_other_gpus_ends_by_itself_and_a_person_who_cancels_is_heard_first(

@@ -15,7 +15,7 @@ from ft_resources.launchers.local import LocalLauncher
 from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
 from tests.cluster.fixtures import until
-from tests.resources.small_work import begun, in_thread, request_for
+from tests.resources.small_work import begun, in_thread, outcome, request_for
 
 pytestmark = pytest.mark.subprocess
 
@@ -28,9 +28,7 @@ def test_several_nodes_are_refused_where_there_is_one_machine_and_nobody_waits_f
         assert "cluster" in caught.value.remedy
     first, second = attempts_at(execution.store, request.address)
     for attempt in (first, second):
-        ending = attempt.ending()
-        assert ending is not None
-        assert ending.outcome is Outcome.USER_ERROR
+        assert outcome(attempt) is Outcome.USER_ERROR
         assert attempt.launch() is None
 
 

@@ -15,6 +15,7 @@ from ft_sensors.orphans import orphans_sensor
 from tests.cluster.fixtures import until
 from tests.dagster_private import create_run_for_test
 from tests.resources.launchers.conftest import OnCluster
+from tests.resources.small_work import outcome
 
 pytestmark = pytest.mark.cluster
 Tick = Callable[[], str]
@@ -51,9 +52,7 @@ def test_a_tick_closes_what_ended_without_a_word_and_the_next_finds_nothing(on_c
     _, attempt = on_cluster.launched(on_cluster.place().request("fail", how="killed", times=9))
     until(lambda: (on_cluster.job(attempt) or {}).get("status", {}).get("failed"))
     assert tick() == "worked: checked 1 Jobs: 1 that no run waits for"
-    ending = attempt.ending()
-    assert ending is not None
-    assert ending.outcome is Outcome.PREEMPTED
+    assert outcome(attempt) is Outcome.PREEMPTED
     assert attempt.place() is not None
     assert "0 that no run waits for" in tick()
 
@@ -71,9 +70,7 @@ def test_a_tick_leaves_the_job_of_a_run_alone_and_stops_it_once_the_run_is_over(
     assert "0 that no run waits for" in tick()
     instance.report_run_canceled(run)
     assert "1 that no run waits for" in tick()
-    ending = attempt.ending()
-    assert ending is not None
-    assert ending.outcome is Outcome.CANCELLED
+    assert outcome(attempt) is Outcome.CANCELLED
     until(lambda: on_cluster.job(attempt) is None and not on_cluster.pods(attempt))
 
 

@@ -15,6 +15,7 @@ from ft_resources.outcomes import Outcome
 from tests.cluster.fixtures import until
 from tests.k8s.chart import K8S
 from tests.resources.launchers.conftest import OnCluster
+from tests.resources.small_work import outcome
 
 pytestmark = pytest.mark.cluster
 
@@ -101,9 +102,7 @@ def test_an_attempt_that_ended_without_a_word_is_closed_and_its_place_recorded(o
     launcher, attempt = on_cluster.launched(request)
     until(lambda: (on_cluster.job(attempt) or {}).get("status", {}).get("failed"))
     settle(on_cluster.store, launcher, launcher, Orphan(address=str(attempt.address), attempt=1, deed="close"))
-    ending = attempt.ending()
-    assert ending is not None
-    assert ending.outcome is Outcome.PREEMPTED
+    assert outcome(attempt) is Outcome.PREEMPTED
     assert attempt.place() is not None
     (job,) = launcher.jobs(on_cluster.store.url)
     assert stand(on_cluster.store, job, set()).collected
@@ -116,9 +115,7 @@ def test_work_that_nobody_wants_is_stopped_gracefully(on_cluster: OnCluster) -> 
     assert stand(on_cluster.store, job, {f"{on_cluster.tenant}.x.v1"}).wanted
     settle(on_cluster.store, launcher, launcher, Orphan(address=str(attempt.address), attempt=1, deed="stop"))
     until(lambda: on_cluster.job(attempt) is None and not on_cluster.pods(attempt))
-    ending = attempt.ending()
-    assert ending is not None
-    assert ending.outcome is Outcome.CANCELLED
+    assert outcome(attempt) is Outcome.CANCELLED
 
 
 def test_a_job_whose_attempt_is_over_is_removed_and_billed_as_it_ended(on_cluster: OnCluster) -> None:

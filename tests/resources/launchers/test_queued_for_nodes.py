@@ -18,13 +18,9 @@ from tests.cluster.objects import NAMESPACES, PODS, SERVICES, Object
 from tests.k8s.applied import apply
 from tests.k8s.chart import K8S
 from tests.resources.launchers.conftest import OnCluster
+from tests.resources.small_work import outcome
 
 pytestmark = pytest.mark.cluster
-
-
-def outcome(attempt: Attempt) -> Outcome | None:
-    ending = attempt.ending()
-    return ending.outcome if ending else None
 
 
 def test_work_waits_for_its_nodes_to_be_made_and_says_so(on_cluster: OnCluster) -> None:
