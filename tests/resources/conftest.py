@@ -14,6 +14,7 @@ from ft_resources.store import Store
 from ft_resources.store_layout import Layout
 from ft_resources.store_marker import open_store
 from tests.s3_server import s3_server, use_bucket
+from tests.warm_workers.fixture import warm as warm
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +44,7 @@ def artifacts(any_store: Store) -> Artifacts:
 
 
 @pytest.fixture
-def execution(store: Store) -> Execution:
+def execution(store: Store, warm: None) -> Execution:
     """On this machine, with the fake worker; it delays no attempt."""
     launcher = LocalLauncher(module="tests.fake_worker")
     return Execution(store=store, launcher=launcher, poll_s=0.05, sleep=lambda seconds: time.sleep(min(seconds, 0.05)))

@@ -21,7 +21,7 @@ from ft_resources.worker_context import Preempted, WorkContext
 from tests.cluster.fixtures import until
 from tests.resources.small_work import begun, claimed, request_for
 
-pytestmark = pytest.mark.subprocess
+pytestmark = [pytest.mark.subprocess, pytest.mark.usefixtures("warm")]
 
 
 def is_gone(pid: int) -> bool:

@@ -149,6 +149,7 @@ def test_a_bucket_that_stays_away_is_an_error_and_no_answer(bucket: Store, proxy
 
 
 @pytest.mark.s3
+@pytest.mark.usefixtures("warm")
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_work_over_a_bad_network_ends_with_one_whole_artifact(bucket: Store, proxy: HttpFaults, seed: int) -> None:
     """The caller and its worker both see one request in twenty fail."""

@@ -136,6 +136,7 @@ def test_a_new_store_that_lost_its_marker_is_not_taken_for_one_from_before(tmp_p
     assert open_store(str(tmp_path)).get("acme/dataset/f/manifest.json") == b"m"
 
 
+@pytest.mark.usefixtures("warm")
 @pytest.mark.subprocess
 @pytest.mark.parametrize(("layout", "root"), [(Layout.BESIDE, "acme"), (Layout.BELOW, "tenants/acme")])
 def test_a_worker_is_told_where_to_write_and_specs_of_a_store_from_before_are_as_they_were(

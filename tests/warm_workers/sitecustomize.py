@@ -68,6 +68,8 @@ _HEAVY = (
     "/adapter/",
 )
 _MODULES = {
+    "ft_assets.fetch",
+    "tests.fake_worker",
     "torch.distributed.run",
     "ft_assets.workers.training.rank",
     "tests.e2e.cluster_guide.aws",

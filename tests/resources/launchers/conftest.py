@@ -137,12 +137,12 @@ class OnCluster:
 
 
 @pytest.fixture
-def on_cluster(cluster: Access, store: Store) -> OnCluster:
+def on_cluster(warm: None, cluster: Access, store: Store) -> OnCluster:
     return OnCluster(cluster, store)
 
 
 @pytest.fixture(params=["local", "kubernetes"])
-def place(request: pytest.FixtureRequest, store: Store) -> Iterator[Place]:
+def place(request: pytest.FixtureRequest, warm: None, store: Store) -> Iterator[Place]:
     if request.param == "kubernetes":
         yield request.getfixturevalue("on_cluster").place()
         return
