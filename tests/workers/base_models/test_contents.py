@@ -54,51 +54,91 @@ def test_the_digest_depends_on_names_and_bytes_alone(base: Path, tmp_path: Path)
     assert lock_folder(base, "base", template_given=False).digest != lock.digest
 
 
+def _empty(base: Path) -> None:
+    for path in base.iterdir():
+        path.unlink()
+
+
+def _archive(base: Path) -> None:
+    with zipfile.ZipFile(base / "vocab.txt", "w") as archive:
+        archive.writestr("data.pkl", b"x")
+
+
+def _link(base: Path) -> None:
+    (base / "config.json").symlink_to((base / "config.json").rename(base.parent / "config.json"))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (_empty, "config.json is missing"),
+        (lambda base: os.mkfifo(base / "extra.json"), "extra.json is not a regular file"),
+        (_archive, "vocab.txt is a pickle or an archive"),
+        (_link, "config.json is a symbolic link"),
+        (lambda base: (base / "onnx").mkdir(), "onnx is a folder inside"),
+        (lambda base: save_file({}, base / "model.safetensors"), "model.safetensors holds no weights"),
+    ],
+    ids=[
+        "an empty folder",
+        "a pipe",
+        "a torch archive",
+        "a symbolic link",
+        "a folder inside",
+        "weights without tensors",
+    ],
+)
+def test_what_is_no_folder_of_plain_files_is_refused_and_no_pipe_waited_for(
+    base: Path, change: Callable[[Path], object], words: str
+) -> None:
+    change(base)
+    assert words in refused(base)
+
+
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
 def test_a_base_without_an_essential_file_is_refused(base: Path, name: str) -> None:
     (base / name).unlink()
     assert name in refused(base)
 
 
-def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    assert "config.json is missing" in refused(tmp_path / "empty")
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        *((f"x.{kind}", b"harmless", "may be a pickle") for kind in ("bin", "pt", "pth", "pkl", "ckpt", "npy")),
+        ("model.safetensors", pickle.dumps({"a": [1] * 1000}), "is not a safetensors file"),
+        ("modeling.py", b"", "is code"),
+        *((name, b"{}", "is not a file of a base") for name in ("weights.gguf", "a b.json", "model.onnx", "run.sh")),
+        *(("generation_config.json", content, "is not valid JSON") for content in (b"{" * 5000, b"[" * 50_000)),
+        ("merges.txt", b"\xff\xfe", "is not UTF-8"),
+        ("tokenizer.json", b"{}", "cannot be read"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_file_of_the_wrong_kind_or_content_is_refused_by_name(
+    base: Path, name: str, content: bytes, words: str
+) -> None:
+    (base / name).write_bytes(content)
+    assert f"{name} {words}" in refused(base)
 
 
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "model.pth", "optimizer.pkl", "x.ckpt", "x.npy"])
-def test_pickles_are_refused_by_name(base: Path, name: str) -> None:
-    (base / name).write_bytes(b"harmless")
-    assert f"{name} may be a pickle" in refused(base)
-
-
-def test_a_pipe_in_a_bases_folder_is_refused_and_not_waited_for(base: Path) -> None:
-    os.mkfifo(base / "extra.json")
-    assert "extra.json is not a regular file" in refused(base)
-
-
-@pytest.mark.parametrize("name", ["LICENSE.bin", "README.py", "NOTICE.pt", "README.md.pkl", "COPYING.so", "LICENSES/x"])
-def test_a_licence_that_is_a_program_by_its_name_is_refused(name: str) -> None:
-    assert not is_safe_name(name)
-    for kept in ("LICENSE", "LICENSE-MIT", "NOTICE.txt", "README.md", "COPYING.rst", "USE_POLICY.pdf"):
-        assert is_safe_name(kept)
-
-
-@pytest.mark.parametrize("name", ["vocab.txt", "extra.json", "tokenizer.model", "README.md", "LICENSE"])
-@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
-def test_pickles_are_refused_by_their_first_bytes(base: Path, name: str, protocol: int) -> None:
-    (base / name).write_bytes(pickle.dumps({"a": 1}, protocol=protocol))
-    assert f"{name} is a pickle" in refused(base)
-
-
-def test_torch_archives_are_refused_under_any_name(base: Path) -> None:
-    with zipfile.ZipFile(base / "vocab.txt", "w") as archive:
-        archive.writestr("data.pkl", b"x")
-    assert "vocab.txt is a pickle or an archive" in refused(base)
-
-
-def test_a_pickle_that_calls_itself_safetensors_is_refused(base: Path) -> None:
-    (base / "model.safetensors").write_bytes(pickle.dumps({"a": [1] * 1000}))
-    assert "model.safetensors is not a safetensors file" in refused(base)
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        *(
+            (f"{part}config.json", {"auto_map": {"AutoModelForCausalLM": "modeling.Evil"}}, "points to custom code")
+            for part in ("", "tokenizer_", "generation_")
+        ),
+        ("config.json", {"text_config": [{"x": {"auto_map": {}}}]}, "points to custom code"),
+        ("config.json", {"architectures": []}, "names no architecture"),
+        ("adapter_config.json", {"peft_type": "LORA"}, "this is an adapter"),
+        (INDEX, {"weight_map": {"a": "../../model.safetensors"}}, "does not list safetensors files"),
+        ("tokenizer_config.json", {"chat_template": "{% if %}"}, "the chat template is not valid Jinja"),
+    ],
+)
+def test_custom_code_adapters_and_settings_that_make_no_sense_are_refused(
+    base: Path, name: str, changes: dict[str, object], words: str
+) -> None:
+    edit_json(base / name, **changes)
+    assert words in refused(base)
 
 
 @pytest.mark.parametrize("keep", [0, 7, 100, -1])
@@ -115,6 +155,20 @@ def test_weights_that_are_cut_short_are_refused(base: Path, keep: int) -> None:
 def test_weights_with_a_senseless_header_are_refused(base: Path, header: bytes) -> None:
     (base / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     assert "header that cannot be read" in refused(base)
+
+
+@pytest.mark.parametrize("name", ["LICENSE.bin", "README.py", "NOTICE.pt", "README.md.pkl", "COPYING.so", "LICENSES/x"])
+def test_a_licence_that_is_a_program_by_its_name_is_refused(name: str) -> None:
+    assert not is_safe_name(name)
+    for kept in ("LICENSE", "LICENSE-MIT", "NOTICE.txt", "README.md", "COPYING.rst", "USE_POLICY.pdf"):
+        assert is_safe_name(kept)
+
+
+@pytest.mark.parametrize("name", ["vocab.txt", "extra.json", "tokenizer.model", "README.md", "LICENSE"])
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_pickles_are_refused_by_their_first_bytes(base: Path, name: str, protocol: int) -> None:
+    (base / name).write_bytes(pickle.dumps({"a": 1}, protocol=protocol))
+    assert f"{name} is a pickle" in refused(base)
 
 
 Tensor = dict[str, object]
@@ -140,11 +194,6 @@ def test_weights_whose_header_lies_about_a_tensor_are_refused(base: Path, lie: T
     assert "header that cannot be read" in refused(base)
 
 
-def test_weights_without_a_tensor_are_refused(base: Path) -> None:
-    save_file({}, base / "model.safetensors")
-    assert "model.safetensors holds no weights" in refused(base)
-
-
 def test_shards_are_those_of_the_index(base: Path) -> None:
     weights = load_file(base / "model.safetensors")
     (base / "model.safetensors").unlink()
@@ -162,67 +211,9 @@ def test_shards_are_those_of_the_index(base: Path) -> None:
     assert "b.safetensors is listed in" in refused(base)
 
 
-def test_an_index_cannot_point_out_of_the_folder(base: Path) -> None:
-    edit_json(base / INDEX, weight_map={"a": "../../model.safetensors"})
-    assert "does not list safetensors files" in refused(base)
-
-
-@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "generation_config.json"])
-def test_custom_code_is_refused(base: Path, name: str) -> None:
-    edit_json(base / name, auto_map={"AutoModelForCausalLM": "modeling.Evil"})
-    assert f"{name} points to custom code" in refused(base)
-
-
-def test_custom_code_deep_inside_is_refused(base: Path) -> None:
-    edit_json(base / "config.json", text_config=[{"x": {"auto_map": {}}}])
-    assert "points to custom code" in refused(base)
-
-
 def test_a_vocabulary_may_hold_any_word(base: Path) -> None:
     edit_json(base / "added_tokens.json", auto_map=7)
     lock_folder(base, "base", template_given=False)
-
-
-def test_python_files_are_refused(base: Path) -> None:
-    (base / "modeling.py").write_text("")
-    assert "modeling.py is code" in refused(base)
-
-
-def test_symbolic_links_are_refused(base: Path) -> None:
-    target = (base / "config.json").rename(base.parent / "config.json")
-    (base / "config.json").symlink_to(target)
-    assert "config.json is a symbolic link" in refused(base)
-
-
-def test_folders_inside_are_refused(base: Path) -> None:
-    (base / "onnx").mkdir()
-    assert "onnx is a folder inside" in refused(base)
-
-
-@pytest.mark.parametrize("name", ["weights.gguf", "a b.json", "model.onnx", "run.sh"])
-def test_files_of_other_kinds_are_refused(base: Path, name: str) -> None:
-    (base / name).write_text("{}")
-    assert f"{name} is not a file of a base model" in refused(base)
-
-
-def test_an_adapter_is_not_a_base(base: Path) -> None:
-    edit_json(base / "adapter_config.json", peft_type="LORA")
-    assert "this is an adapter" in refused(base)
-
-
-def test_broken_json_and_text_are_refused(base: Path) -> None:
-    (base / "generation_config.json").write_text("{" * 5000)
-    assert "generation_config.json is not valid JSON" in refused(base)
-    (base / "generation_config.json").write_text("[" * 50_000)
-    assert "generation_config.json is not valid JSON" in refused(base)
-    (base / "generation_config.json").unlink()
-    (base / "merges.txt").write_bytes(b"\xff\xfe")
-    assert "merges.txt is not UTF-8" in refused(base)
-
-
-def test_a_tokenizer_that_cannot_be_read_is_refused(base: Path) -> None:
-    (base / "tokenizer.json").write_text("{}")
-    assert "tokenizer.json cannot be read" in refused(base)
 
 
 @pytest.mark.parametrize("part", ["vision_config", "audio_config"])
@@ -235,11 +226,6 @@ def test_a_model_with_other_parts_is_refused_where_its_text_part_was_not_tried(b
                 inspect_base(base, "base", template_given=False)
         else:
             inspect_base(base, "base", template_given=False)
-
-
-def test_a_config_without_architecture_is_refused(base: Path) -> None:
-    edit_json(base / "config.json", architectures=[])
-    assert "names no architecture" in refused(base)
 
 
 def no_template(folder: Path) -> None:
@@ -271,8 +257,3 @@ def test_templates_are_found_where_transformers_finds_them(base: Path) -> None:
     (base / "chat_template.jinja").write_text("{{ 2 }}")
     found = inspect_base(base, "base", template_given=False).template
     assert found == "{{ 2 }}" == AutoTokenizer.from_pretrained(base).chat_template
-
-
-def test_a_template_that_is_not_jinja_is_refused(base: Path) -> None:
-    edit_json(base / "tokenizer_config.json", chat_template="{% if %}")
-    assert "the chat template is not valid Jinja" in refused(base)

@@ -1,5 +1,5 @@
-import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -57,31 +57,30 @@ def test_a_second_copy_of_the_weights_is_not_taken(base: Path) -> None:
     assert "consolidated.safetensors" not in lock_hub(hub_of(base), REPO, "main", template_given=False).files
 
 
-def test_a_model_with_pickle_weights_only_is_refused(base: Path) -> None:
-    (base / "model.safetensors").rename(base / "pytorch_model.bin")
-    assert "no safetensors weights" in refused(hub_of(base))
-
-
-def test_a_missing_shard_is_refused(base: Path) -> None:
-    (base / INDEX).write_text(json.dumps({"weight_map": {"a": "model-1.safetensors"}}))
-    assert "lists model-1.safetensors, which the model does not have" in refused(hub_of(base))
-
-
-def test_a_model_without_tokenizer_is_refused(base: Path) -> None:
-    (base / "tokenizer.json").unlink()
-    assert "tokenizer.json is missing" in refused(hub_of(base))
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda base: (base / "model.safetensors").rename(base / "pytorch_model.bin"), "no safetensors weights"),
+        (
+            lambda base: (base / INDEX).write_text('{"weight_map": {"a": "b.safetensors"}}'),
+            "lists b.safetensors, which",
+        ),
+        (lambda base: (base / "tokenizer.json").unlink(), "tokenizer.json is missing"),
+        (lambda base: (base / "config.json").write_text('{"auto_map": {}}'), "points to custom code"),
+    ],
+    ids=["pickle weights only", "a missing shard", "no tokenizer", "code"],
+)
+def test_what_no_folder_may_have_is_refused_on_the_hub_too(
+    base: Path, change: Callable[[Path], object], words: str
+) -> None:
+    change(base)
+    assert words in refused(hub_of(base))
 
 
 def test_a_model_without_template_is_refused_unless_the_recipe_names_one(tmp_path: Path) -> None:
     hub = hub_of(make_fake_base(tmp_path / "plain", with_template=False))
     assert "no chat template" in refused(hub)
     lock_hub(hub, REPO, "main", template_given=True)
-
-
-def test_a_model_with_code_is_refused(base: Path) -> None:
-    config = json.loads((base / "config.json").read_text())
-    (base / "config.json").write_text(json.dumps({**config, "auto_map": {"AutoConfig": "x.Y"}}))
-    assert "points to custom code" in refused(hub_of(base))
 
 
 def test_a_text_file_that_was_tampered_with_is_refused(base: Path) -> None:

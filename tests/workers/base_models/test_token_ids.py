@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
@@ -53,7 +53,6 @@ def test_a_tokenizer_that_transformers_builds_anew_is_told_in_words_with_an_exam
     assert "cannot be exported" not in warning
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.sampled_from(["<|user|>", "<|end|>", " ", "\n", "hi", "the", "é", "🙂", "\u200b", "語"]), max_size=8)
 )

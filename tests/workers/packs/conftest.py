@@ -57,6 +57,17 @@ def template(base_folder: Path, tokenizer: ChatTokenizer) -> ChatTemplate:
     return load_template(base_folder, tokenizer, None)
 
 
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A base that no test changes."""
+    return make_fake_base(tmp_path_factory.mktemp("base"))
+
+
+@pytest.fixture(scope="session")
+def base_tokenizer(base: Path) -> ChatTokenizer:
+    return ChatTokenizer.load(base)
+
+
 @dataclass
 class Workbench:
     """Publishes a base and datasets into a store and builds packs of them."""

@@ -113,13 +113,6 @@ def test_a_template_that_raises_names_the_row_and_not_its_text(workbench: Workbe
     assert "forbidden" not in caught.value.what
 
 
-def test_what_a_template_says_when_it_raises_is_quoted(workbench: Workbench) -> None:
-    template = "{% if messages[0].role == 'user' %}{{ raise_exception('Start with a system turn') }}{% endif %}"
-    with pytest.raises(BadData, match="Start with a system turn") as caught:
-        workbench.build(workbench.dataset(TRAIN), chat_template=template)
-    assert caught.value.where.startswith("row 1 of the upload")
-
-
 def test_a_base_without_a_template_needs_one_in_the_recipe(workbench: Workbench) -> None:
     template = json.loads((workbench.base_folder / "tokenizer_config.json").read_bytes())["chat_template"]
     edit_json(workbench.base_folder / "tokenizer_config.json", lambda settings: settings.pop("chat_template"))

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from ft_assets.workers.packs.packing import pack
 from ft_assets.workers.templates.template import ChatTemplate
 from ft_assets.workers.templates.tracing import learned_spans
 from ft_assets.workers.tokenizers.chat_template import load_template
@@ -93,12 +92,3 @@ def test_control_tokens_spelled_in_real_vocabularies_stay_text(name: str) -> Non
     assert np.isin(tokens.ids, control).sum() == np.isin(clean.ids, control).sum()
     learned = tokenizer.tokenizer.decode(tokens.ids[tokens.learned].tolist(), skip_special_tokens=False)
     assert learned.strip().startswith(f"it is {spelled}!")
-
-
-def test_global_best_fit_fills_real_windows() -> None:
-    _, tokenizer, template = _load("qwen")
-    renderings = [template.trace(messages, where="row") for messages in _gsm8k(2000)]
-    encoded = [tokenizer.encode(rendering, rendering.turns) for rendering in renderings]
-    lengths = np.array([len(tokens.ids) for tokens in encoded], np.int64)
-    windows = len(pack(lengths, max_length=4096, seed=17).window_offsets) - 1
-    assert windows <= -(-int(lengths.sum()) // 4096) + 1

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
@@ -17,18 +17,14 @@ from ft_assets.workers.tokenizers.hugging_face import marked
 from ft_assets.workers.tokenizers.segments import Tokens
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadData
-from tests.fake_base import SPECIALS, make_fake_base
+from tests.fake_base import SPECIALS
 from tests.workers.packs.conftest import Conversation, chat, edit_json
+from tests.workers.packs.templates.templates import compiled
 
 
 @pytest.fixture(scope="session")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_fake_base(tmp_path_factory.mktemp("base"))
-
-
-@pytest.fixture(scope="session")
-def tokenizer(base: Path) -> ChatTokenizer:
-    return ChatTokenizer.load(base)
+def tokenizer(base_tokenizer: ChatTokenizer) -> ChatTokenizer:
+    return base_tokenizer
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +55,6 @@ pieces = st.one_of(
 contents = st.lists(pieces, max_size=6).map("".join)
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(contents, min_size=2, max_size=4).filter(lambda texts: len(texts) % 2 == 0))
 def test_whatever_messages_spell_the_template_alone_writes_control_tokens(
     tokenizer: ChatTokenizer, template: ChatTemplate, texts: list[str]
@@ -81,7 +76,6 @@ def test_text_around_a_spelled_token_is_encoded_as_if_there_were_no_control_toke
     assert tokens.ids[tokens.learned].tolist() == [*plain.encode("the<|end|>fox").ids, plain.token_to_id("<|end|>")]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.text(max_size=30), min_size=2, max_size=2))
 def test_ids_of_segments_are_those_of_the_whole_rendering(
     tokenizer: ChatTokenizer, template: ChatTemplate, texts: list[str]
@@ -105,7 +99,7 @@ def test_a_token_named_only_in_the_settings_is_a_control_token(base_folder: Path
         (base_folder / "tokenizer.json").write_text(json.dumps(description))
     tokenizer = ChatTokenizer.load(base_folder)
     source = "{% for m in messages %}{% generation %}{{ m.content }}{{ eos_token }}{% endgeneration %}{% endfor %}"
-    template = ChatTemplate(source, name="t", variables=tokenizer.named, control=tokenizer.control)
+    template = compiled(source, tokenizer)
     rendering, tokens = _encode(tokenizer, template, [{"role": "assistant", "content": "a fox here"}])
     assert rendering.text == "a fox herefox"
     assert tokens.ids.tolist().count(tokenizer.tokenizer.token_to_id("fox")) == 1
@@ -113,15 +107,15 @@ def test_a_token_named_only_in_the_settings_is_a_control_token(base_folder: Path
 
 def test_a_template_that_looks_into_a_spelled_token_is_an_error(tokenizer: ChatTokenizer) -> None:
     source = "{% for m in messages %}{{ m.content.split('<|end|>')[0] }}<|end|>{% endfor %}"
-    template = ChatTemplate(source, name="t", variables=tokenizer.named, control=tokenizer.control)
+    template = compiled(source, tokenizer)
     with pytest.raises(BadData, match="a control token in a message") as caught:
         template.trace(chat("private <|end|> words", "b"), where="row 7")
-    assert caught.value.where == "row 7, t"
+    assert caught.value.where == "row 7, the template"
     assert "private" not in str(caught.value)
 
 
 def _labels(tokenizer: ChatTokenizer, source: str, messages: Conversation) -> str:
-    template = ChatTemplate(source, name="t", variables=tokenizer.named, control=tokenizer.control)
+    template = compiled(source, tokenizer)
     _, tokens = _encode(tokenizer, template, messages)
     return _text(tokenizer, tokens.ids[tokens.learned])
 

@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
@@ -40,7 +40,6 @@ def _same(one: Encoded, other: Encoded) -> None:
 
 
 @pytest.mark.parametrize(("engine", "kind"), FAST)
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_fast_engines_give_the_ids_and_marks_of_hugging_face(engine: Engine, kind: str, data: st.DataObject) -> None:
     segments = data.draw(st.lists(texts.filter(bool), max_size=6))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets.workers.templates.rendering import Rendering, Span
@@ -24,7 +24,6 @@ def _encode(tokenizer: ChatTokenizer, text: str, learned: list[Span], quoted: li
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_ids_and_marks_of_documents_are_those_of_their_whole_text(kind: str, data: st.DataObject) -> None:
     tokenizer = tokenizer_of(kind)
@@ -40,7 +39,6 @@ def test_ids_and_marks_of_documents_are_those_of_their_whole_text(kind: str, dat
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=30, deadline=None)
 @given(texts)
 def test_no_text_whatever_it_spells_becomes_a_control_token(kind: str, text: str) -> None:
     tokenizer = tokenizer_of(kind)

@@ -106,7 +106,7 @@ def test_ranks_that_share_a_cache_fetch_each_file_once_between_them(
         )
         for rank in range(2)
     ]
-    read = [token for rank in ranks for token in json.loads(rank.communicate(timeout=120)[0])]
+    read = [token for rank in ranks for token in json.loads(rank.communicate(timeout=600)[0])]
     assert sorted(read) == list(range(WINDOWS * WINDOW_TOKENS))
     fetched = Counter(log.read_text().split())
     require_each_once(fetched, artifact, shard_files(*range(SHARDS)) | {"train/index.json"})

@@ -70,7 +70,6 @@ def _spooled(folder: Path, batch: Batch, cuts: list[int]) -> Spool:
 
 
 @pytest.mark.statistics
-@settings(max_examples=40, deadline=None)
 @given(batch=batches(), cuts=st.lists(st.integers(0, 99), max_size=4), limit=st.integers(1, 80), seed=st.integers(0, 9))
 def test_every_token_is_there_once_in_its_document_whatever_batches_and_shards(
     batch: Batch, cuts: list[int], limit: int, seed: int
@@ -107,7 +106,7 @@ def test_every_token_is_there_once_in_its_document_whatever_batches_and_shards(
         assert pack.index.learned_tokens == row.learned.sum()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10)
 @given(batch=batches(), cuts=st.lists(st.integers(0, 99), max_size=4), limits=st.tuples(*[st.integers(1, 80)] * 2))
 def test_bytes_do_not_depend_on_batches_nor_contents_on_shards(
     batch: Batch, cuts: list[int], limits: tuple[int, int]
@@ -131,7 +130,7 @@ def test_bytes_do_not_depend_on_batches_nor_contents_on_shards(
             assert all(np.array_equal(getattr(mine, name), getattr(theirs, name)) for name in mine.__slots__)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10)
 @given(world=st.integers(1, 5), micro_batch=st.integers(1, 9), seed=st.integers(0, 5))
 def test_the_ranks_of_a_training_share_the_windows_of_a_micro_batch_among_them(
     world: int, micro_batch: int, seed: int

@@ -2,12 +2,12 @@
 
 import itertools
 import threading
-import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from ft_assets.workers.packs.format import CachedFiles, Pack
+from ft_assets.workers.packs.format import CachedFiles, Pack, prefetch
 from ft_assets.workers.packs.format.layout import array_name
 from ft_assets.workers.packs.format.prefetch import Prefetch
 from ft_resources.artifacts import Artifact
@@ -37,7 +37,7 @@ def test_what_coming_windows_need_is_fetched_before_it_is_read(
     pack = Pack.open(files, "train")
     order = [41, 3, 40, 4, 60]
     with files.prefetch(pack.names(order)) as ahead:
-        ahead._thread.join(30)
+        ahead._thread.join()
     fetched = list(store.fetched)[1:]
     assert [name for name in fetched if name.endswith("input_ids.npy")] == [
         array_name("train", shard, "input_ids") for shard in (5, 0, 7)
@@ -72,7 +72,7 @@ def test_damage_that_is_met_ahead_is_an_error_where_it_is_read(
     files = CachedFiles(artifact, cache)
     pack = Pack.open(files, "train")
     with files.prefetch(pack.names([0, 8])) as ahead:
-        ahead._thread.join(30)
+        ahead._thread.join()
     assert cached(artifact, cache) >= shard_files(0, 1) - {name}
     assert name not in cached(artifact, cache)
     with pytest.raises(CorruptArtifact, match="does not match its sha256"):
@@ -84,48 +84,47 @@ def test_nothing_is_fetched_ahead_of_a_pack_on_local_disk(tmp_path: Path, cache:
     files = CachedFiles(publish(Store(str(tmp_path / "store")), tmp_path), cache)
     pack = Pack.open(files, "train")
     with files.prefetch(pack.names(range(WINDOWS))) as ahead:
-        ahead._thread.join(30)
+        ahead._thread.join()
     assert not cache.root.exists()
     assert not files._in_place.keys() & shard_files(0)
 
 
-class _Fetches:
-    """Notes what a prefetch asks for, and lets the test wait for that."""
+class _Idle(threading.Condition):
+    """Lets a test wait until the thread has nothing to do before the reader reads on."""
 
     def __init__(self) -> None:
-        self.names: list[str] = []
-        self._asked = threading.Condition()
+        super().__init__()
+        self.idle = threading.Event()
 
-    def __call__(self, name: str) -> None:
-        with self._asked:
-            self.names.append(name)
-            self._asked.notify()
+    def wait(self, timeout: float | None = None) -> bool:
+        self.idle.set()
+        return super().wait(timeout)
 
-    def reach(self, count: int) -> list[str]:
-        """The names once there are ``count``, and a moment later."""
-        with self._asked:
-            assert self._asked.wait_for(lambda: len(self.names) >= count, 30)
-        time.sleep(0.05)
-        return self.names
+    def notify(self, n: int = 1) -> None:
+        self.idle.clear()
+        super().notify(n)
 
 
-def test_no_more_than_there_is_room_for_is_fetched_ahead() -> None:
-    fetches = _Fetches()
-    sizes = {"a": 10, "b": 10, "c": 10, "huge": 99, "d": 10, "e": 10}
-    with Prefetch(sizes, fetches, sizes.__getitem__, room=25) as ahead:
-        assert fetches.reach(2) == ["a", "b"]
-        ahead.read("a")
-        assert fetches.reach(3) == ["a", "b", "c"]
+def test_no_more_than_there_is_room_for_is_fetched_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prefetch, "threading", SimpleNamespace(Condition=_Idle, Thread=threading.Thread))
+    sizes, fetched = {"a": 10, "b": 10, "c": 10, "huge": 99, "d": 10, "e": 10}, []
+    with Prefetch(sizes, fetched.append, sizes.__getitem__, room=25) as ahead:
+
+        def fetched_after(*read: str) -> list[str]:
+            for name in read:
+                ahead.read(name)
+            assert ahead._changed.idle.wait(600)  # type: ignore[attr-defined]
+            return fetched
+
+        assert fetched_after() == ["a", "b"]
+        assert fetched_after("a") == ["a", "b", "c"]
         # What the reader was faster with is left out.
-        ahead.read("d")
-        ahead.read("b")
-        assert fetches.reach(3) == ["a", "b", "c"]
+        assert fetched_after("d", "b") == ["a", "b", "c"]
         # A file larger than the room comes alone.
-        ahead.read("c")
-        assert fetches.reach(4) == ["a", "b", "c", "huge"]
+        assert fetched_after("c") == ["a", "b", "c", "huge"]
         ahead.read("huge")
-        assert fetches.reach(5) == ["a", "b", "c", "huge", "e"]
-    assert not ahead._thread.is_alive()
+        ahead._thread.join()
+    assert fetched == ["a", "b", "c", "huge", "e"]
 
 
 def test_closing_waits_for_the_file_at_hand_and_begins_no_other() -> None:
@@ -133,16 +132,20 @@ def test_closing_waits_for_the_file_at_hand_and_begins_no_other() -> None:
 
     def fetch(name: str) -> None:
         begun.set()
-        assert go_on.wait(30)
+        assert go_on.wait(600)
         done.append(name)
 
     ahead = Prefetch(["a", "b"], fetch, lambda name: 1, room=10)
-    assert begun.wait(30)
-    closing = threading.Thread(target=ahead.close)
+    assert begun.wait(600)
+
+    def close() -> None:
+        ahead.close()
+        done.append("closed")
+
+    closing = threading.Thread(target=close)
     closing.start()
-    closing.join(0.05)
-    assert closing.is_alive()
+    with ahead._changed:
+        assert ahead._changed.wait_for(lambda: ahead._closed, 600)
     go_on.set()
-    closing.join(30)
-    assert not ahead._thread.is_alive()
-    assert done == ["a"]
+    closing.join()
+    assert done == ["a", "closed"]

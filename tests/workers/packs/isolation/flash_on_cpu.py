@@ -1,5 +1,8 @@
-"""PyTorch's kernels for attention over documents, computed densely on a CPU: ``varlen_attn``, its operators, gradients
-and shapes are PyTorch's own, as ``torch.compile`` sees them on a GPU; only the kernels below them are these."""
+"""Kernels for attention over documents, computed densely on a CPU.
+
+``install`` puts them below PyTorch's ``varlen_attn``, whose operators, gradients and shapes are PyTorch's own, as
+``torch.compile`` sees them on a GPU. ``dense`` is the computation by itself, also with flash-attn's signature.
+"""
 
 from functools import cache
 from typing import Any
@@ -16,8 +19,38 @@ def install() -> torch.library.Library:
     return library
 
 
-def _scores(q: Any, k: Any, offsets: Any, scale: float | None, left: int | None) -> torch.Tensor:
-    """[heads, queries, keys]; a query sees its document's keys up to itself, and ``left`` before it (-1: all)."""
+def dense(
+    q: Any, k: Any, v: Any, offsets: Any, scale: float | None = None, left: int = -1, softcap: float = 0.0
+) -> torch.Tensor:
+    """[tokens, heads, size]; a query sees its document's keys up to itself, and ``left`` before it (-1: all)."""
+    shares = _scores(q, k, offsets, scale, left, softcap).softmax(-1)
+    return torch.einsum("hqk,khd->qhd", shares, _spread(v, q)).to(q.dtype).contiguous()
+
+
+def flash_attn_varlen_func(
+    q: Any,
+    k: Any,
+    v: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+) -> torch.Tensor:
+    assert causal
+    assert not dropout_p
+    assert max_seqlen_q == max_seqlen_k == int(cu_seqlens_q.diff().max())
+    assert cu_seqlens_q.dtype == torch.int32
+    assert torch.equal(cu_seqlens_q, cu_seqlens_k)
+    return dense(q, k, v, cu_seqlens_q, softmax_scale, window_size[0], softcap)
+
+
+def _scores(q: Any, k: Any, offsets: Any, scale: float | None, left: int | None, softcap: float = 0.0) -> torch.Tensor:
+    """[heads, queries, keys]"""
     places = torch.arange(len(q))
     document = torch.bucketize(places, offsets[1:].long(), right=True)
     back = places[:, None] - places[None]
@@ -25,6 +58,8 @@ def _scores(q: Any, k: Any, offsets: Any, scale: float | None, left: int | None)
     if left is not None and left >= 0:
         seen &= back <= left
     scores = torch.einsum("qhd,khd->hqk", q.float(), _spread(k, q)) * _scale(q, scale)
+    if softcap:
+        scores = softcap * (scores / softcap).tanh()
     return scores.masked_fill(~seen, -torch.inf)
 
 

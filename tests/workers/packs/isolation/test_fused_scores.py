@@ -13,42 +13,12 @@ from ft_assets.workers.packs.isolation.attention import document_attention
 from ft_assets.workers.packs.isolation.fused_scores import can_fuse, fused
 from ft_assets.workers.packs.isolation.scores import Changes
 from tests.workers.packs.isolation import flex_on_cpu
+from tests.workers.packs.isolation.flash_on_cpu import flash_attn_varlen_func
 from tests.workers.packs.isolation.test_varlen import OFFSETS, packed_mask
 
 CPU = torch.device("cpu")
 HEADS = (4, 2, 8)
 CHANGES = [(True, False), (False, True), (True, True)]
-
-
-def flash_attn_varlen_func(
-    q: Any,
-    k: Any,
-    v: Any,
-    cu_seqlens_q: Any,
-    cu_seqlens_k: Any,
-    max_seqlen_q: int,
-    max_seqlen_k: int,
-    dropout_p: float = 0.0,
-    softmax_scale: float | None = None,
-    causal: bool = False,
-    window_size: tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-) -> torch.Tensor:
-    """flash-attn's, computed densely."""
-    assert causal
-    assert not dropout_p
-    scores = torch.einsum("qhd,khd->hqk", q, k.repeat_interleave(q.shape[1] // k.shape[1], 1)).float()
-    scores = scores * (q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale)
-    if softcap:
-        scores = softcap * (scores / softcap).tanh()
-    places = torch.arange(len(q))
-    document = torch.bucketize(places, cu_seqlens_q[1:].long(), right=True)
-    back = places[:, None] - places[None]
-    seen = (document[:, None] == document[None]) & (back >= 0)
-    if window_size[0] >= 0:
-        seen &= back <= window_size[0]
-    shares = scores.masked_fill(~seen, -torch.inf).softmax(-1).to(q.dtype)
-    return torch.einsum("hqk,khd->qhd", shares, v.repeat_interleave(q.shape[1] // v.shape[1], 1))
 
 
 @pytest.fixture(autouse=True)

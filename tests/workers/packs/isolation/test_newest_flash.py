@@ -9,17 +9,17 @@ from torch.nn import attention
 
 from ft_assets.workers.packs.isolation import torch_varlen
 from ft_assets.workers.packs.isolation.newest_flash import activate
-from tests.workers.packs.isolation.test_varlen import dense
+from tests.workers.packs.isolation.flash_on_cpu import dense
 
 CPU = torch.device("cpu")
 
 
 def plain(q: Any, k: Any, v: Any, offsets: Any, *_: Any, **__: Any) -> torch.Tensor:
-    return dense(q, k, v, offsets, None, -1)
+    return dense(q, k, v, offsets)
 
 
 def of_one_document(q: Any, k: Any, v: Any, offsets: Any, *_: Any, **__: Any) -> torch.Tensor:
-    return dense(q, k, v, offsets[[0, 2]], None, -1)
+    return dense(q, k, v, offsets[[0, 2]])
 
 
 def of_unknown_gpus(*_: Any, **__: Any) -> torch.Tensor:
@@ -32,7 +32,7 @@ class Backward(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, q: Any, k: Any, v: Any, offsets: Any) -> torch.Tensor:
         ctx.save_for_backward(q, k, v)
-        return dense(q, k, v, offsets, None, -1)
+        return dense(q, k, v, offsets)
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> Any:

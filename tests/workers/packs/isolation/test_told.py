@@ -75,18 +75,17 @@ def test_documents_are_packed_where_kernels_keep_them_apart_and_lose_what_each_l
 
 
 @pytest.mark.parametrize(
-    ("kind", "forgetful"),
+    ("kind", "forgetful", "half"),
     [
-        ("qwen3_next", "chunk_gated_delta_rule"),
-        ("qwen3_5_text", "causal_conv1d_fn"),
-        ("qwen3_next", "backward chunk_gated_delta_rule"),
-        ("falcon_h1", "mamba_chunk_scan_combined"),
+        ("qwen3_next", "chunk_gated_delta_rule", None),
+        ("qwen3_5_text", "causal_conv1d_fn", torch.bfloat16),
+        ("qwen3_next", "backward chunk_gated_delta_rule", torch.bfloat16),
+        ("falcon_h1", "mamba_chunk_scan_combined", None),
         # This kernel computes in training only.
-        ("mamba2", "mamba_split_conv1d_scan_combined"),
-        ("lfm2", "backward causal_conv1d_fn"),
+        ("mamba2", "mamba_split_conv1d_scan_combined", None),
+        ("lfm2", "backward causal_conv1d_fn", None),
     ],
 )
-@pytest.mark.parametrize("half", [None, torch.bfloat16])
 def test_kernels_that_ignore_boundaries_fail_the_trial_and_documents_run_apart(
     kind: str, forgetful: str, half: torch.dtype | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

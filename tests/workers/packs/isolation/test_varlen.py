@@ -16,44 +16,10 @@ from ft_assets.workers.packs.isolation.attention import (
     document_mask,
 )
 from ft_assets.workers.packs.isolation.varlen import refusal
+from tests.workers.packs.isolation.flash_on_cpu import dense, flash_attn_varlen_func
 
 LENGTHS = [5, 1, 12, 6]
 OFFSETS = torch.tensor([0, 5, 6, 18, 24], dtype=torch.int32)
-
-
-def dense(q: Any, k: Any, v: Any, offsets: Any, scale: float | None, left: int) -> torch.Tensor:
-    """[tokens, heads, size]; a query sees its document's keys up to itself, and ``left`` before it (-1: all)."""
-    heads = q.shape[1] // k.shape[1]
-    k, v = k.repeat_interleave(heads, 1), v.repeat_interleave(heads, 1)
-    places = torch.arange(len(q))
-    document = torch.bucketize(places, offsets[1:].long(), right=True)
-    back = places[:, None] - places[None]
-    seen = (document[:, None] == document[None]) & (back >= 0)
-    if left >= 0:
-        seen &= back <= left
-    scores = torch.einsum("qhd,khd->hqk", q, k) * (q.shape[-1] ** -0.5 if scale is None else scale)
-    return torch.einsum("hqk,khd->qhd", scores.masked_fill(~seen, -torch.inf).softmax(-1), v)
-
-
-def flash_attn_varlen_func(
-    q: Any,
-    k: Any,
-    v: Any,
-    cu_seqlens_q: Any,
-    cu_seqlens_k: Any,
-    max_seqlen_q: int,
-    max_seqlen_k: int,
-    dropout_p: float = 0.0,
-    softmax_scale: float | None = None,
-    causal: bool = False,
-    window_size: tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-) -> torch.Tensor:
-    assert causal
-    assert max_seqlen_q == max_seqlen_k == max(LENGTHS)
-    assert cu_seqlens_q.dtype == torch.int32
-    assert torch.equal(cu_seqlens_q, cu_seqlens_k)
-    return dense(q, k, v, cu_seqlens_q, softmax_scale, window_size[0])
 
 
 def varlen_attn(

@@ -1,14 +1,12 @@
 """Chat templates of real models as TRL ships them, and a tokenizer that knows their control tokens."""
 
-import datetime as dt
 import importlib.util
 from pathlib import Path
 
-import pytest
 from tokenizers import AddedToken, Tokenizer
-from transformers.utils import chat_template_utils
 
 from ft_assets.workers.packs.documents.conversations import Conversations, Shape
+from ft_assets.workers.templates.rendering import Messages, Tools
 from ft_assets.workers.templates.template import ChatTemplate
 from ft_assets.workers.templates.tracing import Learn, Tracer
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
@@ -74,20 +72,14 @@ def tracer_of(template: ChatTemplate, tokenizer: ChatTokenizer, learn: Learn = "
     )
 
 
+def learned(tracer: Tracer, messages: Messages, tools: Tools = None, prompt: int = 0) -> list[str]:
+    """What is learned of a conversation, turn by turn."""
+    traced = tracer.trace(messages, where="row 1", tools=tools, prompt=prompt)
+    return [traced.rendering.text[start:end] for start, end in traced.learned]
+
+
 def as_batch(chats: list[Conversation], prompt: int = 0) -> Conversations:
     return Conversations(
         shapes=[Shape(tuple(turn["role"] for turn in chat), prompt) for chat in chats],
         contents=[[turn["content"] for turn in chat] for chat in chats],
     )
-
-
-@pytest.fixture
-def same_day(monkeypatch: pytest.MonkeyPatch) -> None:
-    """transformers prints today's date; here it is the one that packs print."""
-
-    class Then(dt.datetime):
-        @classmethod
-        def now(cls, tz: dt.tzinfo | None = None) -> dt.datetime:
-            return dt.datetime(2024, 7, 26)
-
-    monkeypatch.setattr(chat_template_utils, "datetime", Then)

@@ -11,7 +11,6 @@ from ft_assets.workers.templates.rendering import Tools
 from ft_assets.workers.templates.tracing import Traced
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadData
-from tests.fake_base import make_fake_base
 from tests.workers.packs.conftest import chat
 from tests.workers.packs.templates.templates import compiled, tracer_of
 
@@ -21,13 +20,8 @@ SIDE_BY_SIDE = EVERY.replace("§", "{{ m.content | trim }}")
 USUAL = "{% for m in messages %}<|{{ m.role }}|>" + TURN.replace("§", "{{ m.content }}") + "{% endfor %}"
 
 
-@pytest.fixture(scope="session")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> ChatTokenizer:
-    return ChatTokenizer.load(make_fake_base(tmp_path_factory.mktemp("apart")))
-
-
-def _trace(source: str, tokenizer: ChatTokenizer, messages: list[dict[str, Any]], tools: Tools = None) -> Traced:
-    tracer = replace(tracer_of(compiled(source, tokenizer), tokenizer), end_of_turn=frozenset({"<|end|>"}))
+def _trace(source: str, base_tokenizer: ChatTokenizer, messages: list[dict[str, Any]], tools: Tools = None) -> Traced:
+    tracer = replace(tracer_of(compiled(source, base_tokenizer), base_tokenizer), end_of_turn=frozenset({"<|end|>"}))
     return tracer.trace(messages, where="row 1", tools=tools)
 
 
@@ -53,10 +47,10 @@ MEETING = [
 
 @pytest.mark.parametrize(("source", "contents"), MEETING)
 def test_a_control_token_that_comes_about_where_messages_meet_is_refused(
-    source: str, contents: tuple[str, ...], tokenizer: ChatTokenizer
+    source: str, contents: tuple[str, ...], base_tokenizer: ChatTokenizer
 ) -> None:
     with pytest.raises(BadData, match="together spell a control token") as caught:
-        _trace(source, tokenizer, chat(*contents))
+        _trace(source, base_tokenizer, chat(*contents))
     assert caught.value.where == "row 1, the template"
     assert "fox" not in str(caught.value)
 
@@ -69,14 +63,14 @@ TOOLS = [{"type": "function", "function": {"name": "end", "description": "the en
 
 
 @pytest.mark.parametrize(("name", "key"), [("|end|", "x"), ("x", "<|end|"), ("x", "a<|end|")])
-def test_names_and_arguments_of_calls_are_held_apart_too(name: str, key: str, tokenizer: ChatTokenizer) -> None:
+def test_names_and_arguments_of_calls_are_held_apart_too(name: str, key: str, base_tokenizer: ChatTokenizer) -> None:
     source = CALL.replace("{{ c.function.arguments.k }}", "{{ c.function.arguments.k }}>") + "{% endfor %}"
     messages: list[dict[str, Any]] = list(chat("a", "b"))
     messages[1]["tool_calls"] = [{"type": "function", "function": {"name": name, "arguments": {"k": key}}}]
     with pytest.raises(BadData, match="together spell"):
-        _trace(source, tokenizer, messages)
+        _trace(source, base_tokenizer, messages)
     messages[1]["tool_calls"][0]["function"] = {"name": "user", "arguments": {"k": "|end|>"}}
-    assert len(_trace(source, tokenizer, messages, TOOLS).controls) == 3
+    assert len(_trace(source, base_tokenizer, messages, TOOLS).controls) == 3
 
 
 halves = st.sampled_from(
@@ -95,22 +89,24 @@ ASKING = [
     "ending", ["{{ m.content }}", "{{ m.content | trim }} .", "{{ m.content | tojson(ensure_ascii=true) }}"]
 )
 def test_rows_in_which_no_control_token_comes_about_stay_as_they_are(
-    asking: str, ending: str, tokenizer: ChatTokenizer
+    asking: str, ending: str, base_tokenizer: ChatTokenizer
 ) -> None:
     source = "{% for m in messages %}<|{{ m.role }}|>\n" + TURN.replace("§", ending + " ") + asking + "{% endfor %}"
 
     @settings(max_examples=15)
     @given(st.lists(halves, min_size=2, max_size=4).filter(lambda texts: len(texts) % 2 == 0))
     def trace(contents: list[str]) -> None:
-        traced = _trace(source, tokenizer, chat(*contents))
+        traced = _trace(source, base_tokenizer, chat(*contents))
         found = [traced.rendering.text[start:end] for start, end in traced.controls]
         assert found == ["<|user|>", "<|assistant|>", "<|end|>"] * (len(contents) // 2)
 
     trace()
 
 
-def test_a_row_without_such_an_edge_is_rendered_once(tokenizer: ChatTokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    template = compiled(USUAL, tokenizer)
+def test_a_row_without_such_an_edge_is_rendered_once(
+    base_tokenizer: ChatTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template = compiled(USUAL, base_tokenizer)
     # Found once for a template, by probes.
     probes = template.probes
     assert (probes.appended, probes.missing_thought, probes.thoughts_field) == ("", None, "")
@@ -118,7 +114,7 @@ def test_a_row_without_such_an_edge_is_rendered_once(tokenizer: ChatTokenizer, m
     rendered = []
     usual = type(template)._render
     monkeypatch.setattr(type(template), "_render", lambda *args: rendered.append(1) or usual(*args))
-    tracer = replace(tracer_of(template, tokenizer), end_of_turn=frozenset())
+    tracer = replace(tracer_of(template, base_tokenizer), end_of_turn=frozenset())
     tracer.trace(chat("a <b> c", "the fox."), where="row 1")
     plain = len(rendered)
     tracer.trace(chat("a <b> c <", "the fox."), where="row 1")

@@ -17,7 +17,7 @@ from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase
 from tests.workers.packs.conftest import Conversation, chat
 from tests.workers.packs.templates.public import expected
-from tests.workers.packs.templates.templates import make_tokenizer, tracer_of
+from tests.workers.packs.templates.templates import learned, make_tokenizer, tracer_of
 from tests.workers.packs.templates.test_skeletons import _assert_same, _label, _labeller, _skeletons
 
 # The next turn's token ends an answer, as in GLM-4; nothing follows the last.
@@ -70,11 +70,6 @@ def ended(name: str, tokenizer: ChatTokenizer, tmp_path: Path) -> ChatTemplate:
     return load_template(folder_with(source, tmp_path), tokenizer, with_end_of_turn(None, ends))
 
 
-def learned(template: ChatTemplate, tokenizer: ChatTokenizer, messages: Conversation) -> list[str]:
-    traced = tracer_of(template, tokenizer).trace(messages, where="row 1")
-    return [traced.rendering.text[start:end] for start, end in traced.learned]
-
-
 @pytest.mark.parametrize(
     ("name", "messages", "turns"),
     [
@@ -90,13 +85,13 @@ def learned(template: ChatTemplate, tokenizer: ChatTokenizer, messages: Conversa
 def test_each_answer_is_learned_with_its_end(
     name: str, messages: Conversation, turns: list[str], tokenizer: ChatTokenizer, tmp_path: Path
 ) -> None:
-    assert learned(ended(name, tokenizer, tmp_path), tokenizer, messages) == turns
+    assert learned(tracer_of(ended(name, tokenizer, tmp_path), tokenizer), messages) == turns
 
 
 @pytest.mark.parametrize("name", OPEN)
 def test_without_the_setting_no_last_answer_has_an_end(name: str, tokenizer: ChatTokenizer, tmp_path: Path) -> None:
     template = load_template(folder_with(OPEN[name][0], tmp_path), tokenizer, None)
-    assert learned(template, tokenizer, chat("Hi?", "Hello.")) == ["Hello."]
+    assert learned(tracer_of(template, tokenizer), chat("Hi?", "Hello.")) == ["Hello."]
 
 
 @pytest.mark.parametrize("name", OPEN)
@@ -128,7 +123,8 @@ def test_a_recipes_own_template_keeps_its_text(tokenizer: ChatTokenizer, tmp_pat
     folder = folder_with("{{ messages[0].content }}", tmp_path)
     text = with_end_of_turn(QWEN, ["<|im_end|>"])
     assert without_end_of_turn(text) == (QWEN.removesuffix("\n"), ("<|im_end|>",))
-    assert learned(load_template(folder, tokenizer, text), tokenizer, chat("a", "b")) == ["b<|im_end|>"]
+    tracer = tracer_of(load_template(folder, tokenizer, text), tokenizer)
+    assert learned(tracer, chat("a", "b")) == ["b<|im_end|>"]
     assert template_text(folder, text) == text
 
 

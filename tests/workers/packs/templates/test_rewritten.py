@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from ft_assets.workers.templates.rendering import Messages, Tools
+from ft_assets.workers.templates.rendering import Messages
 from ft_assets.workers.templates.tracing import Learn, Tracer
 from ft_assets.workers.tokenizers.chat_template import training_variant
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase, BadData
 from tests.workers.packs.conftest import chat
 from tests.workers.packs.corners import corners
-from tests.workers.packs.templates.templates import CORNERS, NAMES, compiled, make_tokenizer, source, tracer_of
+from tests.workers.packs.templates.templates import CORNERS, NAMES, compiled, learned, source, tracer_of
 
 QWEN = ["qwen3", "qwen3_5_think", "qwen3_5_nothink", "qwen3_6"]
 OPEN = ("qwen3_5_think", "qwen3_6")
@@ -34,35 +34,25 @@ TOOLS = [{"type": "function", "function": {"name": "look", "description": "up", 
 CALL = {"type": "function", "function": {"name": "look", "arguments": {"key": "v"}}}
 
 
-@pytest.fixture(scope="session")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> ChatTokenizer:
-    return make_tokenizer(tmp_path_factory.mktemp("rewritten"))
-
-
 def _tracer(text: str, tokenizer: ChatTokenizer, learn: Learn = "all_assistant") -> Tracer:
     return tracer_of(compiled(text, tokenizer), tokenizer, learn)
 
 
-def _learned(tracer: Tracer, messages: Messages, tools: Tools = None, prompt: int = 0) -> list[str]:
-    traced = tracer.trace(messages, where="row 1", tools=tools, prompt=prompt)
-    return [traced.rendering.text[start:end] for start, end in traced.learned]
-
-
 @pytest.mark.parametrize("messages", CHATS, ids=range(len(CHATS)))
 @pytest.mark.parametrize("name", QWEN)
-def test_earlier_thoughts_are_dropped_and_the_last_ones_learned(
+def test_earlier_thoughts_are_dropped_and_the_last_oneslearned(
     name: str, messages: Messages, tokenizer: ChatTokenizer
 ) -> None:
     *earlier, last = [str(message["content"]).rpartition("</think>") for message in messages[1::2]]
     inner = last[0].removeprefix("<think>").strip()
     if name == "qwen3_5_nothink" and inner:
         with pytest.raises(BadData, match="asks for answers without"):
-            _learned(_tracer(source(name), tokenizer), messages)
+            learned(_tracer(source(name), tokenizer), messages)
         return
     expected = [f"{CLOSES * (name in OPEN and not each[0])}{each[2].strip()}<|im_end|>" for each in earlier]
     expected.append(f"<think>\n{inner}\n</think>\n\n{last[2].strip()}<|im_end|>")
-    assert _learned(_tracer(source(name), tokenizer), messages) == expected
-    assert _learned(_tracer(source(name), tokenizer, "last_assistant"), messages) == expected[-1:]
+    assert learned(_tracer(source(name), tokenizer), messages) == expected
+    assert learned(_tracer(source(name), tokenizer, "last_assistant"), messages) == expected[-1:]
 
 
 @pytest.mark.parametrize("messages", CHATS, ids=range(len(CHATS)))
@@ -74,8 +64,8 @@ def test_thoughts_that_are_emptied_or_trimmed_are_learned_as_shown(
     expected = [f"\n<think></think>\n{each[2].strip()}" for each in earlier]
     expected.append(f"\n<think>{inner}</think>\n{last[2].strip()}")
     tracer = _tracer(source("glm4moe"), tokenizer)
-    assert _learned(tracer, messages) == expected
-    assert _learned(replace(tracer, learn="last_assistant"), messages) == expected[-1:]
+    assert learned(tracer, messages) == expected
+    assert learned(replace(tracer, learn="last_assistant"), messages) == expected[-1:]
 
 
 @pytest.mark.parametrize("messages", CHATS, ids=range(len(CHATS)))
@@ -84,7 +74,7 @@ def test_thoughts_that_a_prompt_opens_and_the_rendering_lacks_are_closed_unless_
 ) -> None:
     shown = [str(message["content"]).rpartition("</think>") for message in messages[1::2]]
     expected = [f"{'' if own else '</think>' + chr(10) * 2}{each}<｜end▁of▁sentence｜>" for own, _, each in shown]
-    assert _learned(_tracer(source("deepseek_r1_distill"), tokenizer), messages) == expected
+    assert learned(_tracer(source("deepseek_r1_distill"), tokenizer), messages) == expected
 
 
 @pytest.mark.parametrize("learn", ["all_assistant", "last_assistant"])
@@ -97,22 +87,22 @@ def test_what_is_learned_is_what_trl_marks_but_for_headers_and_white_space(
     marks = replace(tracer, template=variant) if variant is not None else None
     for messages in CHATS:
         try:
-            learned = _learned(tracer, messages)
+            found = learned(tracer, messages)
         except BadData:
             assert tracer.template.probes.closes_thoughts
             continue
-        assert len(learned) == (1 if learn == "last_assistant" else len(messages) // 2)
-        assert not any(message["content"] in "".join(learned) for message in messages[::2])
+        assert len(found) == (1 if learn == "last_assistant" else len(messages) // 2)
+        assert not any(message["content"] in "".join(found) for message in messages[::2])
         text = tracer.template.render(messages, where="")
         if marks is None or marks.template.render(messages, where="") != text:
             continue
         marked = [text[start:end] for start, end in variant.trace(messages, where="").turns]  # type: ignore[union-attr]
-        for ours, theirs in zip(learned, marked[-len(learned) :], strict=True):
+        for ours, theirs in zip(found, marked[-len(found) :], strict=True):
             # TRL knows nothing of thoughts that a prompt opens.
             answer = ours.removeprefix(CLOSES).removeprefix(CLOSES.lstrip()).strip()
             # TRL takes the role headers of these in; gpt-oss ends earlier turns with what no model writes.
-            header, found, rest = theirs.partition(answer)
-            assert found
+            header, said, rest = theirs.partition(answer)
+            assert said
             assert header.strip() in ("", "<｜Assistant｜>", "<|start|>assistant")
             assert rest.strip() in (("", "<|end|>") if name == "gptoss" else ("",))
 
@@ -136,7 +126,7 @@ def test_calls_of_earlier_turns_are_learned_whole_and_results_never(
 ) -> None:
     if name == "qwen3_5_nothink" and thoughts:
         pytest.skip("it asks for answers without thoughts")
-    call, answer, last = _learned(_tracer(source(name), tokenizer), _steps(thoughts, said), TOOLS)
+    call, answer, last = learned(_tracer(source(name), tokenizer), _steps(thoughts, said), TOOLS)
     closes = CLOSES * (name in OPEN and not thoughts)
     assert call.startswith(closes + (said or "<tool_call>"))
     assert call.endswith("</tool_call><|im_end|>")
@@ -153,10 +143,10 @@ def test_a_turn_that_is_not_learned_need_not_be_found(tokenizer: ChatTokenizer) 
     tracer = _tracer(text, tokenizer)
     messages = chat("a", "b", "c", "d")
     with pytest.raises(BadBase, match="message 2 differently") as refused:
-        _learned(tracer, messages)
+        learned(tracer, messages)
     assert "last_assistant" in refused.value.remedy
-    assert _learned(replace(tracer, learn="last_assistant"), messages) == ["d<|end|>"]
-    assert _learned(tracer, messages, prompt=3) == ["d<|end|>"]
+    assert learned(replace(tracer, learn="last_assistant"), messages) == ["d<|end|>"]
+    assert learned(tracer, messages, prompt=3) == ["d<|end|>"]
 
 
 def test_thoughts_that_are_not_the_messages_own_are_refused(tokenizer: ChatTokenizer) -> None:
@@ -166,4 +156,4 @@ def test_thoughts_that_are_not_the_messages_own_are_refused(tokenizer: ChatToken
         "{% if add_generation_prompt %}<|assistant|>{% endif %}"
     )
     with pytest.raises(BadBase, match="message 2 differently"):
-        _learned(_tracer(text, tokenizer), chat("a", "<think>own</think>b", "c", "d"))
+        learned(_tracer(text, tokenizer), chat("a", "<think>own</think>b", "c", "d"))

@@ -27,7 +27,6 @@ from tests.workers.packs.templates.templates import (
     NAMES,
     as_batch,
     compiled,
-    make_tokenizer,
     source,
     tracer_of,
 )
@@ -58,11 +57,6 @@ def conversations(draw: st.DrawFn) -> list[Conversation]:
         contents = [draw(TURNS) for _ in range(turns)]
         made.append(chat(*contents, system=draw(TURNS) if draw(st.integers(0, 3)) == 0 else None))
     return made
-
-
-@pytest.fixture(scope="session")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> ChatTokenizer:
-    return make_tokenizer(tmp_path_factory.mktemp("templates"))
 
 
 @pytest.fixture

@@ -14,12 +14,9 @@ from ft_assets.settings.recipe.ready_templates import PLAIN_TEMPLATE
 from ft_assets.workers.tokenizers.chat_template import load_template
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase, BadData
-from tests.fake_base import make_fake_base
 from tests.workers.packs.conftest import Conversation, chat, edit_json
 from tests.workers.packs.corners import corners
-from tests.workers.packs.templates.templates import CORNERS, NAMES, compiled, same_day, source
-
-__all__ = ["same_day"]
+from tests.workers.packs.templates.templates import CORNERS, NAMES, compiled, source
 
 CONVERSATIONS = [
     chat("hi there", "  Hello to you "),
@@ -29,21 +26,17 @@ CONVERSATIONS = [
 TRAINING = [name for name in NAMES if name.endswith("_training")]
 
 
-@pytest.fixture(scope="session")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_fake_base(tmp_path_factory.mktemp("base"))
-
-
 def _turns(source: str, tokenizer: ChatTokenizer, messages: Conversation) -> list[str]:
     rendering = compiled(source, tokenizer).trace(messages, where="row 1")
     return [rendering.text[start:end] for start, end in rendering.turns]
 
 
 @pytest.mark.parametrize("messages", CONVERSATIONS)
-def test_text_ids_and_masks_equal_those_of_transformers(base: Path, messages: Conversation) -> None:
-    tokenizer = ChatTokenizer.load(base)
-    rendering = load_template(base, tokenizer, None).trace(messages, where="row 1")
-    tokens = tokenizer.encode(rendering, rendering.turns)
+def test_text_ids_and_masks_equal_those_of_transformers(
+    base: Path, base_tokenizer: ChatTokenizer, messages: Conversation
+) -> None:
+    rendering = load_template(base, base_tokenizer, None).trace(messages, where="row 1")
+    tokens = base_tokenizer.encode(rendering, rendering.turns)
     theirs = AutoTokenizer.from_pretrained(base)
     expected = theirs.apply_chat_template(messages, return_assistant_tokens_mask=True)
     assert rendering.text == theirs.apply_chat_template(messages, tokenize=False)
@@ -53,10 +46,11 @@ def test_text_ids_and_masks_equal_those_of_transformers(base: Path, messages: Co
 
 
 @pytest.mark.parametrize("messages", CONVERSATIONS)
-def test_the_plain_template_gives_the_ids_and_masks_of_transformers(base: Path, messages: Conversation) -> None:
-    tokenizer = ChatTokenizer.load(base)
-    rendering = compiled(PLAIN_TEMPLATE, tokenizer).trace(messages, where="row 1")
-    tokens = tokenizer.encode(rendering, rendering.turns)
+def test_the_plain_template_gives_the_ids_and_masks_of_transformers(
+    base: Path, base_tokenizer: ChatTokenizer, messages: Conversation
+) -> None:
+    rendering = compiled(PLAIN_TEMPLATE, base_tokenizer).trace(messages, where="row 1")
+    tokens = base_tokenizer.encode(rendering, rendering.turns)
     expected = AutoTokenizer.from_pretrained(base).apply_chat_template(
         messages, chat_template=PLAIN_TEMPLATE, return_assistant_tokens_mask=True
     )
@@ -64,8 +58,8 @@ def test_the_plain_template_gives_the_ids_and_masks_of_transformers(base: Path, 
     assert tokens.learned.astype(int).tolist() == expected["assistant_masks"]
 
 
-def test_the_plain_template_refuses_what_it_would_lose(base: Path) -> None:
-    plain = compiled(PLAIN_TEMPLATE, ChatTokenizer.load(base))
+def test_the_plain_template_refuses_what_it_would_lose(base_tokenizer: ChatTokenizer) -> None:
+    plain = compiled(PLAIN_TEMPLATE, base_tokenizer)
     messages = [{"role": "user", "content": "What?"}, {"role": "tool", "content": "4"}]
     with pytest.raises(BadData, match="the plain template has no tools"):
         plain.render(messages, where="row 1")
@@ -77,23 +71,24 @@ def test_trl_ships_training_templates() -> None:
 
 @pytest.mark.usefixtures("same_day")
 @pytest.mark.parametrize("name", corners(TRAINING, CORNERS))
-def test_training_templates_of_trl_give_the_ids_and_masks_of_transformers(base: Path, name: str) -> None:
-    tokenizer, theirs = ChatTokenizer.load(base), _cached(base)
+def test_training_templates_of_trl_give_the_ids_and_masks_of_transformers(
+    base: Path, base_tokenizer: ChatTokenizer, name: str
+) -> None:
+    theirs = _cached(base)
     for messages in CONVERSATIONS[:2]:
-        rendering = compiled(source(name), tokenizer).trace(messages, where="row 1")
-        tokens = tokenizer.encode(rendering, rendering.turns)
+        rendering = compiled(source(name), base_tokenizer).trace(messages, where="row 1")
+        tokens = base_tokenizer.encode(rendering, rendering.turns)
         expected = theirs.apply_chat_template(messages, chat_template=source(name), return_assistant_tokens_mask=True)
         assert tokens.ids.tolist() == expected["input_ids"]
         assert tokens.learned.astype(int).tolist() == expected["assistant_masks"]
 
 
-def test_all_bytes_of_a_last_character_are_learned(base: Path) -> None:
+def test_all_bytes_of_a_last_character_are_learned(base_tokenizer: ChatTokenizer) -> None:
     # transformers stops at the first token of the last character, and byte-level tokenizers split an emoji in several.
-    tokenizer = ChatTokenizer.load(base)
     source = "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}<|user|>{% endfor %}"
-    rendering = compiled(source, tokenizer).trace([{"role": "assistant", "content": "ok 🙂"}], where="row 1")
-    tokens = tokenizer.encode(rendering, rendering.turns)
-    assert tokenizer.tokenizer.decode(tokens.ids[tokens.learned].tolist()) == "ok 🙂"
+    rendering = compiled(source, base_tokenizer).trace([{"role": "assistant", "content": "ok 🙂"}], where="row 1")
+    tokens = base_tokenizer.encode(rendering, rendering.turns)
+    assert base_tokenizer.tokenizer.decode(tokens.ids[tokens.learned].tolist()) == "ok 🙂"
 
 
 UNMARKED = {
@@ -118,37 +113,37 @@ UNMARKED = {
 
 
 @pytest.mark.parametrize("name", UNMARKED)
-def test_without_marks_turns_are_what_follows_the_generation_prompt(base: Path, name: str) -> None:
-    turns = _turns(UNMARKED[name], ChatTokenizer.load(base), chat("a?", "b!", "c?", "d!"))
+def test_without_marks_turns_are_what_follows_the_generation_prompt(base_tokenizer: ChatTokenizer, name: str) -> None:
+    turns = _turns(UNMARKED[name], base_tokenizer, chat("a?", "b!", "c?", "d!"))
     assert len(turns) == 2
     assert "b!" in turns[0]
     assert "d!" in turns[1]
     assert not any(text in turn for turn in turns for text in ("a?", "c?", "<|user|>", "<|assistant|>"))
 
 
-def test_a_template_whose_prompt_is_not_a_prefix_is_refused_by_name(base: Path) -> None:
+def test_a_template_whose_prompt_is_not_a_prefix_is_refused_by_name(base_tokenizer: ChatTokenizer) -> None:
     source = (
         "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
         "{% if add_generation_prompt %}<|assistant|>[think]{% endif %}"
     )
     with pytest.raises(BadBase, match="without its own generation prompt") as caught:
-        _turns(source, ChatTokenizer.load(base), chat("a", "b"))
+        _turns(source, base_tokenizer, chat("a", "b"))
     assert "the template, row 1" in caught.value.where
 
 
-def test_a_template_that_changes_earlier_turns_is_refused_by_name(base: Path) -> None:
+def test_a_template_that_changes_earlier_turns_is_refused_by_name(base_tokenizer: ChatTokenizer) -> None:
     source = (
         "{% for m in messages %}<|{{ m.role }}|>"
         "{{ m.content if loop.last or m.role == 'user' else 'cut' }}<|end|>{% endfor %}"
         "{% if add_generation_prompt %}<|assistant|>{% endif %}"
     )
     with pytest.raises(BadBase, match="differently depending on what follows"):
-        _turns(source, ChatTokenizer.load(base), chat("a", "long answer", "c", "d"))
+        _turns(source, base_tokenizer, chat("a", "long answer", "c", "d"))
 
 
-def test_broken_jinja_is_refused_with_its_line(base: Path) -> None:
+def test_broken_jinja_is_refused_with_its_line(base_tokenizer: ChatTokenizer) -> None:
     with pytest.raises(BadBase, match="not valid Jinja") as caught:
-        compiled("fine\n{% for m in %}", ChatTokenizer.load(base))
+        compiled("fine\n{% for m in %}", base_tokenizer)
     assert caught.value.where == "the template, line 2"
 
 
@@ -162,59 +157,58 @@ def test_broken_jinja_is_refused_with_its_line(base: Path) -> None:
     ],
     ids=["parentheses", "signs", "blocks", "digits"],
 )
-def test_what_python_cannot_compile_is_refused(base: Path, source: str) -> None:
+def test_what_python_cannot_compile_is_refused(base_tokenizer: ChatTokenizer, source: str) -> None:
     with pytest.raises(BadBase, match="cannot be compiled") as caught:
-        compiled(source, ChatTokenizer.load(base))
+        compiled(source, base_tokenizer)
     assert caught.value.where == "the template"
 
 
 @pytest.mark.parametrize(
     "source", ["{{ messages.__class__.__mro__ }}", "{{ ''.__class__.__base__.__subclasses__() }}", "{{ 1 / 0 }}"]
 )
-def test_a_template_cannot_leave_its_sandbox_or_crash_the_build(base: Path, source: str) -> None:
+def test_a_template_cannot_leave_its_sandbox_or_crash_the_build(base_tokenizer: ChatTokenizer, source: str) -> None:
     with pytest.raises(BadBase, match="the chat template itself fails on this conversation") as raised:
-        compiled(source, ChatTokenizer.load(base)).render(chat("a", "b"), where="row 1")
+        compiled(source, base_tokenizer).render(chat("a", "b"), where="row 1")
     assert raised.value.remedy.startswith("Correct the template")
 
 
-def test_what_a_template_refuses_is_not_told_as_the_rows_fault(base: Path) -> None:
+def test_what_a_template_refuses_is_not_told_as_the_rows_fault(base_tokenizer: ChatTokenizer) -> None:
     source = (
         "{% for m in messages %}{{ raise_exception('no system') if m.role == 'system' else m.content }}{% endfor %}"
     )
-    template = compiled(source, ChatTokenizer.load(base))
+    template = compiled(source, base_tokenizer)
     assert template.render(chat("a", "b"), where="row 1") == "ab"
     with pytest.raises(BadData, match=r"refuses this conversation \(no system\)") as raised:
         template.render(chat("a", "b", system="c"), where="row 1")
     assert raised.value.remedy.startswith("Name a template in the recipe's chat_template")
 
 
-def test_a_template_that_prints_the_date_prints_the_same_one_every_day(base: Path) -> None:
-    template = compiled("{{ strftime_now('%d %b %Y') }}", ChatTokenizer.load(base))
+def test_a_template_that_prints_the_date_prints_the_same_one_every_day(base_tokenizer: ChatTokenizer) -> None:
+    template = compiled("{{ strftime_now('%d %b %Y') }}", base_tokenizer)
     assert template.render(chat("a", "b"), where="row 1") == "26 Jul 2024"
 
 
-def test_marks_inside_a_macro_are_found(base: Path) -> None:
+def test_marks_inside_a_macro_are_found(base_tokenizer: ChatTokenizer) -> None:
     source = (
         "{% macro turn(m) %}{% generation %}{{ m.content }}<|end|>{% endgeneration %}{% endmacro %}"
         "{% for m in messages %}{% if m.role == 'assistant' %}{{ turn(m) }}{% else %}<|user|>{{ m.content }}"
         "{% endif %}{% endfor %}"
     )
-    assert _turns(source, ChatTokenizer.load(base), chat("a", "b", "c", "d")) == ["b<|end|>", "d<|end|>"]
+    assert _turns(source, base_tokenizer, chat("a", "b", "c", "d")) == ["b<|end|>", "d<|end|>"]
 
 
-def test_marks_that_the_template_itself_cuts_off_are_an_error(base: Path) -> None:
+def test_marks_that_the_template_itself_cuts_off_are_an_error(base_tokenizer: ChatTokenizer) -> None:
     source = (
         "{% set t %}{% for m in messages %}{% generation %} {{ m.content }}{% endgeneration %}{% endfor %}{% endset %}"
         "{{ (t | trim)[:-1] }}"
     )
     with pytest.raises(BadBase, match="changes the text between its"):
-        _turns(source, ChatTokenizer.load(base), chat("a", "b"))
+        _turns(source, base_tokenizer, chat("a", "b"))
 
 
-def test_the_end_of_turn_is_probed_from_the_template(base: Path) -> None:
-    tokenizer = ChatTokenizer.load(base)
+def test_the_end_of_turn_is_probed_from_the_template(base_tokenizer: ChatTokenizer) -> None:
     source = "{% for m in messages %}<|user|>{{ m.content }}<|pad|>\n<|bos|>{% endfor %}"
-    assert compiled(source, tokenizer).probes.ends == {"<|pad|>", "<|end|>"}
+    assert compiled(source, base_tokenizer).probes.ends == {"<|pad|>", "<|end|>"}
 
 
 def test_a_template_file_goes_before_the_settings(base_folder: Path) -> None:
@@ -247,12 +241,11 @@ def test_stored_truncation_and_padding_are_switched_off(base_folder: Path) -> No
 
 
 @given(st.lists(st.text(max_size=40), min_size=2, max_size=6).filter(lambda texts: len(texts) % 2 == 0))
-def test_any_text_gives_the_ids_of_transformers(base: Path, texts: list[str]) -> None:
+def test_any_text_gives_the_ids_of_transformers(base: Path, base_tokenizer: ChatTokenizer, texts: list[str]) -> None:
     messages = chat(*texts)
-    tokenizer = ChatTokenizer.load(base)
-    rendering = load_template(base, tokenizer, None).trace(messages, where="row 1")
+    rendering = load_template(base, base_tokenizer, None).trace(messages, where="row 1")
     theirs = _cached(base).apply_chat_template(messages)
-    assert tokenizer.encode(rendering, rendering.turns).ids.tolist() == theirs["input_ids"]
+    assert base_tokenizer.encode(rendering, rendering.turns).ids.tolist() == theirs["input_ids"]
 
 
 @cache

@@ -5,15 +5,8 @@ import pytest
 from ft_assets.workers.templates.limits import STEPS
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase
-from tests.fake_base import make_fake_base
 from tests.workers.packs.conftest import chat
 from tests.workers.packs.templates.templates import compiled
-
-
-@pytest.fixture(scope="session")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> ChatTokenizer:
-    return ChatTokenizer.load(make_fake_base(tmp_path_factory.mktemp("base")))
-
 
 # Forty lists, each of the one before twice: a terabyte as text, and as long to compare or to hash.
 NESTED = (
@@ -37,6 +30,13 @@ USES_OF_NESTED = (
     "source",
     [
         "{% set ns = namespace(n=9) %}{% for _ in range(20) %}{% set ns.n = ns.n * ns.n %}{% endfor %}",
+        "{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}",
+        "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
+        "{% set ns = namespace(t='ab') %}{% for i in range(60) %}{% set ns.t = ns.t + ns.t %}{% endfor %}",
+        "{% set ns = namespace(t='ab') %}{% for i in range(60) %}{% set ns.t = ns.t ~ ns.t %}{% endfor %}",
+        "{% set t = 'a' * 1000000 %}{% for i in range(99999) %}{{ t }}{% endfor %}",
+        "{{ 'a' * 10000000000 }}",
+        "{{ 10 ** (10 ** 10) }}",
         "{{ 2 ** 64 }}",
         "{{ '%400000000d' % 1 }}",
         "{{ '%.400000000f' % 1 }}",
@@ -81,15 +81,17 @@ USES_OF_NESTED = (
         "{% set ns = namespace(l=[])%}{% for _ in range(99)%}{% set ns.l = ns.l+[range(99999)|sort] %}{% endfor %}",
     ],
 )
-def test_a_template_that_makes_what_fits_no_memory_is_refused(tokenizer: ChatTokenizer, source: str, part: int) -> None:
+def test_a_template_that_makes_what_fits_no_memory_or_never_ends_is_refused(
+    base_tokenizer: ChatTokenizer, source: str, part: int
+) -> None:
     sized = source.replace("LIST", f"{50_000_000 // part}").replace("TEXT", f"{200_000_000 // part}")
-    template = compiled(sized, tokenizer)
+    template = compiled(sized, base_tokenizer)
     template._template.environment.steps = STEPS // part  # type: ignore[attr-defined]
     with pytest.raises(BadBase, match="without end"):
         template.render(chat("a", "b"), where="row 1")
 
 
-def test_limits_change_nothing_of_what_templates_write(tokenizer: ChatTokenizer) -> None:
+def test_limits_change_nothing_of_what_templates_write(base_tokenizer: ChatTokenizer) -> None:
     source = (
         "{{ '%5.2f|%-4s|%(x)%' % () if false else '%5.2f|%-4s|' % (1.5, 'a') }}{{ '%s!' | format('b') }}"
         "{{ '{:>4}{a}'.format(1, a='z') }}{{ '{a}'.format_map({'a': 2}) }}{{ [1, 'c'] | join('-') }}{{ 7 % 4 }}"
@@ -108,12 +110,12 @@ def test_limits_change_nothing_of_what_templates_write(tokenizer: ChatTokenizer)
         "[2]ab2TrueTrueTrue[1, 2][1, 2][1]x['a']TrueA Bba[0, 1, 2][('a', 1)]None1"
         '{"a": {"b": "é"}}'
     )
-    assert compiled(source, tokenizer).render(chat("a", "b"), where="row 1") == expected
+    assert compiled(source, base_tokenizer).render(chat("a", "b"), where="row 1") == expected
 
 
 @pytest.mark.parametrize("call", ["c.replace('a', 'bb')", "c.expandtabs(4)", "c.ljust(4)", "c.center(4)", "c.zfill(4)"])
-def test_methods_of_texts_work_behind_a_set_in_a_loop(tokenizer: ChatTokenizer, call: str) -> None:
+def test_methods_of_texts_work_behind_a_set_in_a_loop(base_tokenizer: ChatTokenizer, call: str) -> None:
     source = "{% for m in messages %}{% set c = m.content %}{{ CALL }};{% endfor %}".replace("CALL", call)
-    template = compiled(source, tokenizer)
+    template = compiled(source, base_tokenizer)
     found = template.render(chat("ab", "x\ty"), where="row 1")
     assert found == "".join(f"{eval(call, {'c': content})};" for content in ("ab", "x\ty"))

@@ -10,7 +10,7 @@ from ft_assets.workers.templates.tracing import Learn, require_all_shown
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadData
 from tests.workers.packs.conftest import Workbench, chat
-from tests.workers.packs.templates.templates import compiled, make_tokenizer, tracer_of
+from tests.workers.packs.templates.templates import compiled, learned, tracer_of
 from tests.workers.packs.templates.test_skeletons import _assert_same, _label, _labeller, _skeletons
 
 THOUGHT = "<|channel>thought\n<channel|>"
@@ -24,11 +24,6 @@ THINK = (
     "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|><think>\n\n</think>\n\n{% endif %}"
 )
-
-
-@pytest.fixture(scope="session")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> ChatTokenizer:
-    return make_tokenizer(tmp_path_factory.mktemp("thoughts"))
 
 
 def test_a_document_begins_as_its_prompt_and_the_thoughts_are_not_learned(tokenizer: ChatTokenizer) -> None:
@@ -47,8 +42,8 @@ def test_every_learned_turn_has_them_and_only_these(tokenizer: ChatTokenizer, le
     )
     text = traced.rendering.text
     assert text.count(THOUGHT) == thoughts
-    learned = [text[start:end] for start, end in traced.learned]
-    assert learned == ["Hello.<turn|>", "So <turn|>.<turn|>"][-thoughts:]
+    turns = [text[start:end] for start, end in traced.learned]
+    assert turns == ["Hello.<turn|>", "So <turn|>.<turn|>"][-thoughts:]
     assert all(text[:start].endswith(THOUGHT) for start, _ in traced.learned)
     assert [text[start:end] for start, end in traced.rendering.quoted] == ["<turn|>"] * 2
     assert [text[start:end] for start, end in traced.controls].count("<turn|>") == 4
@@ -105,26 +100,23 @@ OWN_FIELD = (
 def test_thoughts_that_a_prompt_opens_are_closed_by_an_answer_without(text: str, tokenizer: ChatTokenizer) -> None:
     made = tracer_of(compiled(text, tokenizer), tokenizer)
     messages = chat("Hi?", "Hello.", "And?", "So.")
-    traced = made.trace(messages, where="row 1")
-    learned = [traced.rendering.text[start:end] for start, end in traced.learned]
-    assert learned == ["</think>\n\nHello.<|end|>", "</think>\n\nSo.<|end|>"]
+    assert learned(made, messages) == ["</think>\n\nHello.<|end|>", "</think>\n\nSo.<|end|>"]
     prompt = made.template.render(messages[:1], where="row 1", add_generation_prompt=True)
-    assert traced.rendering.text.startswith(f"{prompt}</think>\n\nHello.<|end|><|user|>And?")
+    text = made.trace(messages, where="row 1").rendering.text
+    assert text.startswith(f"{prompt}</think>\n\nHello.<|end|><|user|>And?")
 
 
 def test_an_answer_with_thoughts_is_learned_as_it_is(tokenizer: ChatTokenizer) -> None:
     messages = chat("Hi?", "<think>\nwell\n</think>\n\nHello.")
-    traced = tracer_of(compiled(OPENS, tokenizer), tokenizer).trace(messages, where="row 1")
-    ((start, end),) = traced.learned
-    assert traced.rendering.text[start:end] == "<think>\nwell\n</think>\n\nHello.<|end|>"
+    tracer = tracer_of(compiled(OPENS, tokenizer), tokenizer)
+    assert learned(tracer, messages) == ["<think>\nwell\n</think>\n\nHello.<|end|>"]
 
 
 def test_a_turn_whose_own_thoughts_the_template_drops_does_not_learn_to_have_none(tokenizer: ChatTokenizer) -> None:
     text = OPENS.replace("{{ m.content }}", "{{ m.content.split('</think>')[-1] }}")
     messages = chat("Hi?", "<think>\nwell\n</think>Hello.", "And?", "So.")
-    traced = tracer_of(compiled(text, tokenizer), tokenizer).trace(messages, where="row 1")
-    learned = [traced.rendering.text[start:end] for start, end in traced.learned]
-    assert learned == ["Hello.<|end|>", "</think>\n\nSo.<|end|>"]
+    tracer = tracer_of(compiled(text, tokenizer), tokenizer)
+    assert learned(tracer, messages) == ["Hello.<|end|>", "</think>\n\nSo.<|end|>"]
 
 
 def test_thoughts_that_no_prompt_asks_for_are_refused_by_name(tokenizer: ChatTokenizer) -> None:

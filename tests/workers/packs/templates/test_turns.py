@@ -15,15 +15,10 @@ from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase, UserError
 from tests.workers.packs.conftest import chat
 from tests.workers.packs.corners import corners
-from tests.workers.packs.templates.templates import CORNERS, NAMES, compiled, make_tokenizer, source
+from tests.workers.packs.templates.templates import CORNERS, NAMES, compiled, source
 
 UNMARKED = [name for name in NAMES if not name.endswith("_training")]
 TOOLS = [{"type": "function", "function": {"name": "look", "description": "up", "parameters": {"type": "object"}}}]
-
-
-@pytest.fixture(scope="session")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> ChatTokenizer:
-    return make_tokenizer(tmp_path_factory.mktemp("turns"))
 
 
 class Prefixes:

@@ -1,34 +1,29 @@
 """What is learned of real templates' renderings: the assistant's text and the end of its turn, and nothing else."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from ft_assets.workers.templates.rendering import Rendering
 from ft_assets.workers.templates.tracing import Tracer, learned_spans
-from ft_assets.workers.tokenizers.chat_template import load_template, training_variant
+from ft_assets.workers.tokenizers.chat_template import training_variant
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase, UserError
-from tests.fake_base import make_fake_base
-from tests.workers.packs.conftest import Conversation, chat
+from tests.workers.packs.conftest import chat
 from tests.workers.packs.corners import corners
 from tests.workers.packs.templates.templates import (
     CONTROL,
     CORNERS,
     NAMES,
     compiled,
-    make_tokenizer,
-    same_day,
+    learned,
     source,
     tracer_of,
 )
-
-__all__ = ["same_day"]
 
 TRAINING = [name for name in NAMES if name.endswith("_training")]
 TOOLS = [{"type": "function", "function": {"name": "look", "description": "up", "parameters": {"type": "object"}}}]
@@ -44,11 +39,6 @@ SOLID = CONTENTS.map(str.strip).filter(lambda text: text and "think>" not in tex
 
 
 @pytest.fixture(scope="session")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> ChatTokenizer:
-    return make_tokenizer(tmp_path_factory.mktemp("labels"))
-
-
-@pytest.fixture(scope="session")
 def theirs(tokenizer: ChatTokenizer) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer.tokenizer, **tokenizer.named)
 
@@ -56,11 +46,6 @@ def theirs(tokenizer: ChatTokenizer) -> PreTrainedTokenizerFast:
 def _tracer(text: str, tokenizer: ChatTokenizer, *, variant: bool = True) -> Tracer:
     template = compiled(text, tokenizer)
     return replace(tracer_of(template, tokenizer), variant=training_variant(template) if variant else None)
-
-
-def _learned(tracer: Tracer, messages: Conversation) -> list[str]:
-    traced = tracer.trace(messages, where="row 1")
-    return [traced.rendering.text[start:end] for start, end in traced.learned]
 
 
 @pytest.mark.usefixtures("same_day")
@@ -95,7 +80,7 @@ def test_learned_is_the_assistant_s_text_with_what_the_template_always_puts_arou
     tracer = _tracer(source(name), tokenizer)
     # What stands around the answers does not depend on them; what stands around other texts is not learned.
     marks = ["USER1", "ANSWER1", "USER2", "ANSWER2"]
-    around = _learned(tracer, chat(*marks))
+    around = learned(tracer, chat(*marks))
     assert len(around) == 2
     for text, answer in zip(around, ("ANSWER1", "ANSWER2"), strict=True):
         before, _, behind = text.partition(answer)
@@ -111,7 +96,7 @@ def test_learned_is_the_assistant_s_text_with_what_the_template_always_puts_arou
             text.replace(answer, content)
             for text, answer, content in zip(around, ("ANSWER1", "ANSWER2"), contents[1::2], strict=True)
         ]
-        assert _learned(tracer, chat(*contents)) == expected
+        assert learned(tracer, chat(*contents)) == expected
 
     compare()
 
@@ -123,11 +108,11 @@ def test_without_marks_the_answer_and_its_end_are_learned(name: str, tokenizer: 
     tracer = _tracer(source(name), tokenizer)
     ends = tracer.end_of_turn
     for answer in ("yes", " yes \n", "多言語 🙂"):
-        learned = _learned(tracer, chat("what?", answer))
-        assert len(learned) == 1
-        assert answer.strip() in learned[0]
-        assert "what?" not in learned[0]
-        assert any(learned[0].rstrip().endswith(end) for end in ends) or name in ("phi3", "gemma3", "deepseekv3")
+        found = learned(tracer, chat("what?", answer))
+        assert len(found) == 1
+        assert answer.strip() in found[0]
+        assert "what?" not in found[0]
+        assert any(found[0].rstrip().endswith(end) for end in ends) or name in ("phi3", "gemma3", "deepseekv3")
 
 
 # The generation prompt is not what the rendering shows.
@@ -144,18 +129,18 @@ MARKED = (
 def test_where_prefixes_do_not_tell_a_training_template_does(tokenizer: ChatTokenizer) -> None:
     tracer = _tracer(UNTOLD, tokenizer)
     with pytest.raises(BadBase, match="without its own generation prompt"):
-        _learned(tracer, chat("a", "b"))
-    assert _learned(replace(tracer, variant=compiled(MARKED, tokenizer)), chat("a", "b")) == ["b<|end|>"]
+        learned(tracer, chat("a", "b"))
+    assert learned(replace(tracer, variant=compiled(MARKED, tokenizer)), chat("a", "b")) == ["b<|end|>"]
 
 
 def test_a_training_template_that_renders_otherwise_does_not_stand_in(tokenizer: ChatTokenizer) -> None:
     tracer = replace(_tracer(UNTOLD, tokenizer), variant=compiled(f"{MARKED}!", tokenizer))
     with pytest.raises(BadBase, match="without its own generation prompt"):
-        _learned(tracer, chat("a", "b"))
+        learned(tracer, chat("a", "b"))
 
 
 def test_a_header_that_marks_of_trl_take_in_is_not_learned(tokenizer: ChatTokenizer) -> None:
-    assert _learned(_tracer(source("deepseekv3"), tokenizer), chat("a", "b")) == ["</think>\n\nb<｜end▁of▁sentence｜>"]
+    assert learned(_tracer(source("deepseekv3"), tokenizer), chat("a", "b")) == ["</think>\n\nb<｜end▁of▁sentence｜>"]
 
 
 def test_training_variants_are_known_by_the_exact_text(tokenizer: ChatTokenizer) -> None:
@@ -168,8 +153,7 @@ def test_training_variants_are_known_by_the_exact_text(tokenizer: ChatTokenizer)
 
 def test_white_space_between_an_answer_and_its_end_of_turn_is_learned(tokenizer: ChatTokenizer) -> None:
     # Such an answer stands in an earlier turn, where the template leaves its empty reasoning out.
-    learned = _learned(_tracer(source("qwen3"), tokenizer), chat("a", "b ", "c", "d"))
-    assert learned[0] == "b <|im_end|>"
+    assert learned(_tracer(source("qwen3"), tokenizer), chat("a", "b ", "c", "d"))[0] == "b <|im_end|>"
 
 
 def test_a_short_answer_is_not_taken_for_a_letter_of_the_template(tokenizer: ChatTokenizer) -> None:
@@ -177,27 +161,18 @@ def test_a_short_answer_is_not_taken_for_a_letter_of_the_template(tokenizer: Cha
         "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' and loop.last %}th{% endif %}"
         "{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
     )
-    assert _learned(_tracer(text, tokenizer), chat("a", "t", "b", "h")) == ["t<|end|>", "thh<|end|>"]
+    assert learned(_tracer(text, tokenizer), chat("a", "t", "b", "h")) == ["t<|end|>", "thh<|end|>"]
 
 
 @pytest.mark.parametrize(
-    ("turn", "learned"), [((3, 5), (3, 8)), ((3, 8), (3, 8)), ((3, 9), (3, 8)), ((0, 5), (0, 8)), ((3, 4), (3, 4))]
+    ("turn", "span"), [((3, 5), (3, 8)), ((3, 8), (3, 8)), ((3, 9), (3, 8)), ((0, 5), (0, 8)), ((3, 4), (3, 4))]
 )
-def test_derived_turns_end_with_their_end_token(turn: tuple[int, int], learned: tuple[int, int]) -> None:
+def test_derived_turns_end_with_their_end_token(turn: tuple[int, int], span: tuple[int, int]) -> None:
     rendering = Rendering(text="<A>ok<E>\n", turns=[turn], quoted=[])
     spans = learned_spans(
         rendering, [(0, 3), (5, 8)], learn="all_assistant", end_of_turn=frozenset({"<E>"}), marked=False
     )
-    assert spans == [learned]
-
-
-def test_marks_of_the_template_are_kept(tokenizer: ChatTokenizer, tmp_path: Path) -> None:
-    base = make_fake_base(tmp_path)
-    own = ChatTokenizer.load(base)
-    rendering = load_template(base, own, None).trace(chat("a", "b"), where="row 1")
-    expected = AutoTokenizer.from_pretrained(base).apply_chat_template(chat("a", "b"), tokenize=False)
-    assert rendering.text == expected
-    assert [rendering.text[start:end] for start, end in rendering.turns] == ["b<|end|>"]
+    assert spans == [span]
 
 
 def test_in_gemma_s_turns_with_tools_the_call_s_end_and_what_no_prompt_writes_are_learned_and_no_result(
@@ -218,7 +193,7 @@ def test_in_gemma_s_turns_with_tools_the_call_s_end_and_what_no_prompt_writes_ar
     }
     texts = {name: each.rendering.text for name, each in traced.items()}
     assert len(set(texts.values())) == 1
-    learned = {name: [texts[name][start:end] for start, end in each.learned] for name, each in traced.items()}
+    turns = {name: [texts[name][start:end] for start, end in each.learned] for name, each in traced.items()}
     called = '<|tool_call>call:look{key:<|"|>fox<|"|>}<tool_call|>'
-    assert learned["diffusion_gemma"] == [called + "<|tool_response>", "<|turn>model\nthere<turn|>"]
-    assert learned["diffusion_gemma_training"] == [called, "there<turn|>\n"]
+    assert turns["diffusion_gemma"] == [called + "<|tool_response>", "<|turn>model\nthere<turn|>"]
+    assert turns["diffusion_gemma_training"] == [called, "there<turn|>\n"]
