@@ -167,27 +167,18 @@ def test_what_processes_were_seen_to_take_lies_inside_the_bounds(variant: Any, r
     assert found.upper - 1.6 * GIB > 1.3 * (on_a_gpu.upper - 2 * GIB)
 
 
-MEASURED = [
-    ("full", "fp32", 0),
-    ("lora", "fp32", 0),
-    ("full", "fp32", 1),
-    ("full", "fp32", 2),
-    ("lora", "fp32", 1),
-    ("lora", "fp32", 2),
-    ("lora", "bf16", 0),
-    ("full", "bf16", 0),
-    ("full", "bf16", 1),
-    ("full", "bf16", 2),
-    ("full in bf16", "bf16", 0),
-    ("full in bf16", "bf16", 1),
-    ("full in bf16", "bf16", 2),
-    ("full in 8 bits", "bf16", 1),
-    ("full in bf16 in 8 bits", "bf16", 1),
-    ("dora", "fp32", 0),
-    ("dora", "fp32", 1),
-    ("dora", "bf16", 0),
-    ("pissa", "fp32", 0),
-    ("pissa", "bf16", 0),
+# Of each variant one in `make test`, and each way to recompute.
+MEASURED: list[Any] = [
+    *(("full", "fp32", 0), ("lora", "fp32", 2), ("full", "bf16", 1), ("full in bf16", "bf16", 0)),
+    *(("full in 8 bits", "bf16", 1), ("full in bf16 in 8 bits", "bf16", 1), ("dora", "bf16", 0), ("pissa", "fp32", 0)),
+    *(
+        pytest.param(*each, marks=pytest.mark.long)
+        for each in (
+            *(("full", "fp32", 1), ("full", "fp32", 2), ("lora", "fp32", 0), ("lora", "fp32", 1), ("lora", "bf16", 0)),
+            *(("full", "bf16", 0), ("full", "bf16", 2), ("full in bf16", "bf16", 1), ("full in bf16", "bf16", 2)),
+            *(("dora", "fp32", 0), ("dora", "fp32", 1), ("pissa", "bf16", 0)),
+        )
+    ),
 ]
 
 
@@ -213,8 +204,13 @@ def test_a_score_takes_the_bytes_that_are_counted_in_a_backward_pass(kind: str) 
 
 
 @pytest.mark.training
-@pytest.mark.parametrize("packing", ["packed", "apart"])
-@pytest.mark.parametrize("kind", ["gemma2", "gpt_oss"])
+@pytest.mark.parametrize(
+    ("kind", "packing"),
+    [
+        *(("gemma2", "packed"), ("gpt_oss", "apart")),
+        *(pytest.param(*each, marks=pytest.mark.long) for each in (("gemma2", "apart"), ("gpt_oss", "packed"))),
+    ],
+)
 def test_the_scores_of_one_layer_are_counted_where_an_architecture_changes_them(kind: str, packing: str) -> None:
     """A forward pass of two documents, whose scores are most of what it needs beside the weights."""
     from ft_assets.workers.packs.isolation import attention

@@ -11,8 +11,17 @@ TOKENS, LEARNED, LAYERS = 4096, 1024, 8
 
 
 @pytest.mark.training
-@pytest.mark.parametrize("weights", ["float32", "bfloat16"])
-@pytest.mark.parametrize(("recompute", "offload"), [(0, False), (1, False), (2, False), (1, True), (2, True)])
+@pytest.mark.parametrize(
+    ("weights", "recompute", "offload"),
+    [
+        *(("bfloat16", 0, False), ("float32", 1, False), ("bfloat16", 2, True)),
+        *(
+            pytest.param(weights, recompute, offload, marks=pytest.mark.long)
+            for weights in ("float32", "bfloat16")
+            for recompute, offload in ((0, False), (1, False), (2, False), (1, True), (2, True))
+        ),
+    ],
+)
 def test_the_peak_of_layers_of_an_8b_is_within_a_twentieth_of_what_is_counted(
     monkeypatch: pytest.MonkeyPatch, weights: Any, recompute: int, offload: bool
 ) -> None:

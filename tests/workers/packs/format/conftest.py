@@ -12,7 +12,7 @@ from tests.s3_server import s3_server
 from tests.workers.packs.format.bucket import publish
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def endpoint() -> Iterator[str]:
     with s3_server() as url:
         yield url

@@ -18,6 +18,7 @@ from ft_assets.workers.packs.isolation.forward import token_losses
 from ft_assets.workers.packs.isolation.told import Arithmetic
 from ft_assets.workers.training.train import train
 from ft_resources.errors import BadBase, BadRecipe
+from tests.workers.packs.corners import corners
 from tests.workers.packs.isolation.kernels_on_cpu import install
 from tests.workers.packs.isolation.test_apart import documents
 from tests.workers.training.families import FAMILIES, family_bench
@@ -51,7 +52,8 @@ def with_kernels(monkeypatch: pytest.MonkeyPatch, kind: str, forgetful: str = ""
     install(monkeypatch, kind.removesuffix("_text"), forgetful)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+# With kernels for a delta rule, a scan, both scans' joined form, and a convolution alone.
+@pytest.mark.parametrize("kind", corners(KINDS, ["qwen3_next", "mamba2", "falcon_h1", "lfm2"]))
 @torch.no_grad()
 def test_documents_are_packed_where_kernels_keep_them_apart_and_lose_what_each_loses_alone(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

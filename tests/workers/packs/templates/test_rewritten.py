@@ -77,7 +77,7 @@ def test_thoughts_that_a_prompt_opens_and_the_rendering_lacks_are_closed_unless_
     assert learned(_tracer(source("deepseek_r1_distill"), tokenizer), messages) == expected
 
 
-@pytest.mark.parametrize("learn", ["all_assistant", "last_assistant"])
+@pytest.mark.parametrize("learn", corners(["all_assistant", "last_assistant"], ["all_assistant"]))
 @pytest.mark.parametrize("name", corners(UNMARKED, CORNERS))
 def test_what_is_learned_is_what_trl_marks_but_for_headers_and_white_space(
     name: str, learn: Learn, tokenizer: ChatTokenizer
