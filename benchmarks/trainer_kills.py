@@ -36,7 +36,7 @@ def measure(kills: int = KILLS) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="ft-kills-") as folder:
         root = Path(folder)
         stall = _stall_ratio(root / "stall")
-        with Forks() as forks:
+        with Forks(root) as forks:
             found = [_killed(forks, root / f"dropout-{one}", kills // len(_DROPOUTS), one) for one in _DROPOUTS]
         runs, identical = (sum(part) for part in zip(*found, strict=True))
     return {"kill_runs": runs, "kill_identical": identical, "checkpoint_stall_ratio": stall}

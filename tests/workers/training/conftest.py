@@ -1,5 +1,6 @@
 """A tiny training run: a random Llama, a pack with something to learn, and specs of attempts at it."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -170,6 +171,11 @@ def content(result: WorkResult) -> dict[str, bytes]:
     """Every file that decides the artifact's content digest."""
     files = {str(path.relative_to(result.folder)): path for path in result.folder.rglob("*") if path.is_file()}
     return {name: path.read_bytes() for name, path in files.items() if not name.startswith(EXPLAINING_FOLDERS)}
+
+
+def step_rows(result: WorkResult) -> list[dict[str, Any]]:
+    """All rows of the training's report: of steps, and of validations."""
+    return [json.loads(line) for line in (result.folder / "report" / "steps.jsonl").read_text().splitlines()]
 
 
 @pytest.fixture

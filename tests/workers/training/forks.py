@@ -1,8 +1,8 @@
-"""Workers and ranks that start in no time: forked from a process that has imported the libraries and done nothing else.
+"""Workers and ranks that start in no time: forks of a process that has imported the libraries and done nothing else.
 
-Workers are real ones (``ft_assets.worker.main``), ended by real signals. A ``Blow`` makes one send itself a signal at an
-exact place, as a phase of a tiny training is over before anybody outside has seen it. Ranks stand for torchrun's, and
-like those they all end when one fails, or when whoever started them does.
+Workers are real ones (``ft_assets.worker.main``), ended by real signals. A ``Blow`` makes one send itself a signal at
+an exact place, as a phase of a tiny training is over before anybody outside has seen it. Ranks stand for torchrun's,
+and like those they all end when one fails, or when whoever started them does.
 
     python -m tests.workers.training.forks SOCKET
         the process that forks
@@ -80,17 +80,19 @@ class Forks:
     def start(self, spec: Path, scratch: Path, blow: Blow | None = None) -> Fork:
         """A worker for the spec in a file, with a log beside it."""
         log = spec.with_suffix(".log")
-        told = {"spec": str(spec), "scratch": str(scratch), "log": str(log), "blow": asdict(blow) if blow else None}
-        return Fork(_asked(str(self.place), told), log)
+        paths = {"place": str(self.place), "spec": str(spec), "scratch": str(scratch), "log": str(log)}
+        return Fork(_asked(str(self.place), {**paths, "blow": asdict(blow) if blow else None}), log)
 
     def ranks(self, *prepare: str) -> Callable[[str, "Layout", Path], list[str]]:
         """What starts ranks in torchrun's place; ``prepare`` is called in each of them before it works."""
+        return _starting_ranks(str(self.place), *prepare)
 
-        def command(device: str, layout: "Layout", folder: Path) -> list[str]:
-            numbers = [str(layout.processes), str(layout.nodes)]
-            return [sys.executable, __file__, str(self.place), *numbers, str(folder), *prepare]
 
-        return command
+def _starting_ranks(place: str, *prepare: str) -> Callable[[str, "Layout", Path], list[str]]:
+    def command(device: str, layout: "Layout", folder: Path) -> list[str]:
+        return [sys.executable, __file__, place, str(layout.processes), str(layout.nodes), str(folder), *prepare]
+
+    return command
 
 
 def node_folder(folder: Path, node: int) -> Path:
@@ -199,7 +201,7 @@ def _look_after_worker(line: socket.socket, wanted: dict[str, Any]) -> int:
 
 
 def _work(wanted: dict[str, Any]) -> None:
-    """Be a worker; never returns."""
+    """Be a worker, whose ranks are forks too; never returns."""
     log = os.open(wanted["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for number, source in ((0, nothing), (1, log), (2, log)):
@@ -209,6 +211,8 @@ def _work(wanted: dict[str, Any]) -> None:
     try:
         if wanted["blow"]:
             _prepare(Blow(**wanted["blow"]))
+        launch: Any = import_module("ft_assets.workers.training.distributed.launch")
+        launch._command = _starting_ranks(wanted["place"])
         import_module("ft_assets.worker").main()
     finally:
         os._exit(1)

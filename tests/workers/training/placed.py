@@ -1,10 +1,13 @@
 """Tiny random models of architectures that no test trains: how their documents run is tried, and what they lose."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch.nn.functional import cross_entropy
 
 from ft_assets.settings.catalogue.refused import ENCODERS
 from ft_assets.workers.packs.format import Window
@@ -157,6 +160,16 @@ def documents() -> MicroBatch:
             pieces=np.zeros(len(LENGTHS), np.int32),
         )
     )
+
+
+def losses_alone(model: Any, batch: MicroBatch) -> torch.Tensor:
+    """What each learned token loses, with a forward pass for each document."""
+    found = []
+    for start, end in pairwise(batch.boundaries.tolist()):
+        mine = (batch.sources >= start) & (batch.sources < end)
+        logits = model(input_ids=batch.input_ids[:, start:end]).logits[0, batch.sources[mine] - start].float()
+        found.append(cross_entropy(logits, batch.targets[mine], reduction="none"))
+    return torch.cat(found)
 
 
 def sensitive(family: Family, **loading: Any) -> Any:

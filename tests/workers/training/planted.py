@@ -104,6 +104,25 @@ def second_rank_dies_inside() -> None:
         hangs.HangWatch._watch = lambda self: None  # type: ignore[method-assign]
 
 
+def engine_without_a_step() -> None:
+    """Instead of a training, the trial of DeepSpeed, whose engine does not step. Its error is written to ``said``."""
+    from ft_assets.workers.training.distributed.trial import take_a_step
+
+    step, calls = torch.optim.AdamW.step, list[Any]()
+
+    def once(self: torch.optim.AdamW, closure: Any = None) -> Any:
+        # The plain step comes first, the engine's after it.
+        calls.append(self)
+        return step(self, closure) if len(calls) == 1 else None
+
+    torch.optim.AdamW.step = once  # type: ignore[method-assign]
+    try:
+        take_a_step(torch.device("cpu"))
+    except ValueError as error:
+        (Path(sys.argv[1]) / "said").write_text(str(error))
+        os._exit(0)
+
+
 def second_node_is_sick() -> None:
     """Each rank's node has a name, and the second's GPU an error."""
     from ft_assets.workers.training.distributed import preflight
@@ -134,15 +153,21 @@ def weights_must_agree() -> None:
 
 
 def compiled_without_c() -> None:
-    """Graphs are computed by PyTorch's operators. Their number is written beside the ranks' endings."""
+    """Attention is one operator, as on a GPU, so that a layer is one graph; graphs are run by Python.
+    Their number is written beside the ranks' endings."""
     from torch._dynamo.utils import counters
 
+    from ft_assets.workers.packs.isolation import attention
     from ft_assets.workers.training import training_loop
+    from tests.workers.packs.isolation import flash_on_cpu
+
+    flash_on_cpu.install()
+    attention.applies = lambda *_: True
 
     plain, folder = torch.compile, Path(sys.argv[1])
 
     def compile_quickly(*args: Any, **kwargs: Any) -> Any:
-        return plain(*args, **kwargs, backend="aot_eager")
+        return plain(*args, **kwargs, backend="eager")
 
     def compiled() -> None:
         (folder / f"{GRAPHS}-{os.environ['RANK']}").write_text(str(counters["stats"]["unique_graphs"]))

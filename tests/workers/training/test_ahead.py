@@ -59,7 +59,7 @@ def test_a_training_finds_its_pack_there_and_ends_with_the_bytes_of_one_on_local
     def later(loop: TrainingLoop) -> None:
         assert loop._ahead is not None
         ahead.append(loop._ahead._thread)
-        ahead[0].join(30)
+        ahead[0].join()
         prove(loop)
 
     # The first that reads: by then all is there, as it would be in time where steps take longer than files.
@@ -87,7 +87,7 @@ def test_files_come_in_the_order_in_which_the_rest_of_a_run_reads_them(tmp_path:
     ahead = fetch_ahead(pack, validation, order, position)
     assert ahead is not None
     with ahead:
-        ahead._thread.join(30)
+        ahead._thread.join()
     rest = [int(window) // (WINDOWS // SHARDS) for step in order.read(position) for window in step.windows]
     expected = [array_name("train", shard, "input_ids") for shard in dict.fromkeys(rest)]
     fetched = [name for name, _ in store.fetched if name.startswith("train") and "input_ids" in name]

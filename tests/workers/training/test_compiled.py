@@ -1,6 +1,7 @@
 """Compiled layers learn what uncompiled ones learn, are compiled a few times only, and fail without losing the run."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,11 @@ from ft_assets.workers.training.float8 import multiply_in_float8
 from ft_assets.workers.training.model import with_adapters
 from ft_assets.workers.training.train import train
 from ft_assets.workers.training.variants.fused_lora import join_adapters
-from ft_resources.worker_context import Preempted
 from tests.workers.packs.isolation import flash_on_cpu
 from tests.workers.packs.isolation.test_isolation import config_of
 from tests.workers.training.conftest import Bench, content, make_bench
-from tests.workers.training.test_train import at_step
+from tests.workers.training.families import FAMILIES, family_bench
+from tests.workers.training.test_train import run_stopped_at
 
 LAYERS, VOCABULARY = 3, 60
 SIZES: dict[str, Any] = {
@@ -60,10 +61,11 @@ def _fused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention, "applies", lambda *_: True)
 
 
-def without_c(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Real graphs, computed by PyTorch's operators, as a C++ compiler takes a minute."""
+def compile_by(monkeypatch: pytest.MonkeyPatch, backend: Any) -> None:
+    """Real graphs, computed otherwise, as a C++ compiler takes a minute: "aot_eager" has those of backward passes too,
+    "eager" runs the captured operators."""
     plain = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda *args, **kwargs: plain(*args, **kwargs, backend="aot_eager"))
+    monkeypatch.setattr(torch, "compile", lambda *args, **kwargs: plain(*args, **kwargs, backend=backend))
 
 
 def made(*, lora: bool = False, recompute: bool = False, window: int | None = None, float8: bool = False) -> Any:
@@ -126,14 +128,21 @@ def stepped(model: Any, batches: list[MicroBatch]) -> list[float]:
 
 
 @pytest.mark.usefixtures("_fused")
-@pytest.mark.parametrize("recompute", [False, True], ids=["kept", "recomputed"])
-@pytest.mark.parametrize("lora", [False, True], ids=["full", "lora"])
+@pytest.mark.parametrize(
+    ("lora", "recompute"),
+    [
+        pytest.param(False, False, id="full"),
+        pytest.param(True, False, id="lora"),
+        pytest.param(True, True, id="lora, recomputed"),
+        pytest.param(False, True, id="full, recomputed", marks=pytest.mark.long),
+    ],
+)
 def test_with_fused_attention_a_layer_is_one_graph_for_all_layers_and_lengths(
     monkeypatch: pytest.MonkeyPatch, lora: bool, recompute: bool
 ) -> None:
     """Two with adapters: the first layer's input needs no gradient, unless it is recomputed."""
-    without_c(monkeypatch)
-    batches = rows(3, 5, 2, 4, 6, 3)
+    compile_by(monkeypatch, "aot_eager")
+    batches = rows(3, 5, 2, 4)
     expected = stepped(made(lora=lora, recompute=recompute), batches)
     model = made(lora=lora, recompute=recompute)
     names = list(model.state_dict())
@@ -142,8 +151,14 @@ def test_with_fused_attention_a_layer_is_one_graph_for_all_layers_and_lengths(
     assert not counters["graph_break"]
     assert counters["stats"]["unique_graphs"] == (2 if lora and not recompute else 1)
     assert list(model.state_dict()) == names
-    # Rows of one document and validation are variants of their own.
-    stepped(model, rows(1))
+
+
+@pytest.mark.usefixtures("_fused")
+def test_rows_of_one_document_and_validation_are_variants_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_by(monkeypatch, "eager")
+    model = made(lora=True)
+    compile_layers(model)
+    stepped(model, rows(3, 5, 2, 1))
     with torch.no_grad():
         for batch in rows(3, 1, 4):
             token_losses(model.eval(), batch)
@@ -155,11 +170,10 @@ def test_with_fused_attention_a_layer_is_one_graph_for_all_layers_and_lengths(
 @pytest.mark.parametrize("family", COMPILED)
 def test_layers_of_the_families_that_auto_compiles_are_one_graph(monkeypatch: pytest.MonkeyPatch, family: str) -> None:
     """Two where layers take turns: with a sliding window and without."""
-    plain = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda *args, **kwargs: plain(*args, **kwargs, backend="eager"))
+    compile_by(monkeypatch, "eager")
     model = tiny_model(config_of(family)).train()
     guard(model)
-    batches = rows(3, 5, 2, 4)
+    batches = rows(3, 5, 2)
     expected = [token_losses(model, batch).mean().item() for batch in batches]
     assert len(compile_layers(model)) == len(model.model.layers)
     assert [token_losses(model, batch).mean().item() for batch in batches] == pytest.approx(expected, abs=1e-5)
@@ -169,7 +183,7 @@ def test_layers_of_the_families_that_auto_compiles_are_one_graph(monkeypatch: py
 
 @pytest.mark.usefixtures("_fused")
 def test_layers_with_a_sliding_window_are_compiled_without_a_break(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_c(monkeypatch)
+    compile_by(monkeypatch, "eager")
     batches = rows(3, 5, 2)
     expected = stepped(made(window=6), batches)
     model = made(window=6)
@@ -182,8 +196,8 @@ def test_layers_with_a_sliding_window_are_compiled_without_a_break(monkeypatch: 
 def test_documents_that_are_computed_one_by_one_divide_a_graph_and_no_length_adds_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    without_c(monkeypatch)
-    batches = rows(3, 5, 2, 4, 6)
+    compile_by(monkeypatch, "eager")
+    batches = rows(3, 5, 2, 4)
     expected = stepped(made(), batches)
     model = made()
     compile_layers(model)
@@ -198,23 +212,25 @@ def test_documents_that_are_computed_one_by_one_divide_a_graph_and_no_length_add
 @pytest.mark.parametrize(
     ("lora", "products"),
     # Of input and weight; or of input, and of both inputs and both matrices of the adapter.
-    [(False, 7 * 2), (True, 7 * 5)],
-    ids=["full", "lora"],
+    [
+        pytest.param(True, 7 * 5, id="lora"),
+        pytest.param(False, 7 * 2, id="full", marks=pytest.mark.long),
+    ],
 )
 def test_layers_in_8_bit_floats_are_one_graph_without_the_gradient_of_frozen_weights(
     monkeypatch: pytest.MonkeyPatch, lora: bool, products: int
 ) -> None:
     """Uncompiled, torchao computes that gradient and throws it away."""
     pytest.importorskip("torchao.float8", reason="torchao is not installed: the extra float8")
-    plain, backward = torch.compile, []
+    backward = []
 
     def counted(graph: Any, inputs: Any) -> Any:
         backward.append(sum("mm" in str(node.target) for node in graph.graph.nodes))
         return make_boxed_func(graph.forward)
 
     backend = aot_autograd(fw_compiler=lambda graph, _: make_boxed_func(graph.forward), bw_compiler=counted)
-    monkeypatch.setattr(torch, "compile", lambda *args, **kwargs: plain(*args, **kwargs, backend=backend))
-    batches = rows(3, 5, 2, 4, 6, 3)
+    compile_by(monkeypatch, backend)
+    batches = rows(3, 5, 2, 4)
     expected = stepped(made(lora=lora, float8=True), batches)
     model = made(lora=lora, float8=True)
     compile_layers(model)
@@ -224,34 +240,34 @@ def test_layers_in_8_bit_floats_are_one_graph_without_the_gradient_of_frozen_wei
     assert max(backward) == products
 
 
-def bench_of(root: Path, **settings: Any) -> Bench:
-    bench = make_bench(root, documents=40, **settings)
-    bench.runtime["compile"] = True
-    return bench
+def bench_of(root: Path) -> Bench:
+    """A full training of one layer: each variant of a layer takes seconds to compile."""
+    family = replace(FAMILIES["llama"], settings={"num_hidden_layers": 1})
+    return family_bench(root, family, variant="full", global_batch_size=4, micro_batch_size=2)
 
 
 @pytest.mark.training
+@pytest.mark.usefixtures("_fused")
+@pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.long)])
 def test_a_compiled_training_learns_the_same_and_goes_on_from_a_save_to_the_same_bytes(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], backend: str
 ) -> None:
-    """With the real compiler."""
-    plain = make_bench(tmp_path / "plain", variant="full", documents=40)
+    """The last with the real compiler."""
+    compile_by(monkeypatch, backend)
+    plain, quiet, bench = (bench_of(tmp_path / name) for name in ("plain", "quiet", "stopped"))
     expected = train(plain.context())
-    quiet = bench_of(tmp_path / "quiet", variant="full")
+    for each in (quiet, bench):
+        each.runtime["compile"] = True
     assert quiet.request.address == plain.request.address
     result = train(quiet.context())
     assert "compiling took" in capfd.readouterr().out
     assert counters["stats"]["unique_graphs"] > 0
     assert result.facts["train_loss"] == pytest.approx(expected.facts["train_loss"], abs=1e-5)
-    bench = bench_of(tmp_path / "stopped", variant="full")
-    context = bench.context(1)
-    at_step(context, 4, context._stopping.set)
     torch.compiler.reset()
-    with pytest.raises(Preempted):
-        train(context)
+    run_stopped_at(bench, 1, 2)
     torch.compiler.reset()
     resumed = train(bench.context(2))
-    assert resumed.facts["resumed"] == [{"attempt": 1, "step": 4}]
+    assert resumed.facts["resumed"] == [{"attempt": 1, "step": 2}]
     assert content(resumed) == content(result)
 
 
@@ -266,8 +282,7 @@ def test_a_training_that_cannot_be_compiled_goes_on_without(
     def fail(graph: Any, inputs: Any) -> Any:
         raise RuntimeError("no C compiler")
 
-    plain = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda *args, **kwargs: plain(*args, **kwargs, backend=fail))
+    compile_by(monkeypatch, fail)
     assert content(train(bench.context())) == expected
     said = capfd.readouterr().out
     assert "the layers cannot be compiled, so training continues without" in said

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ from tests.workers.training.families import FAMILIES
 from tests.workers.training.placed import PLACED
 
 pytestmark = pytest.mark.training
+Made = Callable[[str], Path]
 TRAINING = TrainingSettings(precision="fp32")
 TRIED = FAMILIES | PLACED
 ORIGIN = Origin(source="hub:acme/seeing", revision="0123", dtype="bfloat16")
@@ -49,14 +52,20 @@ OTHERS = tuple(
 _UNTRAINED = ("layer_scalar", "e_score_correction_bias", "image_newline")
 
 
-def saved(folder: Path, kind: str) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """A checkpoint with a tokenizer, stored in bfloat16, whose windows are longer than what is asked here."""
-    make_fake_base(folder)
-    model = TRIED[kind].model().to(torch.bfloat16)
-    if getattr(model.config.get_text_config(), "sliding_window", None):
-        model.config.get_text_config().sliding_window = 256
-    model.save_pretrained(folder)
-    return folder
+
+    @cache
+    def saved(kind: str) -> Path:
+        folder = make_fake_base(tmp_path_factory.mktemp(kind))
+        model = TRIED[kind].model().to(torch.bfloat16)
+        if getattr(model.config.get_text_config(), "sliding_window", None):
+            model.config.get_text_config().sliding_window = 256
+        model.save_pretrained(folder)
+        return folder
+
+    return saved
 
 
 # Their files have other names for the layers than their models.
@@ -77,8 +86,10 @@ def test_each_composite_is_tried() -> None:
 
 
 @pytest.mark.parametrize("kind", COMPOSITES)
-def test_a_full_model_has_every_tensor_of_its_base_and_those_of_no_text_unchanged(kind: str, tmp_path: Path) -> None:
-    base = saved(tmp_path / "base", kind)
+def test_a_full_model_has_every_tensor_of_its_base_and_those_of_no_text_unchanged(
+    kind: str, made: Made, tmp_path: Path
+) -> None:
+    base = made(kind)
     model = load_base(base, TRAINING, full=True)
     with torch.no_grad():
         for weight in (each for each in model.parameters() if each.requires_grad):
@@ -94,8 +105,8 @@ def test_a_full_model_has_every_tensor_of_its_base_and_those_of_no_text_unchange
 
 @pytest.mark.parametrize("targets", ["all-linear", ("q_proj", "q_b_proj", "query_key_value", "down_proj", "qkv")])
 @pytest.mark.parametrize("kind", COMPOSITES)
-def test_adapters_are_in_the_text_part_alone(kind: str, targets: Any, tmp_path: Path) -> None:
-    base = saved(tmp_path / "base", kind)
+def test_adapters_are_in_the_text_part_alone(kind: str, targets: Any, made: Made, tmp_path: Path) -> None:
+    base = made(kind)
     model = load_base(base, TRAINING, full=False)
     others = tuple(f"base_model.model.{part}." for part in other_parts(model))
     text = f"base_model.model.{text_part(model)}."
@@ -109,15 +120,17 @@ def test_adapters_are_in_the_text_part_alone(kind: str, targets: Any, tmp_path: 
 
 
 @pytest.mark.parametrize(("kind", "module"), [("gemma3", "fc1"), ("qwen2_5_vl", "visual.blocks.0.attn.qkv")])
-def test_a_module_outside_of_the_text_part_is_not_there_to_be_named(kind: str, module: str, tmp_path: Path) -> None:
-    model = load_base(saved(tmp_path / "base", kind), TRAINING, full=False)
+def test_a_module_outside_of_the_text_part_is_not_there_to_be_named(kind: str, module: str, made: Made) -> None:
+    model = load_base(made(kind), TRAINING, full=False)
     with pytest.raises(BadRecipe, match="the base has no module"):
         require_targets(model, lora((module,)))
 
 
 @pytest.mark.parametrize("kind", COMPOSITES)
-def test_an_evaluation_loads_what_peft_loads_and_a_merged_model_answers_alike(kind: str, tmp_path: Path) -> None:
-    base, adapter = saved(tmp_path / "base", kind), tmp_path / "adapter"
+def test_an_evaluation_loads_what_peft_loads_and_a_merged_model_answers_alike(
+    kind: str, made: Made, tmp_path: Path
+) -> None:
+    base, adapter = made(kind), tmp_path / "adapter"
     plain: Any = AutoModelForImageTextToText.from_pretrained(base, dtype=torch.float32)
     queries = ("q_proj", "q_b_proj", "query_key_value")
     text = f"{text_part(plain)}."
@@ -149,17 +162,17 @@ def test_an_evaluation_loads_what_peft_loads_and_a_merged_model_answers_alike(ki
 
 
 @pytest.mark.parametrize("kind", ["gemma3", "gemma4", "qwen2_vl", "qwen3_vl", "mllama"])
-def test_answers_of_a_batch_are_those_of_each_prompt_alone_by_transformers(kind: str, tmp_path: Path) -> None:
-    loaded = load_model(saved(tmp_path / "base", kind))
+def test_answers_of_a_batch_are_those_of_each_prompt_alone_by_transformers(kind: str, made: Made) -> None:
+    loaded = load_model(made(kind))
     shared = list(range(100, 180))
     for prompts in ([[40, 41, 42], [50, 51], list(range(60, 80))], [[*shared, 40, 41], [*shared, 50, 52]]):
         found = generate(loaded, prompts, 8, [2])
         assert found == [_generate(loaded.model, [prompt], 8, [2])[0] for prompt in prompts]
 
 
-def test_settings_beside_those_of_the_vision_part_are_the_text_part_s(tmp_path: Path) -> None:
+def test_settings_beside_those_of_the_vision_part_are_the_text_part_s(made: Made, tmp_path: Path) -> None:
     """Files as Qwen published them until 3-VL; Transformers no longer writes this form."""
-    base = saved(tmp_path / "base", "qwen2_5_vl")
+    base = shutil.copytree(made("qwen2_5_vl"), tmp_path / "base")
     config = json.loads((base / "config.json").read_bytes())
     text = config.pop("text_config")
     text["rope_scaling"] = {"type": "mrope", "mrope_section": text.pop("rope_parameters")["mrope_section"]}
@@ -173,8 +186,8 @@ def test_settings_beside_those_of_the_vision_part_are_the_text_part_s(tmp_path: 
     assert found.parameters == sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
 
 
-def test_names_of_an_older_checkpoint_are_those_of_its_export(tmp_path: Path) -> None:
-    base = saved(tmp_path / "base", "gemma3")
+def test_names_of_an_older_checkpoint_are_those_of_its_export(made: Made, tmp_path: Path) -> None:
+    base = shutil.copytree(made("gemma3"), tmp_path / "base")
     older = {
         name.replace("vision_tower.", "vision_tower.vision_model."): value
         for name, value in load_file(base / "model.safetensors").items()
@@ -186,8 +199,10 @@ def test_names_of_an_older_checkpoint_are_those_of_its_export(tmp_path: Path) ->
     assert all(torch.equal(after[name], older[name]) for name in older)
 
 
-def test_a_composite_that_was_not_tried_or_cannot_be_trained_is_refused_with_the_reason(tmp_path: Path) -> None:
-    base = saved(tmp_path / "base", "gemma3")
+def test_a_composite_that_was_not_tried_or_cannot_be_trained_is_refused_with_the_reason(
+    made: Made, tmp_path: Path
+) -> None:
+    base = shutil.copytree(made("gemma3"), tmp_path / "base")
     config = json.loads((base / "config.json").read_bytes())
     for kind, reason in (("aria", "not tried"), ("paligemma", "in both directions")):
         (base / "config.json").write_text(json.dumps({**config, "model_type": kind}))

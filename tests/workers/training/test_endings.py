@@ -16,7 +16,7 @@ from ft_assets.workers.training.train import train
 from ft_resources.errors import BadData, BadRecipe, OutOfMemory, StoreUnavailable
 from ft_resources.worker_context import Preempted
 from tests.workers.training.conftest import Bench, make_bench, publish
-from tests.workers.training.test_train import assert_same, at_step
+from tests.workers.training.test_train import assert_same, run_stopped_at
 
 pytestmark = pytest.mark.training
 
@@ -166,11 +166,8 @@ def test_a_stop_that_no_save_fits_into_ends_on_the_last_periodic_save(
     from ft_assets.workers.training.stop_requests import Stops
 
     bench = make_bench(tmp_path)
-    context = bench.context(1)
-    at_step(context, 5, context._stopping.set)
     monkeypatch.setattr(Stops, "fits", lambda self, seconds: False)
-    with pytest.raises(Preempted):
-        train(context)
+    run_stopped_at(bench, 1, 5)
     assert bench.store.folders(f"{bench.spec(1).attempt_path}/saves") == ["000003"]
 
 

@@ -26,17 +26,14 @@ def greedy(root: Path, variant: str = "lora", **settings: Any) -> Bench:
     return make_bench(root, variant=variant, documents=24, **{**GREEDY, **settings})
 
 
-@pytest.mark.parametrize("variant", ["lora", "full"])
-def test_the_weights_with_the_lowest_validation_loss_are_kept_through_kills_as_in_a_quiet_run(
-    tmp_path: Path, variant: str
-) -> None:
-    quiet = train(greedy(tmp_path / "quiet", variant).context())
+def test_the_weights_with_the_lowest_validation_loss_are_kept_through_kills_as_in_a_quiet_run(tmp_path: Path) -> None:
+    quiet = train(greedy(tmp_path / "quiet").context())
     losses = dict(quiet.facts["validation_loss"])
     last = quiet.facts["steps"]
     best = sorted((step for step in losses if step != last), key=lambda step: losses[step])[:2]
     assert [step for step, _ in quiet.facts["kept"]] == sorted(best)
     assert {path.name for path in (quiet.folder / "kept").iterdir()} == {f"{step:06d}" for step in best}
-    bench = greedy(tmp_path / "killed", variant)
+    bench = greedy(tmp_path / "killed")
     for attempt, step in enumerate((4, 8, 13), start=1):
         run_killed_at(bench, attempt, step)
     resumed = train(bench.context(4))

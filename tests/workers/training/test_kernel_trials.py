@@ -1,9 +1,9 @@
 """Optional kernels of layers are compared with plain PyTorch, forward and backward: wrong numbers mean broken."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from ft_assets.cli.main import app
 from ft_assets.workers.training import kernel_trials, kernels
 from ft_assets.workers.training.distributed.trial import try_engine
+from tests.workers.training.forks import Forks, run_ranks
 
 CPU = torch.device("cpu")
 # What Transformers computes without these kernels. Taken here: later imports would find the fakes below.
@@ -151,18 +152,6 @@ def test_deepspeed_s_engine_takes_the_step_of_plain_adamw_in_a_process_of_its_ow
 
 
 @pytest.mark.subprocess
-def test_a_step_that_is_not_adamw_s_fails_the_trial_of_deepspeed() -> None:
-    # The plain step comes first, the engine's after it.
-    script = """
-import sys, torch
-from ft_assets.workers.training.distributed.trial import take_a_step
-step, calls = torch.optim.AdamW.step, []
-def once(self, closure=None):
-    calls.append(self)
-    return step(self, closure) if len(calls) == 1 else None
-torch.optim.AdamW.step = once
-take_a_step(torch.device("cpu"))
-"""
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert run.returncode == 1
-    assert "ValueError: its results are not those of a plain computation" in run.stderr
+def test_a_step_that_is_not_adamw_s_fails_the_trial_of_deepspeed(forks: Forks, tmp_path: Path) -> None:
+    assert run_ranks(str(forks.place), 1, 1, str(tmp_path), "tests.workers.training.planted:engine_without_a_step") == 0
+    assert (tmp_path / "said").read_text() == "its results are not those of a plain computation"

@@ -15,7 +15,7 @@ from tests.workers.training.forks import Blow, Forks
 pytestmark = pytest.mark.training
 
 # Long enough that each attempt has steps left for its phase.
-SETTINGS: dict[str, Any] = {"validate_every_steps": 5, "epochs": 9}
+SETTINGS: dict[str, Any] = {"validate_every_steps": 5, "epochs": 12}
 # Without dropout adapters are computed together with their layers, with it they draw random numbers.
 DROPOUT = {signal.SIGTERM: 0.1, signal.SIGKILL: 0.0}
 # Two micro-batches a step; a save every three steps; each counted from the start of its attempt.

@@ -1,9 +1,9 @@
 """Two ranks train like one process: equal losses, the same data, and they end together."""
 
-import json
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from ft_assets.workers.training.saves import MODEL, RECORD
 from ft_assets.workers.training.train import train
 from ft_resources.errors import Diverged
 from ft_resources.worker_context import Preempted, WorkContext, WorkResult
-from tests.workers.training.conftest import Bench, content, make_bench
+from tests.workers.training.conftest import Bench, content, make_bench, step_rows
 from tests.workers.training.families import FAMILIES, family_bench
 from tests.workers.training.planted import GRAPHS, REFUSED
 from tests.workers.training.test_train import run_killed_at
@@ -36,8 +36,7 @@ def two_ranks(folder: Path, **settings: Any) -> Bench:
 
 
 def rows(result: WorkResult, key: str) -> list[float]:
-    lines = (result.folder / "report" / "steps.jsonl").read_text().splitlines()
-    return [row[key] for row in map(json.loads, lines) if key in row]
+    return [row[key] for row in step_rows(result) if key in row]
 
 
 def assert_same_training(one: WorkResult, other: WorkResult) -> None:
@@ -85,8 +84,9 @@ ONCE: dict[str, Any] = {**SETTINGS, "epochs": 1, "validate_every_steps": 2}
 FAMILY: dict[str, Any] = {"epochs": 1, "global_batch_size": 5, "micro_batch_size": 1}
 
 
-def of_family(kind: str, variant: str) -> Callable[[Path], Bench]:
-    return partial(family_bench, family=FAMILIES[kind], variant=variant, **FAMILY)
+def of_family(kind: str, variant: str, **settings: Any) -> Callable[[Path], Bench]:
+    family = replace(FAMILIES[kind], settings=FAMILIES[kind].settings | settings)
+    return partial(family_bench, family=family, variant=variant, **FAMILY)
 
 
 CASES: dict[str, tuple[Callable[[Path], Bench], list[str], list[str]]] = {
@@ -102,6 +102,9 @@ CASES: dict[str, tuple[Callable[[Path], Bench], list[str], list[str]]] = {
     "lora, documents apart": (of_family("qwen3_5_text", "lora"), ["none"], ["fsdp", "zero3"]),
     "full, documents apart": (of_family("qwen3_5_text", "full"), ["fsdp", "zero3"], ["none"]),
     "full, the text part of a composite": (of_family("gemma3", "full"), ["fsdp", "zero3"], []),
+    # Each variant of a layer takes seconds to compile.
+    "lora, one layer": (of_family("llama", "lora", num_hidden_layers=1), [], []),
+    "full, one layer": (of_family("llama", "full", num_hidden_layers=1), [], []),
 }
 
 
@@ -141,7 +144,9 @@ def test_these_bases_have_an_output_layer_of_their_own(kind: str) -> None:
     assert not FAMILIES[kind].config().tie_word_embeddings
 
 
-@pytest.mark.parametrize(("case", "sharding"), [("lora", "none"), ("full", "fsdp")])
+@pytest.mark.parametrize(
+    ("case", "sharding"), [("lora, one layer", "none"), pytest.param("full, one layer", "fsdp", marks=pytest.mark.long)]
+)
 def test_two_ranks_with_compiled_layers_train_as_one_does_without(
     tmp_path: Path, alone: Callable[[str], WorkResult], plant: Callable[..., None], case: str, sharding: str
 ) -> None:
@@ -168,7 +173,7 @@ def test_two_ranks_stop_early_together_where_one_does(tmp_path: Path) -> None:
 def test_a_run_goes_on_with_two_ranks_in_any_layout_and_then_with_one_and_reads_the_same_data(
     tmp_path: Path, variant: str, layouts: tuple[str, ...]
 ) -> None:
-    settings: dict[str, Any] = {**SETTINGS, "variant": variant, "epochs": 12}
+    settings: dict[str, Any] = {**SETTINGS, "variant": variant, "epochs": 9}
     quiet = train(make_bench(tmp_path / "quiet", **settings).context())
     bench = make_bench(tmp_path / "changing", **settings)
     run_killed_at(bench, 1, 5)

@@ -95,21 +95,25 @@ def test_an_engine_trains_where_ranks_divide_what_is_large_by_zero() -> None:
 
 def test_a_rank_ends_with_its_worker(tmp_path: Path) -> None:
     code = (
-        "import fcntl, sys, time, pathlib\n"
+        "import sys, pathlib\n"
         "from ft_assets.workers.training.distributed.rank_files import live_with_worker\n"
-        "live_with_worker(pathlib.Path(sys.argv[1])); print('up', flush=True); time.sleep(60)"
+        "live_with_worker(pathlib.Path(sys.argv[1])); print('up', flush=True); sys.stdin.read()"
     )
     hold = (
-        "import fcntl, sys, time\n"
-        "file = open(sys.argv[1], 'wb'); fcntl.flock(file, fcntl.LOCK_EX); print('up', flush=True); time.sleep(60)"
+        "import fcntl, sys\n"
+        "file = open(sys.argv[1], 'wb'); fcntl.flock(file, fcntl.LOCK_EX); print('up', flush=True); sys.stdin.read()"
     )
-    worker = subprocess.Popen([sys.executable, "-c", hold, str(tmp_path / "alive")], stdout=subprocess.PIPE)
-    assert worker.stdout is not None
-    worker.stdout.readline()
-    rank = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
-    assert rank.stdout is not None
-    rank.stdout.readline()
+
+    def started(code: str, path: Path) -> subprocess.Popen[bytes]:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        process = subprocess.Popen([sys.executable, "-c", code, str(path)], **pipes)
+        assert process.stdout is not None
+        process.stdout.readline()
+        return process
+
+    worker = started(hold, tmp_path / "alive")
+    rank = started(code, tmp_path)
     assert rank.poll() is None
     worker.send_signal(signal.SIGKILL)
-    assert rank.wait(20) == 1
+    assert rank.wait(600) == 1
     worker.wait()

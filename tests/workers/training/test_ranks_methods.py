@@ -1,6 +1,5 @@
 """Two ranks also train like one process with pairs of answers, a base in 4 bits, or Adafactor."""
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,16 +14,11 @@ from ft_assets.workers.training.train import train
 from ft_resources.errors import BadData
 from ft_resources.worker_context import WorkResult
 from tests.workers.training.conftest import content, make_bench, publish
+from tests.workers.training.test_train import figures
 from tests.workers.training.test_warm_start import continuing, exported
 from tests.workers.training.variety import make_variety
 
 pytestmark = [pytest.mark.training, pytest.mark.usefixtures("quick")]
-
-def rows(result: WorkResult) -> list[dict[str, Any]]:
-    lines = (result.folder / "report" / "steps.jsonl").read_text().splitlines()
-    timed = {"tokens_per_s", "data_wait_s", "host_memory_gib", "mfu"}
-    timed |= {"slowest_rank", "slowest_rank_s", "other_ranks_s"}
-    return [{name: value for name, value in json.loads(line).items() if name not in timed} for line in lines]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +42,7 @@ def test_two_ranks_have_the_figures_and_weights_of_one(
     bench.runtime |= {"processes": 2, "sharding": sharding, "context_parallel": together}
     both = train(bench.context())
     assert content(alone)["ledger.jsonl"] == content(both)["ledger.jsonl"]
-    for mine, theirs in zip(rows(alone), rows(both), strict=True):
+    for mine, theirs in zip(figures(alone), figures(both), strict=True):
         assert mine == pytest.approx(theirs, rel=rounding, abs=rounding)
     (mine, theirs) = (load_file(next((each.folder / "final").glob("*.safetensors"))) for each in (alone, both))
     assert mine.keys() == theirs.keys()
@@ -65,7 +59,7 @@ def test_two_ranks_continue_an_adapter_where_one_does(tmp_path: Path, sharding: 
 
     alone, both = started(tmp_path / "alone"), started(tmp_path / "two", processes=2, sharding=sharding)
     assert not both.facts["resumed"]
-    for mine, theirs in zip(rows(alone), rows(both), strict=True):
+    for mine, theirs in zip(figures(alone), figures(both), strict=True):
         assert mine == pytest.approx(theirs, rel=1e-3, abs=1e-3)
     mine, theirs = (load_file(each.folder / "final" / "adapter_model.safetensors") for each in (alone, both))
     assert mine.keys() == theirs.keys()

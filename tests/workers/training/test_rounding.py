@@ -14,9 +14,8 @@ from ft_assets.workers.training.rounding import Bits, RoundedAdamW, round_at_ran
 from ft_assets.workers.training.train import train
 from ft_resources.worker_context import Preempted
 from tests.workers.training.conftest import content, make_bench
-from tests.workers.training.test_ranks import SETTINGS, has_saved, kill_rank, rows, two_ranks
-from tests.workers.training.test_ranks import at_step as reported_at
-from tests.workers.training.test_train import at_step
+from tests.workers.training.test_ranks import SETTINGS, at_step, has_saved, kill_rank, rows, two_ranks
+from tests.workers.training.test_train import run_stopped_at
 
 BF16: dict[str, Any] = {"variant": "full", "precision": "bf16", "weights": "bfloat16"}
 # A hundredth of the distance of bfloat16's numbers above 1.
@@ -82,23 +81,17 @@ def test_a_large_weight_is_updated_in_pieces_to_the_same_numbers(monkeypatch: py
 
 @pytest.mark.training
 @pytest.mark.parametrize("optimizer", ["adamw", "adamw_8bit"])
-def test_a_training_in_bfloat16_goes_on_from_a_save_to_the_same_bytes(tmp_path: Path, optimizer: str) -> None:
-    quiet = make_bench(tmp_path / "quiet", documents=40, optimizer=optimizer, **BF16)
-    bench = make_bench(tmp_path / "stopped", documents=40, optimizer=optimizer, **BF16)
-    context = bench.context(1)
-    at_step(context, 4, context._stopping.set)
-    with pytest.raises(Preempted):
-        train(context)
-    saves = f"{context.spec.attempt_path}/saves"
+def test_weights_are_saved_in_bfloat16_and_moments_never_as_the_second_one_would_stand_still(
+    tmp_path: Path, optimizer: str
+) -> None:
+    bench = make_bench(tmp_path, documents=20, optimizer=optimizer, **BF16)
+    run_stopped_at(bench, 1, 2)
+    saves = f"{bench.spec().attempt_path}/saves"
     place = f"{saves}/{bench.store.folders(saves)[-1]}"
     for name in ("model", "optimizer"):
         bench.store.download(f"{place}/{name}.safetensors", tmp_path / name)
     assert {value.dtype for value in load_file(tmp_path / "model").values()} == {torch.bfloat16}
-    # Moments are never in bfloat16, in which the second one would stand still.
     assert {value.dtype for value in load_file(tmp_path / "optimizer").values()} <= {torch.float32, torch.uint8}
-    result = train(bench.context(2))
-    assert result.facts["resumed"] == [{"attempt": 1, "step": 4}]
-    assert content(result) == content(train(quiet.context()))
 
 
 @pytest.mark.training
@@ -125,7 +118,7 @@ def test_two_ranks_round_alike_what_both_hold_learn_what_one_does_and_go_on_to_t
     bench = two_ranks(tmp_path / "killed", **settings)
     bench.runtime["sharding"] = sharding
     context = bench.context(1)
-    reported_at(context, 4, partial(kill_rank, context, 1), partial(has_saved, context))
+    at_step(context, 4, partial(kill_rank, context, 1), partial(has_saved, context))
     with pytest.raises(Preempted):
         train(context)
     resumed = train(bench.context(2))

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets.workers.training import saves
@@ -60,12 +60,6 @@ def newest_step(store: Store, scratch: Path, attempts: list[int]) -> int | None:
     return None if found is None else found.record.step
 
 
-def flip_a_byte(store: Store, path: str, place: int | None = None) -> None:
-    data = bytearray(store.get(path))
-    data[len(data) // 2 if place is None else place] ^= 1
-    store.put(path, bytes(data))
-
-
 def test_no_saves_is_no_save(store: Store, tmp_path: Path) -> None:
     assert newest_step(store, tmp_path / "s", [1, 2]) is None
 
@@ -80,16 +74,7 @@ def test_the_newest_save_of_all_attempts_comes_back_with_its_files(store: Store,
     assert (found.folder / saves.MODEL).read_bytes().startswith(b"model.safetensors of step 9")
 
 
-@pytest.mark.parametrize("name", [*FILES, saves.RECORD])
-def test_one_flipped_byte_in_any_file_falls_back_to_the_older_save(store: Store, tmp_path: Path, name: str) -> None:
-    save(store, tmp_path / "a", 5)
-    save(store, tmp_path / "a", 9)
-    flip_a_byte(store, f"{attempt_path(ADDRESS, 1)}/saves/000009/{name}")
-    assert newest_step(store, tmp_path / "s", [1]) == 5
-
-
 @given(data=st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_flipped_bit_anywhere_in_a_save_or_its_books_costs_that_save_and_never_the_older(
     store: Store, tmp_path: Path, data: st.DataObject
 ) -> None:
@@ -146,18 +131,6 @@ def test_books_with_a_gap_are_not_complete(lost: int) -> None:
     assert not complete(names[:lost] + names[lost + 1 :]) or names[lost].endswith("000000014.jsonl")
 
 
-def test_any_flipped_byte_of_the_record_falls_back_to_the_older_save(store: Store, tmp_path: Path) -> None:
-    save(store, tmp_path / "a", 5)
-    save(store, tmp_path / "a", 9)
-    path = f"{attempt_path(ADDRESS, 1)}/saves/000009/{saves.RECORD}"
-    whole = store.get(path)
-    for place in range(0, len(whole), 23):
-        flip_a_byte(store, path, place)
-        assert newest_step(store, tmp_path / "s", [1]) == 5
-        store.put(path, whole)
-    assert newest_step(store, tmp_path / "s", [1]) == 9
-
-
 @pytest.mark.parametrize("name", [*FILES, saves.RECORD])
 def test_a_file_that_is_gone_falls_back_to_the_older_save(store: Store, tmp_path: Path, name: str) -> None:
     save(store, tmp_path / "a", 5)
@@ -210,7 +183,8 @@ def test_a_resumed_attempt_replaces_the_saves_of_earlier_ones_once_it_has_enough
 
 def test_saving_a_step_again_replaces_a_damaged_save(store: Store, tmp_path: Path) -> None:
     save(store, tmp_path / "a", 5)
-    flip_a_byte(store, f"{attempt_path(ADDRESS, 1)}/saves/000005/{saves.MODEL}")
+    path = f"{attempt_path(ADDRESS, 1)}/saves/000005/{saves.MODEL}"
+    store.put(path, store.get(path)[:-1] + b"?")
     assert newest_step(store, tmp_path / "s", [1]) is None
     save(store, tmp_path / "a", 5)
     assert newest_step(store, tmp_path / "t", [1]) == 5

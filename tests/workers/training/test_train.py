@@ -7,7 +7,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -19,9 +18,12 @@ from ft_assets.workers.training.state import RunState
 from ft_assets.workers.training.train import train
 from ft_resources.errors import BadData, Diverged
 from ft_resources.worker_context import Preempted, WorkContext, WorkResult
-from tests.workers.training.conftest import Bench, content, make_bench, publish, write_pack
+from tests.workers.training.conftest import Bench, content, make_bench, publish, step_rows, write_pack
 
 pytestmark = pytest.mark.training
+
+
+MACHINE = {"tokens_per_s", "data_wait_s", "host_memory_gib", "mfu", "slowest_rank", "slowest_rank_s", "other_ranks_s"}
 
 
 class Killed(BaseException):
@@ -29,8 +31,12 @@ class Killed(BaseException):
 
 
 def rows(result: WorkResult, key: str) -> list[tuple[int, float]]:
-    lines = (result.folder / "report" / "steps.jsonl").read_text().splitlines()
-    return [(row["step"], row[key]) for row in map(json.loads, lines) if key in row]
+    return [(row["step"], row[key]) for row in step_rows(result) if key in row]
+
+
+def figures(result: WorkResult) -> list[dict[str, Any]]:
+    """All rows, without what depends on the machine."""
+    return [{name: value for name, value in row.items() if name not in MACHINE} for row in step_rows(result)]
 
 
 def at_step(context: WorkContext, step: int, act: Callable[[], None]) -> None:
@@ -56,45 +62,17 @@ def run_killed_at(bench: Bench, attempt: int, step: int) -> None:
         train(context)
 
 
+def run_stopped_at(bench: Bench, attempt: int, step: int) -> None:
+    context = bench.context(attempt)
+    at_step(context, step, context._stopping.set)
+    with pytest.raises(Preempted):
+        train(context)
+
+
 def assert_same(one: WorkResult, other: WorkResult) -> None:
     mine, theirs = content(one), content(other)
     assert mine.keys() == theirs.keys()
     assert [name for name in mine if mine[name] != theirs[name]] == []
-
-
-@pytest.mark.parametrize("variant", ["lora", "full"])
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_run_killed_at_random_steps_ends_with_the_bytes_of_a_quiet_run(
-    tmp_path: Path, variant: str, precision: str
-) -> None:
-    settings: dict[str, Any] = {"variant": variant, "precision": precision, "epochs": 3, "validate_every_steps": 4}
-    quiet = train(make_bench(tmp_path / "quiet", **settings).context())
-    bench = make_bench(tmp_path / "killed", **settings)
-    steps = np.random.default_rng(5).choice(np.arange(1, 15), 3, replace=False)
-    for attempt, step in enumerate(sorted(steps.tolist()), start=1):
-        run_killed_at(bench, attempt, step)
-    resumed = train(bench.context(4))
-    assert_same(quiet, resumed)
-    assert rows(quiet, "loss") == rows(resumed, "loss")
-    assert rows(quiet, "validation_loss") == rows(resumed, "validation_loss")
-    assert resumed.facts["resumed"]
-    assert resumed.facts["validation_loss"] == quiet.facts["validation_loss"]
-
-
-def test_a_stop_request_saves_that_very_step_and_ends_as_preempted(tmp_path: Path) -> None:
-    quiet = train(make_bench(tmp_path / "quiet").context())
-    bench = make_bench(tmp_path / "stopped")
-    context = bench.context(1)
-    at_step(context, 5, context._stopping.set)
-    with pytest.raises(Preempted):
-        train(context)
-    second = bench.context(2)
-    seen: list[int] = []
-    at_step(second, 6, lambda: seen.append(6))
-    resumed = train(second)
-    assert resumed.facts["resumed"] == [{"attempt": 1, "step": 5}]
-    assert seen == [6]
-    assert_same(quiet, resumed)
 
 
 def test_a_stop_during_the_last_validation_loses_no_step(tmp_path: Path) -> None:
@@ -302,8 +280,7 @@ def test_a_full_model_loads_and_holds_no_local_path(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("pictures")
 def test_steps_report_everything_a_person_follows(bench: Bench) -> None:
     result = train(bench.context())
-    lines = map(json.loads, (result.folder / "report" / "steps.jsonl").read_text().splitlines())
-    *steps, last = lines
+    *steps, last = step_rows(result)
     assert [row["step"] for row in steps] == list(range(1, bench.order.steps + 1))
     wanted = {"step", "loss", "grad_norm", "learning_rate", "tokens", "tokens_per_s", "data_wait_s", "epoch"}
     assert all(row.keys() == wanted | {"mfu", "host_memory_gib"} for row in steps)

@@ -26,7 +26,7 @@ from ft_assets.workers.training.train import train
 from ft_assets.workers.training.trainer import PackedTrainer, rate_share, trainer_config
 from ft_resources.errors import UserError
 from tests.fake_base import make_fake_base
-from tests.workers.training.conftest import Bench, make_bench, publish
+from tests.workers.training.conftest import Bench, make_bench, publish, step_rows
 from tests.workers.training.variety import make_variety
 
 
@@ -76,8 +76,7 @@ def test_the_first_step_learns_and_the_rate_rises_in_equal_parts_to_the_last_ste
     tmp_path: Path,
 ) -> None:
     result = train(make_bench(tmp_path, documents=40, warmup_ratio=0.2, schedule="linear").context())
-    rows = map(json.loads, (result.folder / "report" / "steps.jsonl").read_text().splitlines())
-    rates = [row["learning_rate"] for row in rows if "loss" in row]
+    rates = [row["learning_rate"] for row in step_rows(result) if "loss" in row]
     warmup = math.ceil(0.2 * len(rates))
     assert warmup > 1
     assert rates[: warmup + 1] == pytest.approx([3e-3 * min(1, k / warmup) for k in range(1, warmup + 2)])

@@ -1,6 +1,5 @@
 """A validation loss that is not finite is reported, and a run that ends with one passes no gate."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from ft_assets.workers.training.journal import NOT_FINITE, ends_not_finite
 from ft_assets.workers.training.train import train
 from ft_resources.store_marker import open_store
 from tests.workers.evals.world import World
-from tests.workers.training.conftest import Bench, make_bench
+from tests.workers.training.conftest import Bench, make_bench, step_rows
 from tests.workers.training.test_train import run_killed_at
 
 
@@ -59,8 +58,7 @@ def test_it_is_an_alert_a_row_and_a_fact_of_the_checkpoint_also_after_a_resume(w
     (alert,) = (alert for alert in result.facts["alerts"] if alert["kind"] == "validation")
     assert alert["step"] == 6
     assert told[-1].startswith("the validation loss is not a finite number, after step 6.")
-    rows = map(json.loads, (result.folder / "report" / "steps.jsonl").read_text().splitlines())
-    assert [row["step"] for row in rows if NOT_FINITE in row] == [6, 9]
+    assert [row["step"] for row in step_rows(result) if NOT_FINITE in row] == [6, 9]
 
 
 @pytest.mark.parametrize(("steps", "refused"), [([6, 9], True), ([6], False), ([], False)])

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets.workers.packs.sampler import Step
@@ -31,7 +31,6 @@ def first_alarm(losses: list[float], clueless: float | None = CLUELESS) -> int |
     spikes=st.floats(0.0, 0.05),
     epochs=st.integers(1, 4),
 )
-@settings(deadline=None)
 def test_healthy_curves_however_noisy_raise_no_alarm(
     seed: int, start: float, end: float, noise: float, spikes: float, epochs: int
 ) -> None:
@@ -46,7 +45,6 @@ def test_healthy_curves_however_noisy_raise_no_alarm(
 
 
 @given(seed=st.integers(0, 2**32 - 1), before=st.integers(20, 300), level=st.floats(6.0, 11.0))
-@settings(deadline=None)
 def test_a_run_that_breaks_down_is_stopped_within_a_streak(seed: int, before: int, level: float) -> None:
     draws = np.random.default_rng(seed)
     healthy = 1.5 * np.exp(0.2 * draws.standard_normal(before))

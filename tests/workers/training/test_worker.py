@@ -1,4 +1,4 @@
-"""The trainer as a process, killed and stopped by real signals."""
+"""The trainer as a process, alone or with ranks, stopped and killed by real signals."""
 
 import os
 import signal
@@ -9,76 +9,89 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from ft_assets.workers.training.data_ledger import check_ledger
-from ft_assets.workers.training.train import train
-from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.outcomes import EXIT_CODES, Outcome
-from tests.workers.training.conftest import Bench, content, make_bench
+from tests.workers.training.conftest import Bench, make_bench
+from tests.workers.training.forks import Forks
 
 pytestmark = pytest.mark.training
 
-SETTINGS: dict[str, Any] = {"epochs": 20}
-TIMEOUT_S = 120
+# Far more than the tests wait for.
+SETTINGS: dict[str, Any] = {"epochs": 800}
+TIMEOUT_S = 600
 
 
-def start(bench: Bench, folder: Path, attempt: int) -> subprocess.Popen[bytes]:
-    spec = folder / f"spec-{attempt}.json"
-    spec.write_text(bench.spec(attempt).model_dump_json())
-    with (folder / f"log-{attempt}.txt").open("wb") as log:
-        command = [sys.executable, "-m", "ft_assets.worker", str(spec)]
-        return subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | {"FT_SCRATCH": str(folder)})
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    bench = make_bench(tmp_path / "bench", **SETTINGS)
+    bench.runtime["checkpoint_every_steps"] = 10_000
+    return bench
 
 
-def wait_for(process: subprocess.Popen[bytes], condition: Callable[[], bool]) -> None:
+def written(bench: Bench, folder: Path) -> Path:
+    spec = folder / "spec.json"
+    spec.write_text(bench.spec().model_dump_json())
+    return spec
+
+
+def start(bench: Bench, folder: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "ft_assets.worker", str(written(bench, folder))]
+    return subprocess.Popen(command, env=os.environ | {"FT_SCRATCH": str(folder)})
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + TIMEOUT_S
     while not condition():
-        assert process.poll() is None, f"the worker ended early, with {process.returncode}"
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-def finish(bench: Bench, folder: Path, attempt: int) -> Artifact:
-    process = start(bench, folder, attempt)
-    assert process.wait(TIMEOUT_S) == EXIT_CODES[Outcome.DONE], (folder / f"log-{attempt}.txt").read_text()
-    return Artifacts(bench.store).get(bench.spec().address)
-
-
-def progress(bench: Bench, attempt: int) -> tuple[str, int]:
+def progress(bench: Bench) -> tuple[str, int]:
     """Phase and steps done."""
-    found = bench.store.find_json(f"{bench.spec(attempt).attempt_path}/progress.json") or {"phase": "", "done": 0}
+    found = bench.store.find_json(f"{bench.spec().attempt_path}/progress.json") or {"phase": "", "done": 0}
     return found["phase"], found["done"]
 
 
-def test_a_worker_killed_by_sigkill_and_started_again_publishes_the_bytes_of_a_quiet_one(tmp_path: Path) -> None:
-    bench = make_bench(tmp_path / "killed", **SETTINGS)
-    bench.runtime["checkpoint_every_steps"] = 7
-    process = start(bench, tmp_path, 1)
-    wait_for(process, lambda: bench.store.exists(f"{bench.spec(1).attempt_path}/saves/000014/save.json"))
-    process.kill()
-    assert process.wait() == -signal.SIGKILL
-    assert not bench.store.exists(f"{bench.spec(1).attempt_path}/outcome.json")
-    resumed = finish(bench, tmp_path, 2)
-    assert resumed.facts["resumed"][0]["step"] >= 14
-    expected = content(train(make_bench(tmp_path / "quiet", **SETTINGS).context()))
-    assert {name: resumed.read(name) for name in expected} == expected
-    assert check_ledger(resumed.read("ledger.jsonl").decode().splitlines(), bench.pack, bench.order) == []
+def ranks_below(folder: Path) -> list[int]:
+    return [int(path.read_text()) for path in folder.glob("*/ranks/begun-*")]
 
 
-def test_sigterm_ends_a_worker_as_preempted_at_once_while_loading_and_with_a_save_while_training(
-    tmp_path: Path,
-) -> None:
-    bench = make_bench(tmp_path / "stopped", epochs=800)
-    bench.runtime["checkpoint_every_steps"] = 10_000
-    process = start(bench, tmp_path, 1)
-    wait_for(process, lambda: progress(bench, 1)[0] == "loading libraries")
+def gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_sigterm_ends_a_worker_as_preempted_at_once_while_it_loads(bench: Bench, tmp_path: Path) -> None:
+    process = start(bench, tmp_path)
+    wait_until(lambda: progress(bench)[0] == "loading libraries" or process.poll() is not None)
     process.terminate()
-    assert process.wait(20) == EXIT_CODES[Outcome.PREEMPTED]
-    process = start(bench, tmp_path, 2)
-    wait_for(process, lambda: progress(bench, 2)[1] > 0)
+    assert process.wait(TIMEOUT_S) == EXIT_CODES[Outcome.PREEMPTED]
+    assert bench.store.get_json(f"{bench.spec().attempt_path}/outcome.json")["outcome"] == "preempted"
+
+
+def test_ranks_of_torchrun_save_when_their_worker_is_asked_to_stop(bench: Bench, tmp_path: Path) -> None:
+    bench.runtime["processes"] = 2
+    process = start(bench, tmp_path)
+    wait_until(lambda: progress(bench)[1] > 0 or process.poll() is not None)
+    pids = ranks_below(tmp_path)
+    assert len(pids) == 2
     process.terminate()
-    assert process.wait(20) == EXIT_CODES[Outcome.PREEMPTED]
-    assert bench.store.get_json(f"{bench.spec(2).attempt_path}/outcome.json")["outcome"] == "preempted"
-    (save,) = bench.store.folders(f"{bench.spec(2).attempt_path}/saves")
+    assert process.wait(TIMEOUT_S) == EXIT_CODES[Outcome.PREEMPTED]
+    wait_until(lambda: all(map(gone, pids)))
+    (save,) = bench.store.folders(f"{bench.spec().attempt_path}/saves")
     assert 0 < int(save) < bench.order.steps
+
+
+def test_ranks_end_with_their_killed_worker(bench: Bench, forks: Forks, tmp_path: Path) -> None:
+    bench.runtime["processes"] = 2
+    worker = forks.start(written(bench, tmp_path), tmp_path)
+    wait_until(lambda: progress(bench)[1] > 0)
+    pids = ranks_below(tmp_path)
+    assert len(pids) == 2
+    worker.send(signal.SIGKILL)
+    assert worker.wait() == -signal.SIGKILL
+    wait_until(lambda: all(map(gone, pids)))

@@ -43,16 +43,17 @@ class Gpu(Cpu):
 
     ``gpu_memory_gib`` is the most that tensors have taken since the attempt began, ``gpu_reserved_gib`` what the
     allocator holds, both of the rank with the most; ``gpu_utilisation`` the share of time since the last row in which a
-    GPU was busy (0 to 1, the mean over ranks; absent if the driver does not report it).
+    GPU was busy (0 to 1, the mean over ranks; absent if the driver does not report it). Between two samples a thread
+    waits for ``ended``.
     """
 
-    def __init__(self, index: int, ranks: "Ranks") -> None:
+    def __init__(self, index: int, ranks: "Ranks", ended: threading.Event | None = None) -> None:
         import torch
 
         super().__init__()
         self._cuda, self._index, self._ranks = torch.cuda, index, ranks
         self._samples = Samples()
-        self._ended = threading.Event()
+        self._ended = ended or threading.Event()
         threading.Thread(target=self._watch, name="gpu-samples", daemon=True).start()
 
     @property

@@ -1,4 +1,4 @@
-"""Each kind of adapter: base and saved adapter compute what was trained, killed or not, merged or not."""
+"""Each kind of adapter: base and saved adapter compute what was trained, merged or not."""
 
 import json
 import shutil
@@ -18,7 +18,6 @@ from ft_assets.workers.training.model import with_adapters
 from ft_assets.workers.training.train import train
 from ft_assets.workers.training.variants.lora_plus import split_rates
 from ft_resources.errors import BadRecipe
-from tests.workers.training.test_train import assert_same, run_killed_at
 from tests.workers.training.test_trainer import built
 from tests.workers.training.variants.kinds import KINDS, final, logits_of, make_kind, on_its_base
 
@@ -61,22 +60,6 @@ def test_the_trained_model_is_the_untouched_base_with_the_saved_adapter_and_the_
         tied=False,
     )
     torch.testing.assert_close(logits_of(AutoModelForCausalLM.from_pretrained(merged)), trained, atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_killed_run_ends_with_the_bytes_of_a_quiet_one_and_keeps_the_same_weights(
-    tmp_path: Path, kind: str, precision: str
-) -> None:
-    settings: dict[str, Any] = {"precision": precision, "validate_every_steps": 3, "keep_best": 1, "max_steps": 8}
-    quiet = train(make_kind(tmp_path / "quiet", kind, **settings).context())
-    assert quiet.facts["kept"]
-    bench = make_kind(tmp_path / "killed", kind, **settings)
-    run_killed_at(bench, 1, 4)
-    run_killed_at(bench, 2, 7)
-    resumed = train(bench.context(3))
-    assert resumed.facts["resumed"]
-    assert_same(quiet, resumed)
 
 
 @pytest.mark.parametrize("kind", KINDS)
