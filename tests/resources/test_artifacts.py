@@ -142,14 +142,24 @@ def test_a_manifest_whose_answer_got_lost_keeps_its_files(tmp_path: Path, answer
     assert found.verify() == []
 
 
-def test_a_manifest_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("refused", ["b", "manifest.json"])
+def test_an_artifact_of_which_something_cannot_be_written_leaves_nothing(tmp_path: Path, refused: str) -> None:
     class Full(Store):
+        def upload(self, source: Path, path: str) -> None:
+            self._refuse(path)
+            super().upload(source, path)
+
         def create(self, path: str, data: bytes) -> bool:
-            raise StoreUnavailable("no space left", where=path)
+            self._refuse(path)
+            return super().create(path, data)
+
+        def _refuse(self, path: str) -> None:
+            if path.endswith(refused):
+                raise StoreUnavailable("no space left", where=path, remedy="free some")
 
     store = Full(str(tmp_path / "store"))
     with pytest.raises(StoreUnavailable, match="no space left"):
-        publish(Artifacts(store), folder_with(tmp_path / "a", a="x"))
+        publish(Artifacts(store), folder_with(tmp_path / "a", a="x", b="y"))
     assert list(store.entries("acme")) == []
 
 
@@ -188,19 +198,6 @@ def test_the_digest_does_not_depend_on_key_order(value: dict) -> None:
 def test_nan_has_no_canonical_form() -> None:
     with pytest.raises(ValueError, match="JSON"):
         canonical_json({"loss": float("nan")})
-
-
-def test_an_upload_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
-    class Full(Store):
-        def upload(self, source: Path, path: str) -> None:
-            if path.endswith("b"):
-                raise StoreUnavailable("no space left", where=path, remedy="free some")
-            super().upload(source, path)
-
-    store = Full(str(tmp_path / "store"))
-    with pytest.raises(StoreUnavailable, match="no space left"):
-        publish(Artifacts(store), folder_with(tmp_path / "a", a="x", b="y"))
-    assert list(store.entries("acme")) == []
 
 
 def test_a_disk_that_is_full_or_read_only_says_so(tmp_path: Path) -> None:

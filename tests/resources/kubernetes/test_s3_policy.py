@@ -76,12 +76,18 @@ def test_the_role_of_a_tenant_called_as_a_folder_of_the_stores_own_reaches_nothi
 
 
 class Watched(Store):
-    """A store that notes what is asked of it, as actions of S3 and paths."""
+    """A store that notes what is asked of it, as actions of S3 and paths; ``created`` are writes that S3 refuses where
+    an object exists (``If-None-Match``)."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
         self.asked: list[tuple[str, str]] = []
         self.listed: set[str] = set()
+        self.created: list[str] = []
+
+    def create(self, path: str, data: bytes) -> bool:
+        self.created.append(path)
+        return super().create(path, data)
 
     def get(self, path: str) -> bytes:
         self.asked.append((READ, path))
@@ -205,23 +211,11 @@ def test_a_tenants_role_is_a_wall_whatever_a_worker_asks_for(
     assert may(role, action, path, layout=layout) is allowed
 
 
-class Publishing(Watched):
-    """Notes which writes S3 refuses where an object exists (``If-None-Match``), too."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.created: list[str] = []
-
-    def create(self, path: str, data: bytes) -> bool:
-        self.created.append(path)
-        return super().create(path, data)
-
-
 @pytest.mark.parametrize("asset", WORKED)
 def test_a_role_publishes_what_its_workers_make_and_changes_nothing_that_is_published(
     tmp_path: Path, asset: str
 ) -> None:
-    role, store = json.dumps(role_policy("s3://bucket/ft", Layout.BELOW, "acme")), Publishing(str(tmp_path / "store"))
+    role, store = json.dumps(role_policy("s3://bucket/ft", Layout.BELOW, "acme")), Watched(str(tmp_path / "store"))
     made = publish(store, tmp_path / "files", asset)
     manifest = f"{made.address}/manifest.json"
     assert [path for action, path in store.asked if action == WRITE] == [f"{made.address}/w0001-1/rows.txt"]

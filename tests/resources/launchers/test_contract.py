@@ -93,23 +93,13 @@ def test_a_worker_that_does_not_hear_is_ended_when_its_grace_is_over(place: Plac
     assert launcher.state(attempt) is LaunchState.GONE
 
 
-def test_a_killed_worker_is_followed_by_the_next_attempt(place: Place) -> None:
-    request, watcher = place.request("write", text="x", runtime={"held": 1}), Watcher()
-    thread, got = in_thread(lambda: place.execution().run(request, actor="a", observer=watcher))
-    place.kill(place.begun(request))
-    thread.join()
-    assert got[0].artifact.facts == {"attempt": 2}
-    assert watcher.retries == 1
-    first = attempts_at(place.store, request.address)[0].ending()
-    assert first is not None
-    assert first.outcome is Outcome.PREEMPTED
-
-
-def test_last_words_of_a_killed_worker_are_kept(place: Place) -> None:
-    request = place.request("fail", how="killed", times=1)
-    place.execution().run(request, actor="a")
+def test_a_killed_worker_leaves_its_last_words_and_is_followed_by_the_next_attempt(place: Place) -> None:
+    request, watcher = place.request("fail", how="killed", times=1), Watcher()
+    place.execution().run(request, actor="a", observer=watcher)
     first, _ = attempts_at(place.store, request.address)
     assert first.log() == "last words\n"
+    assert outcome(first) is Outcome.PREEMPTED
+    assert watcher.retries == 1
 
 
 def test_another_orchestrator_attaches_to_a_living_worker(place: Place) -> None:
@@ -141,7 +131,7 @@ def test_two_callers_share_one_worker(place: Place) -> None:
     assert len(attempts_at(place.store, request.address)) == 1
 
 
-def test_cancel_stops_the_worker_and_is_not_retried(place: Place) -> None:
+def test_cancel_stops_the_worker_and_is_not_retried_until_somebody_asks_again(place: Place) -> None:
     request = place.request("write", text="x", runtime={"held": 1})
     execution = place.execution()
     thread, got = in_thread(lambda: execution.run(request, actor="a"))
@@ -152,15 +142,7 @@ def test_cancel_stops_the_worker_and_is_not_retried(place: Place) -> None:
     assert "was cancelled" in str(got[0])
     assert not place.lives(attempt)
     assert not execution.cancel(request.address, actor="a")
-
-
-def test_a_cancelled_artifact_can_be_asked_for_again(place: Place) -> None:
-    request = place.request("write", text="y", runtime={"held": 1})
-    thread, _ = in_thread(lambda: place.execution().run(request, actor="a"))
-    place.begun(request)
-    place.execution().cancel(request.address, actor="a")
-    thread.join()
-    assert place.execution().run(request, actor="a").artifact.facts == {"attempt": 2}
+    assert execution.run(request, actor="a").artifact.facts == {"attempt": 2}
 
 
 def test_an_ending_that_would_repeat_is_raised_with_the_workers_words(place: Place) -> None:

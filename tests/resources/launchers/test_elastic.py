@@ -8,8 +8,7 @@ import pytest
 
 from ft_resources.attempts import Attempt, attempts_at
 from ft_resources.execution import Execution
-from ft_resources.kubernetes.kueue_nodes import PROVISION
-from ft_resources.kubernetes.names import WAITS_SINCE, job_name
+from ft_resources.kubernetes.names import WAITS_SINCE
 from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.launchers.kubernetes import KubernetesLauncher
 from ft_resources.launchers.local import LocalLauncher
@@ -171,19 +170,6 @@ def test_one_that_waits_for_room_that_is_gone_takes_less(
     for request, running in ((mine, thread), (other, others_thread)):
         cancel(on_cluster, settings, request)
         running.join()
-
-
-def test_one_that_has_its_room_and_waits_for_nodes_to_be_made_is_left_alone(on_cluster: OnCluster) -> None:
-    check = on_cluster.access.check(PROVISION)
-    settings = on_cluster.settings(queue=on_cluster.access.queue(gpus=3, check=check))
-    request = training(on_cluster)
-    thread, _, _ = started(on_cluster, settings, request)
-    first = waits(on_cluster, settings, request, "provisioning")
-    assert "another number" not in tick(on_cluster, settings, later_s=200.0)
-    on_cluster.access.answer(job_name(first.address, 1), check, "Ready")
-    assert gpus(runs(on_cluster, request, 1)) == (2, 2)
-    cancel(on_cluster, settings, request)
-    thread.join()
 
 
 def test_without_a_queue_it_asks_for_all_of_them(on_cluster: OnCluster) -> None:

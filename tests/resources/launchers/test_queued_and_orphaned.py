@@ -5,7 +5,7 @@ import time
 import pytest
 import yaml
 
-from ft_assets.api.orphans import settle, stand
+from ft_assets.api.orphans import settle
 from ft_resources.kubernetes.flavours import read_flavours
 from ft_resources.kubernetes.kueue import platform_queues
 from ft_resources.kubernetes.orphans import Orphan
@@ -15,7 +15,6 @@ from ft_resources.outcomes import Outcome
 from tests.cluster.fixtures import until
 from tests.k8s.chart import K8S
 from tests.resources.launchers.conftest import OnCluster
-from tests.resources.small_work import outcome
 
 pytestmark = pytest.mark.cluster
 
@@ -32,16 +31,13 @@ def test_a_wrong_queue_name_and_a_full_quota_are_told_apart(on_cluster: OnCluste
     until(lambda: launcher.why_waiting(third).reason == "too_large")
 
 
-@pytest.mark.parametrize("served", [("v1beta1",), ("v1beta2",), ("v1beta1", "v1beta2")])
-def test_why_work_waits_and_its_class_are_read_in_any_version_that_kueue_serves(
-    on_cluster: OnCluster, served: tuple[str, ...]
-) -> None:
+def test_why_work_waits_and_its_class_are_read_of_an_older_kueue_too(on_cluster: OnCluster) -> None:
     access = on_cluster.access
     server = access.machines.server
     for base, value in (("ft-batch", 2000), ("ft-batch-age-3", 3050)):
         access.make("workloadpriorityclasses", "WorkloadPriorityClass", base, {"value": value})
     queue = access.queue(gpus=1)
-    server.kueue = served
+    server.kueue = ("v1beta1",)
     launcher, attempt = on_cluster.launched(on_cluster.work(gpus=1, held=1), queue=queue)
     until(lambda: launcher.why_waiting(attempt).reason == "running")
     launcher, second = on_cluster.launched(on_cluster.work("b", gpus=1), queue=queue)
@@ -49,7 +45,7 @@ def test_why_work_waits_and_its_class_are_read_in_any_version_that_kueue_serves(
     later = on_cluster.launcher(queue=queue, clock=lambda: time.time() + 13 * 3600)
     assert "1 given another priority class" in later.queue.age(on_cluster.store)[0]
     asked = {line.split("/")[3] for _, line in server.requests if "kueue.x-k8s.io/" in line}
-    assert max(served) in asked
+    assert "v1beta1" in asked
 
 
 def test_a_cluster_whose_kueue_is_gone_says_that_kueue_does_not_answer(on_cluster: OnCluster) -> None:
@@ -95,27 +91,6 @@ def test_a_gpu_of_any_type_is_admitted_on_the_documented_taints_and_flavours(on_
 def test_a_gpu_that_no_node_has_is_unschedulable(on_cluster: OnCluster) -> None:
     launcher, attempt = on_cluster.launched(on_cluster.work(gpus=64))
     until(lambda: launcher.why_waiting(attempt).reason == "unschedulable")
-
-
-def test_an_attempt_that_ended_without_a_word_is_closed_and_its_place_recorded(on_cluster: OnCluster) -> None:
-    request = on_cluster.place().request("fail", how="killed", times=9)
-    launcher, attempt = on_cluster.launched(request)
-    until(lambda: (on_cluster.job(attempt) or {}).get("status", {}).get("failed"))
-    settle(on_cluster.store, launcher, launcher, Orphan(address=str(attempt.address), attempt=1, deed="close"))
-    assert outcome(attempt) is Outcome.PREEMPTED
-    assert attempt.place() is not None
-    (job,) = launcher.jobs(on_cluster.store.url)
-    assert stand(on_cluster.store, job, set()).collected
-
-
-def test_work_that_nobody_wants_is_stopped_gracefully(on_cluster: OnCluster) -> None:
-    launcher, attempt = on_cluster.launched(on_cluster.work(held=1))
-    on_cluster.place().begun(on_cluster.work(held=1))
-    (job,) = launcher.jobs(on_cluster.store.url)
-    assert stand(on_cluster.store, job, {f"{on_cluster.tenant}.x.v1"}).wanted
-    settle(on_cluster.store, launcher, launcher, Orphan(address=str(attempt.address), attempt=1, deed="stop"))
-    until(lambda: on_cluster.job(attempt) is None and not on_cluster.pods(attempt))
-    assert outcome(attempt) is Outcome.CANCELLED
 
 
 def test_a_job_whose_attempt_is_over_is_removed_and_billed_as_it_ended(on_cluster: OnCluster) -> None:

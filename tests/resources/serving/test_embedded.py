@@ -15,7 +15,6 @@ from ft_resources.serving import engine_process
 from ft_resources.serving.embedded import EmbeddedServers
 from ft_resources.serving.engine_process import EngineProcess
 from ft_resources.serving.servers import Base, ServerState
-from ft_resources.store import Store
 from tests.clock import Clock
 from tests.cluster.fixtures import until
 from tests.control.serving.world import Lines
@@ -23,16 +22,6 @@ from tests.fake_base import make_fake_base
 
 pytestmark = pytest.mark.subprocess
 FAKE = "tests.resources.serving.fake_engine"
-
-
-@pytest.fixture
-def lines(tmp_path: Path) -> Lines:
-    return Lines(Store(str(tmp_path / "store")))
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

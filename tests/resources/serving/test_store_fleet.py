@@ -21,7 +21,7 @@ from ft_resources.serving.fleet import ServedModel
 from ft_resources.serving.servers import Base, ConfiguredServer
 from ft_resources.serving.store_fleet import StoreFleet
 from ft_resources.signatures import Unsigned, sign, signing_key
-from ft_resources.store import Store
+from tests.clock import Clock
 from tests.control.serving.world import COMMIT, SOURCE, Lines
 from tests.signing_keys import make_pair, signs_with, trusts
 
@@ -77,12 +77,7 @@ def far() -> Iterator[Far]:
 
 
 @pytest.fixture
-def lines(tmp_path: Path) -> Lines:
-    return Lines(Store(str(tmp_path / "store")))
-
-
-@pytest.fixture
-def fleet(lines: Lines, far: Far, tmp_path: Path) -> Iterator[StoreFleet]:
+def fleet(lines: Lines, far: Far, tmp_path: Path, clock: Clock) -> Iterator[StoreFleet]:
     server = ConfiguredServer(name="far", url=far.url, base=f"{SOURCE}@{COMMIT}", key="secret")
     away = ConfiguredServer(name="away", url="http://127.0.0.1:9", base=f"{SOURCE}@{COMMIT}", key="secret")
     made = StoreFleet(
@@ -90,6 +85,7 @@ def fleet(lines: Lines, far: Far, tmp_path: Path) -> Iterator[StoreFleet]:
         AdapterFolders(tmp_path / "shared", 1 << 20),
         ConfiguredServers([server, away]),
         EmbeddedServers(lines.store, tmp_path / "logs", most=0),
+        clock=clock,
     )
     yield made
     made.close()
@@ -104,25 +100,20 @@ def model(adapter: Artifact, base: Artifact) -> ServedModel:
 
 
 def test_what_no_server_has_and_nobody_asks_for_is_forgotten_after_an_hour(
-    lines: Lines, far: Far, tmp_path: Path
+    lines: Lines, fleet: StoreFleet, clock: Clock
 ) -> None:
-    now = [0.0]
-    server = ConfiguredServer(name="far", url=far.url, base=f"{SOURCE}@{COMMIT}", key="secret")
-    embedded = EmbeddedServers(lines.store, tmp_path / "logs", most=0)
-    folders = AdapterFolders(tmp_path / "shared", 1 << 20)
-    fleet = StoreFleet(lines.artifacts, folders, ConfiguredServers([server]), embedded, clock=lambda: now[0])
     base = lines.base()
     served, gone = (model(lines.adapter(base, seed), base) for seed in (1, 2))
-    (state,) = fleet.provide([wanted(base)])
-    assert state.endpoint
+    fleet.provide([wanted(base)])
+    (at,) = fleet.endpoints(base.digest)
     for each in (served, gone):
-        fleet.load(each, state.endpoint)
-    fleet.unload(gone.name, state.endpoint)
-    for now[0], known in ((3000.0, {served.name, gone.name}), (4000.0, {served.name})):
+        fleet.load(each, at)
+    fleet.unload(gone.name, at)
+    for later_s, known in ((3000.0, {served.name, gone.name}), (1000.0, {served.name})):
+        clock.advance(later_s)
         fleet.look()
         assert set(fleet._digests) == known
     assert fleet.asked_at(served.name) is None
-    fleet.close()
 
 
 def test_an_adapter_is_loaded_by_the_path_of_its_verified_copy(
