@@ -34,7 +34,7 @@ def test_aliases_and_tags_follow_the_log_and_come_back_from_it(
     promote(artifacts, str(second.address), "production", decided(actor="bob", reason="better"))
     mirror = Mirror(uri)
     note_line(mirror, artifacts, LINE)
-    assert mirror.flush(60) == ""
+    assert mirror.flush(600) == ""
     client: Any = MlflowClient(uri, uri)
 
     def alias(name: str) -> str:
@@ -52,7 +52,7 @@ def test_aliases_and_tags_follow_the_log_and_come_back_from_it(
     # Somebody moved an alias by hand: the log is the truth.
     client.set_registered_model_alias(LINE, "production", client.get_model_version_by_alias(LINE, "production").version)
     note_line(mirror, artifacts, LINE)
-    assert mirror.flush(60) == ""
+    assert mirror.flush(600) == ""
     assert client.get_registered_model(LINE).aliases == {}
 
 
@@ -71,5 +71,5 @@ def test_what_is_told_is_read_when_it_is_told(tmp_path: Path) -> None:
     mirror = Mirror("sqlite:///nowhere")
     mirror._server = Server()  # type: ignore[assignment]
     mirror.line_stands(LINE, lambda: standing_of(read_line(store, LINE)))
-    assert mirror.flush(10) == ""
+    assert mirror.flush(600) == ""
     assert told == [1, 2]
