@@ -25,6 +25,7 @@ def test_the_largest_difference_of_a_likelihood_is_told() -> None:
         _ = Compared(ours=ran([1.0], [-1.0]), stock=stock).difference
 
 
+@pytest.mark.long
 @pytest.mark.training
 def test_both_commands_score_the_same_items_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FT_REAL_DATA", raising=False)
