@@ -159,20 +159,6 @@ def test_texts_are_packed_whole_with_an_end_behind_each(workbench: Workbench) ->
     assert pack.index.learned_tokens == pack.index.tokens - 20
 
 
-def test_a_long_text_is_split_and_every_piece_is_its_row_s(workbench: Workbench) -> None:
-    text = " ".join(f"word{n}" for n in range(200))
-    dataset = workbench.dataset_of({"train": [{"text": "short"}, {"text": text}]})
-    result = workbench.build(dataset, form="text", overlong="split")
-    pack = Pack.open(result.folder, "train")
-    row = pack.read(range(len(pack)))
-    pieces = np.split(row.input_ids, np.cumsum(row.document_lengths)[:-1])
-    place = {(pack.example_row(e), piece): i for i, (e, piece) in enumerate(zip(row.examples, row.pieces, strict=True))}
-    assert (pack.index.examples, pack.index.documents) == (2, len(place))
-    whole = np.concatenate([pieces[place[2, number]] for number in range(len(place) - 1)])
-    assert _tokenizer(workbench).decode(whole.tolist(), False) == text + "<|end|>"
-    assert row.document_lengths.max() <= 64
-
-
 def test_a_preference_example_is_a_window_of_the_chosen_and_the_rejected_answer(workbench: Workbench) -> None:
     rows = [
         {

@@ -106,12 +106,6 @@ def test_thoughts_that_a_prompt_opens_are_closed_by_an_answer_without(text: str,
     assert text.startswith(f"{prompt}</think>\n\nHello.<|end|><|user|>And?")
 
 
-def test_an_answer_with_thoughts_is_learned_as_it_is(tokenizer: ChatTokenizer) -> None:
-    messages = chat("Hi?", "<think>\nwell\n</think>\n\nHello.")
-    tracer = tracer_of(compiled(OPENS, tokenizer), tokenizer)
-    assert learned(tracer, messages) == ["<think>\nwell\n</think>\n\nHello.<|end|>"]
-
-
 def test_a_turn_whose_own_thoughts_the_template_drops_does_not_learn_to_have_none(tokenizer: ChatTokenizer) -> None:
     text = OPENS.replace("{{ m.content }}", "{{ m.content.split('</think>')[-1] }}")
     messages = chat("Hi?", "<think>\nwell\n</think>Hello.", "And?", "So.")
