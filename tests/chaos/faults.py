@@ -10,7 +10,7 @@ from tests.cluster.objects import PODS
 from tests.postgres import restart_postgres
 
 Fault = Callable[[World, random.Random], int]
-"""Makes it happen, and says how often it did before the run was over."""
+"""Makes it happen, and says how often it did before the run was over, which is not before it happened."""
 _SPAN_S = 5.0
 """About as long as a quiet run takes."""
 
@@ -20,7 +20,7 @@ def kill_run_worker(world: World, draw: random.Random) -> int:
     for _ in range(draw.randint(1, 3)):
         until(lambda: world.run_worker_lives() or world.run_over.is_set())
         time.sleep(draw.uniform(0.0, _SPAN_S / 2))
-        killed += world.kill_run_worker()
+        killed += world.strikes(world.kill_run_worker())
     return killed
 
 
@@ -28,7 +28,7 @@ def kill_daemon(world: World, draw: random.Random) -> int:
     """Again and again, until the run is over and what it used is being counted."""
     killed = 0
     while not world.run_over.wait(draw.uniform(0.05, 1.0)):
-        killed += world.kill_daemon()
+        killed += world.strikes(world.kill_daemon())
     for _ in range(draw.randint(1, 5)):
         time.sleep(draw.uniform(0.0, 0.4))
         killed += world.kill_daemon()
@@ -39,9 +39,8 @@ def lose_node(world: World, draw: random.Random) -> int:
     """The node of the pod is gone for good; its processes die with it, or go on where nobody hears of them."""
     node = _node(world)
     time.sleep(draw.uniform(0.0, _SPAN_S / 2))
-    struck = not world.run_over.is_set()
     world.cluster.lose_node(node, removed_after_s=draw.uniform(0.2, 2.0), processes_die=draw.random() < 0.7)
-    return struck
+    return world.strikes(True)
 
 
 def delete_pod_before_start(world: World, draw: random.Random) -> int:
@@ -51,22 +50,22 @@ def delete_pod_before_start(world: World, draw: random.Random) -> int:
     world.cluster.objects.delete(PODS, pod["namespace"], pod["name"])
     time.sleep(draw.uniform(0.0, 2.0))
     close_nodes(world.cluster, False)
-    return 1
+    return world.strikes(True)
 
 
 def restart_api_server(world: World, draw: random.Random) -> int:
     struck = 0
     for _ in range(draw.randint(1, 2)):
         time.sleep(draw.uniform(0.0, _SPAN_S / 2))
-        struck += not world.run_over.is_set()
         world.cluster.restart_api_server(down_s=draw.uniform(0.1, 3.0))
+        struck += world.strikes(True)
     return struck
 
 
 def break_watches(world: World, draw: random.Random) -> int:
     broken = 0
     while not world.run_over.wait(draw.uniform(0.1, 1.5)):
-        broken += world.cluster.server.break_watches()
+        broken += world.strikes(world.cluster.server.break_watches())
     return broken
 
 
@@ -76,6 +75,7 @@ def restart_database(world: World, draw: random.Random) -> int:
     for _ in range(times):
         time.sleep(draw.uniform(0.0, _SPAN_S / 2))
         restart_postgres(down_s=draw.uniform(0.0, 0.5))
+        world.strikes(True)
     return times
 
 

@@ -34,7 +34,7 @@ def chaos_run(folder: Path, kind: str, seed: int, s3_endpoint: str) -> ChaosRun:
     draw = random.Random(f"{kind} {seed}")
     with ExitStack() as stack:
         proxy: HttpFaults | None = None
-        options: dict[str, Any] = {"closed": kind == "pod_deleted_before_start"}
+        options: dict[str, Any] = {"closed": kind == "pod_deleted_before_start", "held": kind != "s3_faults"}
         if kind == "postgres_restarted":
             options["ledger_url"] = stack.enter_context(postgres_database())
         if kind == "s3_faults":

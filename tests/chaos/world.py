@@ -19,6 +19,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.jobs import JobController
 from tests.cluster.objects import NAMESPACES, NODES, PODS
 from tests.e2e.project import make_project
+from tests.fake_worker import LET_GO
 from tests.resources.kubernetes.specs import IMAGE
 
 TENANT = "acme"
@@ -26,7 +27,7 @@ _RECIPE = "tiny.v1"
 _SMALL = {"cpus_per_gpu": 0.1, "memory_gib_per_gpu": 2.0, "scratch_gib": 1.0, "cache": {"size_gib": 1.0}}
 _RESTARTED_AFTER_S = 0.3
 _RETRIES = 10
-_PATIENCE_S = 120.0
+_PATIENCE_S = 600.0
 
 
 class World:
@@ -43,6 +44,12 @@ class World:
         self._threads = [threading.Thread(target=each, daemon=True) for each in (self._keep_run, self._keep_daemon)]
         for thread in self._threads:
             thread.start()
+
+    def strikes(self, times: int) -> int:
+        """A fault struck so often: after the first time the work that is held may end."""
+        if times and not self.store.exists(LET_GO):
+            self.store.put(LET_GO, b"")
+        return int(times)
 
     def run_worker_lives(self) -> bool:
         return self._run is not None and self._run.exitcode is None
@@ -121,9 +128,10 @@ def world(
     ledger_url: str = "",
     environment: dict[str, str] | None = None,
     closed: bool = False,
+    held: bool = True,
 ) -> Iterator[World]:
     """A world whose work has begun. ``environment`` is that of its processes and pods beside this process's own;
-    ``closed`` nodes take no pods."""
+    ``closed`` nodes take no pods; ``held`` work does not end, at its first attempt, before a fault struck."""
     # The recipe says how many GPUs are billed.
     project = make_project(folder, store_url or None)
     register_recipe(project.store, project.recipe(_RECIPE, hardware={"gpus": 1}), actor="chaos")
@@ -137,7 +145,7 @@ def world(
         kubeconfig=cluster.kubeconfig(),
         settings={"image": IMAGE, "service_account": "default", **_SMALL},
         ledger_url=ledger_url or f"sqlite:///{folder}/ledger.db",
-        request=_request(seed, seconds),
+        request=_request(seed, seconds, held),
         log=folder / "processes.log",
         environment=environment or {},
     )
@@ -149,14 +157,14 @@ def world(
         cluster.close()
 
 
-def _request(seed: int, seconds: float) -> WorkRequest:
+def _request(seed: int, seconds: float, held: bool) -> WorkRequest:
     return WorkRequest(
         asset="checkpoint",
         tenant=TENANT,
         code_version="1",
         inputs={},
         params={"text": f"seed {seed}"},
-        runtime={"seconds": seconds},
+        runtime={"seconds": seconds, "held": int(held)},
         label=f"{TENANT}.things.v1|{_RECIPE}",
         resources=Resources(gpus=1),
     )
