@@ -16,6 +16,10 @@ from typing import Any, TypeVar
 from tests.e2e.project import ROOT, Project
 
 T = TypeVar("T")
+# Of a machine that does other things too; nothing here is about speed.
+LONG_S = 600
+# Without these, no work goes on.
+_WORK = {"submissions", "retraining", "run_failures"}
 
 
 class DagsterServer:
@@ -39,11 +43,28 @@ class DagsterServer:
         body = json.dumps({"query": text, "variables": variables}).encode()
         request = urllib.request.Request(f"{self.url}/graphql", body, self._headers, method="POST")
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(request, timeout=30) as response:
+        with opener.open(request, timeout=LONG_S) as response:
             answer = json.load(response)
         assert "errors" not in answer, answer["errors"]
         data: dict[str, Any] = answer["data"]
         return data
+
+    def rest(self, *looks: str) -> None:
+        """Turn off all sensors but those of the work and ``looks``, such as "notices": fifteen of them, looking every
+        few seconds, take more of a processor than the work."""
+        found = wait_for(
+            lambda: self.query(
+                """query($selector: RepositorySelector!) { sensorsOrError(repositorySelector: $selector) {
+                     ... on Sensors { results { id name } } } }""",
+                selector={"repositoryLocationName": "fine-tuning", "repositoryName": "__repository__"},
+            )["sensorsOrError"].get("results"),
+            LONG_S,
+            "the sensors",
+        )
+        for sensor in found:
+            if sensor["name"].removesuffix("_sensor") not in {*_WORK, *looks}:
+                stopped = self.query("mutation($id: String) { stopSensor(id: $id) { __typename } }", id=sensor["id"])
+                assert stopped["stopSensor"]["__typename"] == "StopSensorMutationResult", stopped
 
     def materialize(self, asset: Sequence[str], location: str) -> str:
         """Materialize an asset of another code location; the run's id."""
@@ -179,8 +200,11 @@ class DagsterServer:
 
 
 @contextmanager
-def dagster_server(project: Project, *workspaces: Path) -> Iterator[DagsterServer]:
-    """``dagster dev`` over the project, and the code locations of further workspaces, until the block ends."""
+def dagster_server(project: Project, *workspaces: Path, looks: Sequence[str] = ()) -> Iterator[DagsterServer]:
+    """``dagster dev`` over the project, and the code locations of further workspaces, until the block ends.
+
+    ``looks`` are the sensors that look beside those of the work.
+    """
     port = free_port()
     log = (project.folder / "dagster-dev.log").open("ab")
     process = subprocess.Popen(
@@ -205,7 +229,8 @@ def dagster_server(project: Project, *workspaces: Path) -> Iterator[DagsterServe
     )
     server = DagsterServer(port, process)
     try:
-        wait_for(server.answers, 120, "the Dagster webserver")
+        wait_for(server.answers, LONG_S, "the Dagster webserver")
+        server.rest(*looks)
         yield server
     except BaseException:
         # What a failed test needs to be understood by.

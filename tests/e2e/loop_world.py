@@ -1,37 +1,42 @@
-"""What happens by itself around a real daemon, and how a test waits for it."""
+"""What happens by itself around a daemon, and how a test waits for it."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+import dagster as dg
 import pytest
+import yaml
 
 from ft_assets.control.lines.lines import Pointer, read_line
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.registry.versions import add_dataset_version
+from ft_assets.graph.declared import declared
+from ft_assets.graph.run import drive
 from ft_assets.records.submissions import (
     Submission,
     SubmissionOutcome,
     all_submissions,
     find_outcome,
+    open_submissions,
 )
 from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.workers.suites.suites import add_suite
+from ft_resources.dagster_resources import StoreResource
 from ft_resources.hub import HuggingFaceHub
 from ft_resources.store import Store
-from tests.e2e.dagster_server import DagsterServer, wait_for
+from tests.e2e.dagster_server import LONG_S, DagsterServer, wait_for
 from tests.e2e.project import Project
 from tests.fake_hub import FakeHub, hub_server
-from tests.safe_base import make_safe_base, task_rows
-
-# Of a machine that does other things too; nothing here is about speed.
-LONG = 600
+from tests.safe_base import task_rows
+from tests.workers.evals.safety_world import write_safety_suite
 
 
 @contextmanager
-def hub_with_recipe(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    """A Hub that workers and daemon can reach, with a base that refuses what it should, and the recipe ``tiny.v1``."""
+def hub_with_recipe(project: Project, base: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    """A Hub that workers and daemon can reach, with the base ``org/tiny``, and the recipe ``tiny.v1`` on it."""
     hub = FakeHub()
-    hub.commit("org/tiny", make_safe_base(project.folder / "safe"))
+    hub.commit("org/tiny", base)
     with hub_server(hub) as endpoint:
         monkeypatch.setenv("HF_ENDPOINT", endpoint)
         recipe = project.recipe(
@@ -48,11 +53,46 @@ def hub_with_recipe(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 def upload(project: Project, name: str, count: int, *, capitals: bool = False) -> None:
     rows = ({"prompt": prompt, "completion": answer} for prompt, answer in task_rows(count, capitals=capitals))
-    path = project.folder / f"{name}.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     # Enough rows in the holdout that each draw of it has some of the task and some that the base knew.
     policy = DatasetPolicy.model_validate({"split": {"holdout": 0.3}})
+    path = project.rows(f"{name}.jsonl", rows)
     add_dataset_version(project.store, path, tenant="acme", name=name, policy=policy, actor="ann")
+
+
+def set_up(project: Project, patch: pytest.MonkeyPatch, *subscribed: str, **acme: object) -> None:
+    """The suite of harmful prompts, and a tenants file: acme subscribes these datasets to ``tiny.v1``."""
+    subscriptions = [{"dataset": name, "recipe": "tiny.v1"} for name in subscribed]
+    settings = {
+        "served_bases": ["hub:org/tiny"],
+        # The suite is too small to show that nothing is lost.
+        "production_regression": {"max_drop_points": 100.0},
+        "tenants": {"acme": {"subscriptions": subscriptions, **acme}},
+    }
+    (project.folder / "tenants.yaml").write_text(yaml.safe_dump(settings))
+    patch.setenv("FT_TENANTS", str(project.folder / "tenants.yaml"))
+    add_suite(project.store, write_safety_suite(project.folder / "care"), "care.v1", "test")
+
+
+class Daemon:
+    """Does in this process what a daemon does: looks at sensors, and runs what they launch, one after the other."""
+
+    def __init__(self, project: Project) -> None:
+        self._project, self._instance = project, project.instance()
+
+    def look(self, *sensors: dg.SensorDefinition) -> None:
+        """One tick of each sensor; then what is submitted runs to its end."""
+        store = self._project.store
+        for sensor in sensors:
+            context = dg.build_sensor_context(instance=self._instance)
+            found = sensor(context, store=StoreResource(url=self._project.store_url))
+            for request in found.run_requests or () if isinstance(found, dg.SensorResult) else ():
+                job = declared(self._project.store_url).resolve_job_def("pull_dataset")
+                done = job.execute_in_process(
+                    run_config=request.run_config, tags=request.tags, instance=self._instance, raise_on_error=False
+                )
+                assert done.success
+        for submission in open_submissions(store):
+            drive(store, self._instance, submission)
 
 
 def asked(store: Store, pair: str, mode: str) -> Submission | None:
@@ -68,7 +108,7 @@ def ended(store: Store, pair: str, mode: str = "train") -> SubmissionOutcome:
         submission = asked(store, pair, mode)
         return find_outcome(store, submission) if submission else None
 
-    found = wait_for(outcome, LONG, f"the end of {mode} {pair}")
+    found = wait_for(outcome, LONG_S, f"the end of {mode} {pair}")
     submission = asked(store, pair, mode)
     assert submission is not None
     assert submission.origin == "sensor"
@@ -85,4 +125,4 @@ def act(server: DagsterServer, store: Store, job: str, name: str, **config: str)
     before = len(read_line(store, name).records)
     op = {"promote": "record_promotion", "rollback": "record_rollback"}[job]
     server.launch(job, {"ops": {op: {"config": {"reason": "we want it", **config}}}})
-    wait_for(lambda: len(read_line(store, name).records) > before, LONG, f"{job} of {name}")
+    wait_for(lambda: len(read_line(store, name).records) > before, LONG_S, f"{job} of {name}")

@@ -15,6 +15,7 @@ from ft_resources.launchers.local import LocalLauncher
 from ft_resources.outcomes import Outcome
 from ft_resources.work import Resources
 from tests.cluster.fixtures import Access, cluster, until
+from tests.e2e.dagster_server import LONG_S
 from tests.resources.launchers.conftest import OnCluster
 from tests.resources.small_work import in_thread
 from tests.workers.training.conftest import Bench, make_bench
@@ -29,7 +30,7 @@ def elastic(folder: Path, tenant: str, *, processes: int, epochs: int) -> Bench:
     return bench
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 def test_an_adapter_whose_training_changed_its_size_has_the_bytes_of_one_that_did_not(
     cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,14 +63,14 @@ def test_an_adapter_whose_training_changed_its_size_has_the_bytes_of_one_that_di
         attempts = attempts_at(bench.store, request.address)
         return len(attempts) == number and attempts[-1].progress().get("done", 0) > 0
 
-    until(lambda: trains(1), within_s=240)
+    until(lambda: trains(1), within_s=LONG_S)
     cluster.batch.delete_namespaced_job("first", cluster.namespace, propagation_policy="Foreground")
     assert launcher.queue is not None
     until(lambda: "another number" in launcher.queue.age(bench.store)[0])  # type: ignore[union-attr]
-    until(lambda: trains(2), within_s=240)
+    until(lambda: trains(2), within_s=LONG_S)
     # Work of a higher priority takes its place, and leaves a part of it.
     other("second", 3, levels["high"])
-    thread.join(400)
+    thread.join()
     cluster.batch.delete_namespaced_job("second", cluster.namespace, propagation_policy="Foreground")
     assert got[0].attempts == 3
     attempts = attempts_at(bench.store, request.address)

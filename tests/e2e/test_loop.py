@@ -1,9 +1,10 @@
 """The whole loop, unattended: two lines on one base, a real daemon that is killed once, and a Hub over HTTP.
 
-A new dataset version is trained, gated and promoted; the base moves, so that one old adapter is carried and the other
-trained again; the base is released, and a line goes to production and back.
+New datasets are trained, gated and promoted; the base moves, so that one old adapter is carried and the other trained
+again; the base is released, and a line goes to production and back.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,42 +23,36 @@ from ft_assets.records.submissions import (
 )
 from ft_assets.settings.tags import SUBMISSION
 from ft_assets.settings.tenants import load_tenants
-from ft_assets.workers.suites.suites import add_suite
+from ft_assets.workers.adapters.lineage import lineage, verify_lineage
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.errors import UserError
 from ft_resources.store import Store
-from tests.e2e.dagster_server import dagster_server, wait_for
-from tests.e2e.loop_world import LONG, act, asked, ended, hub_with_recipe, standing, upload
+from tests.e2e.dagster_server import LONG_S, dagster_server, wait_for
+from tests.e2e.loop_world import act, asked, ended, hub_with_recipe, set_up, standing, upload
 from tests.e2e.project import Project, make_project
 from tests.fake_hub import FakeHub
 from tests.safe_base import move_capitals
-from tests.workers.evals.safety_world import write_safety_suite
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 
 LINE, OTHER = "acme.things.tiny", "acme.boxes.tiny"
+LOOKS = ("base_revision", "base_bump")
+THINGS, BOXES = "acme.things.v1", "acme.boxes.v1"
 ACCEPTED, REJECTED = SubmissionStatus.ACCEPTED, SubmissionStatus.REJECTED
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     project = make_project(tmp_path / "project")
-    subscriptions = "".join(f"      - {{dataset: {name}, recipe: tiny.v1}}\n" for name in ("things", "boxes"))
-    # The suite is too small to show that nothing is lost.
-    floor = "production_regression: {max_drop_points: 100.0}"
-    tenants = f'served_bases: ["hub:org/tiny"]\n{floor}\ntenants:\n  acme:\n    subscriptions:\n{subscriptions}'
-    (project.folder / "tenants.yaml").write_text(tenants)
-    monkeypatch.setenv("FT_TENANTS", str(project.folder / "tenants.yaml"))
+    set_up(project, monkeypatch, "things", "boxes")
     monkeypatch.setenv("FT_SENSOR_SECONDS", "2")
-    monkeypatch.setenv("FT_TRACKING", "off")
-    add_suite(project.store, write_safety_suite(project.folder / "care"), "care.v1", "test")
     return project
 
 
 @pytest.fixture
-def hub(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    with hub_with_recipe(project, monkeypatch) as hub:
+def hub(project: Project, safe_base: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    with hub_with_recipe(project, safe_base, monkeypatch) as hub:
         yield hub
 
 
@@ -72,57 +67,73 @@ def trained_once(store: Store) -> None:
         for fingerprint in store.folders(f"{tenant}/{asset}")
     }
     assert {address: count for address, count in attempts.items() if count > 1} == {}
-    assert Counter(address.split("/")[1] for address, count in attempts.items() if count)["checkpoint"] == 4
+    assert Counter(address.split("/")[1] for address, count in attempts.items() if count)["checkpoint"] == 3
 
 
-def test_upload_retrain_promote_bump_carry_retrain_release_rollback(project: Project, hub: FakeHub) -> None:
+def is_carried(artifacts: Artifacts, address: str) -> None:
+    """The adapter has the weights of the one on the base before, without a training, and says so."""
+    trained = identity.checkpoint(artifacts, THINGS, "tiny.v1")
+    carried = identity.checkpoint(artifacts, THINGS, "tiny.v2")
+    assert carried.read("final/adapter_model.safetensors") == trained.read("final/adapter_model.safetensors")
+    assert carried.manifest.inputs["carried_from"] == trained.ref
+    assert attempts_at(artifacts.store, carried.address) == []
+    adapter = artifacts.get(Address.parse(address))
+    assert f"Carried from `{trained.address}`" in adapter.read("README.md").decode()
+    assert json.loads(adapter.read("lineage.json"))["carried_from"] == str(trained.address)
+    base = identity.base_model(artifacts, "tiny.v2")
+    assert json.loads(adapter.read("adapter_config.json"))["revision"] == base.facts["revision"]
+    nodes = {node.address for _, _, node in lineage(artifacts, adapter.address).walk()}
+    assert {str(trained.address), str(base.address)} <= nodes
+    assert verify_lineage(artifacts, adapter.address) == []
+
+
+def test_upload_train_promote_bump_carry_retrain_release_rollback(
+    project: Project, hub: FakeHub, safe_base: Path
+) -> None:
     store, artifacts = project.store, Artifacts(project.store)
     upload(project, "things", 160)
     upload(project, "boxes", 160, capitals=True)
-    with dagster_server(project) as server:
+    with dagster_server(project, looks=LOOKS) as server:
         # Both lines are subscribed, so their first versions are trained, and staged by the recipe's margin.
-        for pair, line in (("acme.things.v1|tiny.v1", LINE), ("acme.boxes.v1|tiny.v1", OTHER)):
-            outcome = ended(store, pair)
-            assert outcome.status is ACCEPTED, outcome.reason
-            assert standing(store, line, "staging") == outcome.adapter
+        outcomes = {}
+        for pair, line in ((f"{THINGS}|tiny.v1", LINE), (f"{BOXES}|tiny.v1", OTHER)):
+            outcomes[line] = ended(store, pair)
+            assert outcomes[line].status is ACCEPTED, outcomes[line].reason
+            staged = read_line(store, line).at("staging")
+            assert staged is not None
+            assert (staged.adapter.address, staged.actor) == (outcomes[line].adapter, "auto")
             assert standing(store, line, "production") == ""
         act(server, store, "promote", LINE, target=LINE, stage="production")
-
-        upload(project, "things", 180)
-        second = ended(store, "acme.things.v2|tiny.v1")
-        assert second.status is ACCEPTED, second.reason
-        staged = read_line(store, LINE).at("staging")
-        assert staged is not None
-        assert (staged.adapter.address, staged.actor) == (second.adapter, "auto")
-        act(server, store, "promote", LINE, target=LINE, stage="production")
-        assert standing(store, LINE, "production") == second.adapter
+        assert standing(store, LINE, "production") == outcomes[LINE].adapter
 
         # The base moves: what stands in a stage is carried to the successor, whose base is held.
-        hub.commit("org/tiny", move_capitals(project.folder / "safe", project.folder / "moved"))
-        carried = ended(store, "acme.things.v2|tiny.v2", "carry")
+        hub.commit("org/tiny", move_capitals(safe_base, project.folder / "moved"))
+        carried = ended(store, f"{THINGS}|tiny.v2", "carry")
         assert carried.status is ACCEPTED, carried.reason
         assert standing(store, LINE, "staging") == carried.adapter
         bump = find_bump(store, "tiny.v2")
         assert bump is not None
-        assert {each.dataset for each in bump.dependents} == {"acme.things.v2", "acme.boxes.v1"}
-        failed = ended(store, "acme.boxes.v1|tiny.v2", "carry")
+        assert {each.dataset for each in bump.dependents} == {THINGS, BOXES}
+        failed = ended(store, f"{BOXES}|tiny.v2", "carry")
         assert failed.status is REJECTED
         assert "task_gain: fail" in failed.reason
-        retrained = "acme.boxes.v1|tiny.v2"
-        wait_for(lambda: asked(store, retrained, "train"), LONG, "the retraining")
-        request = identity.checkpoint_request(artifacts, "acme.boxes.v1", "tiny.v2")
+        retrained = f"{BOXES}|tiny.v2"
+        wait_for(lambda: asked(store, retrained, "train"), LONG_S, "the retraining")
+        request = identity.checkpoint_request(artifacts, BOXES, "tiny.v2")
+        assert "carried_from" not in request.inputs
         # A claim alone is nobody's work yet: whoever comes next rightly claims anew.
-        wait_for(lambda: any(each.launch() for each in attempts_at(store, request.address)), LONG, "the training")
+        wait_for(lambda: any(each.launch() for each in attempts_at(store, request.address)), LONG_S, "the training")
         server.kill()
 
     # Nobody is there to release the base, so that nothing on it goes to production, whoever asks.
+    assert find_release(store, "tiny.v2") is None
     now = Decision(actor="ann", reason="now", tenants=load_tenants(), tracking="")
     with pytest.raises(UserError, match=r"the base of tiny\.v2 is held"):
         promote(artifacts, carried.adapter, "production", now)
-    with dagster_server(project) as server:
+    with dagster_server(project, looks=LOOKS) as server:
         again = ended(store, retrained)
         assert again.status is ACCEPTED, again.reason
-        release = wait_for(lambda: find_release(store, "tiny.v2"), LONG, "the release")
+        release = wait_for(lambda: find_release(store, "tiny.v2"), LONG_S, "the release")
         assert "2 dependents: 1 passed (carried), 1 passed (retrained)" in release.reason
         assert standing(store, OTHER, "staging") == again.adapter
         for line in (LINE, OTHER):
@@ -131,15 +142,16 @@ def test_upload_retrain_promote_bump_carry_retrain_release_rollback(project: Pro
         act(server, store, "rollback", LINE, line=LINE)
         runs = server.runs()
 
-    assert standing(store, LINE, "production") == second.adapter
+    assert standing(store, LINE, "production") == outcomes[LINE].adapter
     assert standing(store, OTHER, "production") == again.adapter
+    is_carried(artifacts, carried.adapter)
     kinds = [(record.kind, record.stage, record.actor == "auto") for record in read_line(store, LINE).records]
     up = ("promotion", "staging", True), ("promotion", "production", False)
-    assert kinds == [*up * 3, ("rollback", "production", False)]
+    assert kinds == [*up * 2, ("rollback", "production", False)]
     assert verify_line(artifacts, LINE).findings == []
     # Nothing was asked for, launched or made twice, the dead daemon's work included.
     submissions = all_submissions(store, "acme")
-    assert len(submissions) == 6
+    assert len(submissions) == 5
     launched = Counter(
         (tags[SUBMISSION], run["jobName"])
         for run in runs

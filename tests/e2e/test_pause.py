@@ -2,7 +2,6 @@
 
 import shutil
 import threading
-import time
 from pathlib import Path
 
 import dagster as dg
@@ -20,17 +19,18 @@ from ft_resources.execution import Execution
 from ft_resources.launchers.local import LocalLauncher
 from ft_resources.outcomes import Outcome
 from ft_resources.store_marker import open_store
-from tests.e2e.project import LONG, Project, make_project
+from tests.e2e.dagster_server import LONG_S, wait_for
+from tests.e2e.project import LONG, Project
+from tests.journeys import Journey, copied
 
 pytestmark = pytest.mark.e2e
 
-RECIPE = "tiny.v1"
-TIMEOUT_S = 120
+RECIPE = "slow.v1"
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return make_project(tmp_path / "project")
+def project(accepted: Journey, tmp_path: Path) -> Project:
+    return copied(accepted, tmp_path / "project").project
 
 
 def at_step(attempt: Attempt) -> int:
@@ -38,42 +38,32 @@ def at_step(attempt: Attempt) -> int:
     return int(progress.get("done", 0)) if progress.get("phase") == "training" else 0
 
 
+def in_training(project: Project) -> str:
+    """The submission whose training has done its first steps; empty before."""
+    for submission in open_submissions(project.store):
+        for work in api.works(submission, store=project.store):
+            trains = work.asset == "checkpoint" and work.running and work.address is not None
+            if trains and at_step(Attempt(project.store, work.address, work.attempt)):
+                return submission.id
+    return ""
+
+
 def pause_in_the_middle(project: Project, instance: dg.DagsterInstance, paused: list[api.Paused]) -> None:
-    """What another terminal does: wait for the training's first steps, then pause the submission."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while time.monotonic() < deadline:
-        for submission in open_submissions(project.store):
-            for work in api.works(submission, store=project.store):
-                if work.asset == "checkpoint" and work.running and work.address is not None:
-                    if at_step(Attempt(project.store, work.address, work.attempt)) == 0:
-                        continue
-                    orchestrator, launcher = Dagster(instance), LocalLauncher()
-                    paused.append(
-                        api.pause(
-                            submission.id,
-                            reason="lunch",
-                            store=project.store,
-                            actor="bob",
-                            orchestrator=orchestrator,
-                            launcher=launcher,
-                        )
-                    )
-                    return
-        time.sleep(0.02)
+    """What another terminal does."""
+    submission = wait_for(lambda: in_training(project), LONG_S, "the training", every_s=0.02)
+    how = {"orchestrator": Dagster(instance), "launcher": LocalLauncher()}
+    paused.append(api.pause(submission, reason="lunch", store=project.store, actor="bob", **how))
 
 
 def test_a_training_paused_in_the_middle_and_resumed_ends_with_the_bytes_of_one_that_nobody_paused(
-    project: Project,
+    project: Project, accepted: Journey
 ) -> None:
-    instance, recipe = project.instance(), project.recipe(steps=4 * LONG)
+    instance, recipe = project.instance(), project.recipe(RECIPE, steps=4 * LONG)
     paused: list[api.Paused] = []
     person = threading.Thread(target=pause_in_the_middle, args=(project, instance, paused))
     person.start()
-    orchestrator = Dagster(instance)
     with pytest.raises(SubmissionPaused, match="paused by bob: lunch"):
-        api.fine_tune(
-            project.dataset(), recipe, name="acme.things", store=project.store, orchestrator=orchestrator, actor="ann"
-        )
+        project.tune(accepted.dataset, recipe)
     person.join()
     (pause,) = paused
     assert [each.asset for each in pause.workers] == ["checkpoint"]
@@ -95,7 +85,7 @@ def test_a_training_paused_in_the_middle_and_resumed_ends_with_the_bytes_of_one_
     assert expected.facts.get("resumed", []) == []
 
     assert api.resume(pause.submission.id, store=project.store, actor="ann").command == f"ft run {dataset} {RECIPE}"
-    made = api.fine_tune(dataset, RECIPE, store=project.store, orchestrator=orchestrator, actor="ann")
+    made = project.tune(dataset, RECIPE)
     assert made.submission.id == pause.submission.id
     assert made.outcome.adapter
     checkpoint = artifacts.get(request.address)

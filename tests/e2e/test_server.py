@@ -1,57 +1,108 @@
-"""The UI's way: one action records a submission, the daemon's sensor does the rest; cancel stops the work; backfills.
+"""A real webserver and daemon: the UI's actions, backfills, an asset of another code location, and a script that was
+written for OpenAI's API.
 
 All use one project and one server, as starting it takes longer than a training.
 """
 
+import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import dagster as dg
 import psutil
 import pytest
+import yaml
 
-from ft_assets.api import Launch, RunState, Stage
+from ft_assets import api
+from ft_assets.api import Launch, RunState, Stage, watch_dataset
 from ft_assets.control import identity
 from ft_assets.control.registry.register import register_recipe
-from ft_assets.control.registry.versions import add_dataset_version
+from ft_assets.control.registry.versions import add_dataset_version, latest_version, list_versions
 from ft_assets.control.submissions.submit import submit
 from ft_assets.graph.listed_keys import list_keys
 from ft_assets.graph.run import _execute
-from ft_assets.records.submissions import SubmissionStatus, all_submissions, find_outcome
+from ft_assets.records.submissions import SubmissionOutcome, SubmissionStatus, all_submissions, find_outcome
 from ft_assets.settings import tags
 from ft_assets.settings.dataset.policy import DatasetPolicy
-from ft_assets.settings.tenants import NO_TENANTS
+from ft_assets.settings.tenants import NO_TENANTS, load_tenants
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import Attempt, attempts_at
 from ft_resources.errors import MissingInput
-from tests.e2e.dagster_server import DagsterServer, dagster_server, wait_for
+from tests.e2e.dagster_server import LONG_S, DagsterServer, dagster_server, wait_for
+from tests.e2e.ft_serve import ft_serve
 from tests.e2e.project import LONG, Project, make_project
 from tests.fake_base import make_fake_base
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 
 RECIPES = {"first.v1": 4, "second.v1": 2}
 PAIRS = {f"acme.boxes.v1|{recipe}" for recipe in RECIPES}
-# Of a machine that does other things too; nothing here is about speed.
-LONG_S = 600
+
+
+WAREHOUSE = '''
+import json, sqlite3
+import dagster as dg
+
+@dg.asset(key=["warehouse", "tickets"])
+def tickets():
+    """What a dbt model does: it makes a table anew."""
+    with sqlite3.connect({database!r}) as database:
+        database.execute("DROP TABLE IF EXISTS tickets")
+        database.execute("CREATE TABLE tickets (question TEXT, answer TEXT)")
+        rows = [json.loads(line)["messages"] for line in open({rows!r})]
+        database.executemany("INSERT INTO tickets VALUES (?, ?)", [(q["content"], a["content"]) for q, a in rows])
+
+defs = dg.Definitions(assets=[tickets])
+'''
+TENANTS = """
+tenants:
+  acme:
+    assets: [warehouse/tickets]
+    connections:
+      warehouse: {kind: sql, url: FT_SOURCE_WAREHOUSE}
+    subscriptions:
+      - {dataset: tickets, recipe: tiny.v1}
+"""
+POLICY = """
+source:
+  asset: warehouse/tickets
+  sql: {connection: warehouse, query: "SELECT question AS prompt, answer AS completion FROM tickets ORDER BY rowid"}
+"""
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """acme's dataset ``things``, a warehouse whose tickets are watched, and a catalogue of one model."""
     project = make_project(tmp_path_factory.mktemp("served"))
-    add_dataset_version(
-        project.store, project.dataset(), tenant="acme", name="things", policy=DatasetPolicy(), actor="ann"
+    folder, rows = project.folder, project.dataset()
+    add_dataset_version(project.store, rows, tenant="acme", name="things", policy=DatasetPolicy(), actor="ann")
+    (folder / "tenants.yaml").write_text(TENANTS)
+    (folder / "dataset.yaml").write_text(POLICY)
+    (folder / "warehouse.py").write_text(WAREHOUSE.format(database=str(folder / "warehouse.db"), rows=str(rows)))
+    (folder / "warehouse.yaml").write_text(
+        json.dumps({"load_from": [{"python_file": {"relative_path": "warehouse.py", "location_name": "warehouse"}}]})
     )
-    return project
+    recipe = yaml.safe_load(project.recipe().read_text())
+    own = {name: value for name, value in recipe.items() if name not in ("key", "base", "method")}
+    models = {"models": {"tiny-1": {"base": "folder:./base", "recipe": own}}}
+    (folder / "models.yaml").write_text(yaml.safe_dump(models))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FT_SOURCE_WAREHOUSE", f"sqlite:///{folder}/warehouse.db")
+        patch.setenv("FT_TENANTS", str(folder / "tenants.yaml"))
+        patch.setenv("FT_STATE", str(folder / "state"))
+        patch.setenv("FT_SENSOR_SECONDS", "2")
+        patch.delenv("FT_MODELS", raising=False)
+        yield project
 
 
 @pytest.fixture(scope="module")
 def server(project: Project) -> Iterator[DagsterServer]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FT_SENSOR_SECONDS", "2")
-        with dagster_server(project) as server:
-            yield server
+    with dagster_server(project, project.folder / "warehouse.yaml", looks=["sources"]) as server:
+        yield server
 
 
 def ask(server: DagsterServer, recipe: str) -> None:
@@ -59,9 +110,11 @@ def ask(server: DagsterServer, recipe: str) -> None:
     server.launch("fine_tune", {"ops": {"record_submission": {"config": config}}})
 
 
-def outcome_of(project: Project, recipe: str):
-    submissions = [s for s in all_submissions(project.store, "acme") if s.recipe == recipe]
-    return find_outcome(project.store, submissions[0]) if submissions else None
+def outcome_of(project: Project, pair: str) -> SubmissionOutcome | None:
+    """How the pair's one submission ended; None before."""
+    found = [each for each in all_submissions(project.store, "acme") if each.pair == pair]
+    assert len(found) <= 1, found
+    return find_outcome(project.store, found[0]) if found else None
 
 
 def training_attempt(project: Project, recipe: str) -> Attempt | None:
@@ -115,7 +168,7 @@ def test_cancel_in_the_ui_stops_the_work(project: Project, server: DagsterServer
     pid = attempt.launch()["pid"]
     server.terminate(train_run(server, "long.v1"))
     wait_for(lambda: not psutil.pid_exists(pid), LONG_S, "the worker's end")
-    outcome = wait_for(lambda: outcome_of(project, "long.v1"), LONG_S, "the end of the submission")
+    outcome = wait_for(lambda: outcome_of(project, "acme.things.v1|long.v1"), LONG_S, "the end of the submission")
     assert outcome.status is SubmissionStatus.CANCELLED
 
 
@@ -129,7 +182,7 @@ def test_one_action_in_the_ui_ends_in_an_adapter_although_its_run_worker_is_kill
     # The process that started the worker is the one that executes the Dagster run.
     os.kill(psutil.Process(pid).ppid(), signal.SIGKILL)
     assert psutil.pid_exists(pid)
-    outcome = wait_for(lambda: outcome_of(project, "hardy.v1"), LONG_S, "the end of the submission")
+    outcome = wait_for(lambda: outcome_of(project, "acme.things.v1|hardy.v1"), LONG_S, "the end of the submission")
     assert outcome.status is SubmissionStatus.ACCEPTED, outcome.reason
     assert len(attempts_at(project.store, attempt.address)) == 1
 
@@ -178,3 +231,44 @@ def test_two_pairs_from_upload_to_adapter_by_backfills_of_the_ui(project: Projec
         made = set(store.folders(f"{tenant}/{asset}")) - before[tenant, asset]
         attempts = [len(attempts_at(store, Address.parse(f"{tenant}/{asset}/{each}"))) for each in made]
         assert attempts == [1] * count, asset
+
+
+def test_a_materialized_upstream_asset_ends_as_an_adapter(project: Project, server: DagsterServer) -> None:
+    store = project.store
+    register_recipe(store, project.recipe(), actor="ann")
+    watch_dataset("acme.tickets", project.folder / "dataset.yaml", store=store, tenants=load_tenants(), actor="ann")
+    before = server.partition_counts("raw_dataset")["materialized"]
+    assert (server.parents("raw_dataset"), server.parents("source")) == ([["source"]], [["warehouse", "tickets"]])
+    run = server.materialize(["warehouse", "tickets"], "warehouse")
+    key = wait_for(lambda: latest_version(store, "acme", "tickets"), LONG_S, "a version of the rows")
+    outcome = wait_for(lambda: outcome_of(project, f"{key}|tiny.v1"), LONG_S, "the end of its training")
+    assert (str(key), outcome.status) == ("acme.tickets.v1", SubmissionStatus.ACCEPTED), outcome.reason
+    raw = identity.raw_dataset(Artifacts(store), str(key))
+    # The lineage goes on where Dagster cannot: which run of the warehouse these rows are from.
+    assert f"by run {run[:8]}" in raw.facts["source"]
+    assert server.partition_counts("raw_dataset")["materialized"] == before + 1
+    # What the warehouse makes next is a version of its own, and leaves this one as true as it was.
+    server.materialize(["warehouse", "tickets"], "warehouse")
+    wait_for(lambda: len(store.names("acme/pulls/tickets")) == 2, LONG_S, "a second pull")
+    assert server.stale_statuses("raw_dataset", [str(key)]) == ["FRESH"]
+    assert [str(each) for each in list_versions(store, "acme", "tickets")] == [str(key)]
+
+
+def test_a_script_for_openai_s_api_gets_its_model_here(project: Project, server: DagsterServer) -> None:
+    _, key = api.create_key("acme", name="script", actor="root")
+    script = [sys.executable, str(Path(__file__).parent / "openai_script.py"), str(project.dataset()), "tiny-1"]
+    with ft_serve(project) as url:
+        place = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": key}
+        done = subprocess.run(script, env={**project.environment, **place}, capture_output=True, text=True)
+    said = done.stdout.splitlines()
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert said[0] == "cancelled: cancelled"
+    assert "status: succeeded " in said
+    model = said[-1].removeprefix("model: ")
+    assert model.startswith("ft:tiny-1:acme:colours:")
+    assert f"event: New fine-tuned model created: {model}" in said
+    steps = sum(line.startswith("event: Step ") for line in said)
+    assert "event: Training" in said
+    assert any(line.startswith(f"checkpoint: {steps} ") for line in said)
+    assert [line.split()[1] for line in said if line.startswith("result: ")] == ["step_metrics.csv", "report.html"]
+    assert int(next(line for line in said if line.startswith("tokens: ")).split()[1]) > 0

@@ -3,7 +3,7 @@
 import dagster as dg
 import pytest
 
-from ft_assets.api import FineTuned, fine_tune
+from ft_assets.api import FineTuned
 from ft_assets.api.views import rebuild_tracking
 from ft_assets.control import identity
 from ft_assets.control.sweeps.trial_states import sweep_decision
@@ -44,16 +44,8 @@ def done(project: Project, instance: dg.DagsterInstance, launches: list[str]) ->
     path = project.recipe(SWEEP, variant="full", sweep=RATES)
     text = path.read_text()
     path.write_text(text.replace("  learning_rate: 0.01\n", ""))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FT_TRACKING", "off")
-        return fine_tune(
-            project.dataset(),
-            path,
-            name="acme.things",
-            store=project.store,
-            orchestrator=Dagster(given=instance, on_launch=lambda launch: launches.append(launch.partition)),
-            actor="ann",
-        )
+    orchestrator = Dagster(given=instance, on_launch=lambda launch: launches.append(launch.partition))
+    return project.tune(project.dataset(), path, "acme.things", orchestrator=orchestrator)
 
 
 def test_the_trials_are_trained_and_then_the_sweeps_pair_with_the_best(
@@ -120,11 +112,11 @@ def test_the_trials_keys_are_retired_and_what_they_made_stays(
 
 
 def test_asking_again_trains_and_scores_nothing(project: Project, instance, done: FineTuned) -> None:
-    again = fine_tune(DATASET, SWEEP, store=project.store, orchestrator=Dagster(instance), actor="bob")
+    again = project.tune(DATASET, SWEEP, actor="bob")
     assert again.outcome.adapter == done.outcome.adapter
     assert instance.get_dynamic_partitions("recipe") == [SWEEP]
     with pytest.raises(UserError, match="only a sweep's winner"):
-        fine_tune(DATASET, TRIALS[1], store=project.store, orchestrator=Dagster(instance))
+        project.tune(DATASET, TRIALS[1])
 
 
 def test_mlflow_compares_the_trials_below_one_run_and_names_the_winner(project: Project, done: FineTuned) -> None:

@@ -21,6 +21,7 @@ from ft_assets.workers.libraries import UNUSED, absent, keep_offline
 _MODULES = (
     "ft_assets.worker",
     "ft_assets.workers.datasets.curate",
+    "ft_assets.workers.base_models.mirror",
     "ft_assets.workers.packs.build",
     "ft_assets.workers.training.training_loop",
     "ft_assets.workers.training.trainer",
@@ -30,10 +31,12 @@ _MODULES = (
     "ft_assets.workers.evals.baseline",
     "ft_assets.workers.adapters.export",
     "transformers.models.llama.modeling_llama",
+    "transformers.models.gemma3.modeling_gemma3",
+    "transformers.models.siglip.modeling_siglip",
     "lm_eval.tasks",
     "lm_eval.evaluator",
 )
-# Of the commands of the cluster's guide.
+# Of the commands of the guides.
 _COMMANDS = ("ft_assets.cli.main", "ft_assets.graph.orchestrator", "kubernetes.client", "boto3")
 
 

@@ -1,4 +1,4 @@
-"""Imported by Python at its start: turns a worker, its ranks and the commands of the cluster's guide into clients of
+"""Imported by Python at its start: turns a worker, its ranks and the commands of the guides into clients of
 ``server.py``, lets Dagster's code server fork runs and its daemon look often, and leaves all else alone."""
 
 import sys
@@ -57,9 +57,9 @@ def _look_often() -> None:
     QueuedRunCoordinator.dequeue_interval_seconds = 1  # type: ignore[assignment,method-assign]
 
 
-# A base's mirror asks a hub whose address the libraries read when they are imported.
 _HEAVY = (
     "/dataset/",
+    "/base_model/",
     "/baseline_report/",
     "/token_pack/",
     "/reference_logps/",
@@ -73,7 +73,7 @@ _MODULES = {
     "torch.distributed.run",
     "ft_assets.workers.training.rank",
     "tests.e2e.cluster_guide.aws",
-    "tests.e2e.cluster_guide.ft",
+    "tests.warm_workers.ft",
 }
 if len(sys.orig_argv) > 2:
     import os
@@ -84,7 +84,9 @@ if len(sys.orig_argv) > 2:
         elif "dagster._daemon" in sys.orig_argv or sys.orig_argv[1].endswith("/dagster-daemon"):
             _look_often()
         elif sys.orig_argv[2] == "ft_assets.worker":
-            if any(asset in sys.orig_argv[-1] for asset in _HEAVY):
+            # A base's mirror asks a hub whose address the libraries read when they are imported.
+            asks_a_hub = "/base_model/" in sys.orig_argv[-1] and "HF_ENDPOINT" in os.environ
+            if any(asset in sys.orig_argv[-1] for asset in _HEAVY) and not asks_a_hub:
                 _become_a_fork(place)
         elif not _MODULES.isdisjoint(sys.orig_argv[2:4]):
             _become_a_fork(place)
