@@ -2,8 +2,6 @@
 
 import json
 
-from moto.iam.access_control import IAMPolicy, PermissionResult
-
 from ft_resources.store_layout import Layout
 
 
@@ -12,6 +10,8 @@ def may(policy: str, action: str, path: str, *, layout: Layout = Layout.BELOW, i
 
     moto knows no conditions on whether a request has a header, so a statement with one counts here if it has it.
     """
+    from moto.iam.access_control import IAMPolicy, PermissionResult
+
     statements = []
     for each in json.loads(policy)["Statement"]:
         if "Null" in each.get("Condition", {}):

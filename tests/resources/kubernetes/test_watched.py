@@ -176,8 +176,8 @@ def test_many_followers_outlive_a_restart_of_the_api_server(cluster: Access) -> 
     watched = make_jobs(cluster, "abc")
     following = {name: watched.follow(name) for name in "abc"}
     until(lambda: all(each.job for each in following.values()))
-    cluster.machines.restart_api_server()
     cluster.machines.answer(410, "watch=true")
+    cluster.machines.restart_api_server()
     label(cluster, "b")
     until(lambda: (following["b"].job or {})["metadata"]["labels"].get("x") == "y")
     assert "x" not in (following["c"].job or {})["metadata"]["labels"]

@@ -137,7 +137,9 @@ class OnCluster:
 
 
 @pytest.fixture
-def on_cluster(warm: None, cluster: Access, store: Store) -> OnCluster:
+def on_cluster(warm: None, warm_server: str, cluster: Access, store: Store) -> OnCluster:
+    # Here and not in a test, which would look often meanwhile.
+    until(lambda: os.path.exists(warm_server))
     return OnCluster(cluster, store)
 
 

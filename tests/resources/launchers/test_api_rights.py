@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from dagster_k8s import client
 
 from ft_resources.attempts import Attempt
 from ft_resources.execution import Execution
@@ -73,6 +72,8 @@ def test_the_launcher_asks_for_every_right_that_it_has_and_for_no_other(on_clust
 
 
 def test_what_dagsters_client_calls_is_what_its_role_lets_it_do() -> None:
+    from dagster_k8s import client
+
     verbs = {"read": "get", "list": "list", "create": "create", "delete": "delete"}
     parts = {"job_status": "jobs/status", "pod_log": "pods/log"}
     calls = re.findall(r"_api\.([a-z]+)_namespaced_([a-z_]+)\(", Path(client.__file__).read_text())

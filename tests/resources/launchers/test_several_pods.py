@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.workers.training.data_ledger import check_ledger
 from ft_resources.attempts import attempts_at
 from ft_resources.execution import Execution
 from ft_resources.kubernetes import pod
 from ft_resources.launchers.kubernetes import KubernetesLauncher
 from tests.resources.launchers.conftest import OnCluster
-from tests.workers.training.conftest import make_bench
 
 pytestmark = pytest.mark.cluster
 
@@ -26,6 +24,9 @@ def free_port() -> int:
 def test_two_pods_train_one_model_and_publish_it_once(
     on_cluster: OnCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from ft_assets.workers.training.data_ledger import check_ledger
+    from tests.workers.training.conftest import make_bench
+
     _ = on_cluster.access.machines
     # A tenant of the test's own; and all pods of a test cluster share this machine's ports.
     monkeypatch.setattr(pod, "MASTER_PORT", free_port())
