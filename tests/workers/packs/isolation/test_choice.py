@@ -73,6 +73,7 @@ def test_changed_scores_are_packed_on_a_cpu_and_on_a_gpu_where_a_fused_function_
     assert asked == [(torch.device("cuda"), torch.bfloat16, heads, kind == "gemma2", kind == "gpt_oss")]
 
 
+@pytest.mark.usefixtures("registered_again")
 def test_an_attention_that_is_not_ours_runs_apart_by_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def another(*args: Any, softcap: float | None = None, **kwargs: Any) -> Any:
         return attention.document_attention(*args, **kwargs)
@@ -83,8 +84,6 @@ def test_an_attention_that_is_not_ours_runs_apart_by_its_own(tmp_path: Path, mon
     monkeypatch.setattr("ft_assets.workers.packs.isolation.tiny.register", lambda: None)
     choices._try.cache_clear()
     choice = choose(tmp_path)
-    attention.register()
-    choices._try.cache_clear()
     assert (choice.mode, choice.attention) == ("apart", "eager")
     assert "our attention has other results than the architecture's own" in choice.why
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from ft_assets.workers.packs.format import Layout, Pack, PackWriter
-from ft_assets.workers.packs.isolation.attention import document_attention, register
+from ft_assets.workers.packs.isolation.attention import document_attention
 from ft_assets.workers.packs.isolation.choice import choose
 from ft_assets.workers.packs.isolation.comparison import Comparison, DocumentLosses, Leak
 from ft_assets.workers.packs.isolation.guard import guard
@@ -253,6 +253,7 @@ def test_the_doctor_s_evidence_names_what_is_wrong(tmp_path: Path, pack: Pack) -
     assert not examine_isolation(config, pack)["passed"]
 
 
+@pytest.mark.usefixtures("registered_again")
 def test_the_doctor_sees_a_leak_and_names_its_row(tmp_path: Path, pack: Pack, monkeypatch: pytest.MonkeyPatch) -> None:
     def careless(*args: Any, cu_seq_lens_q: torch.Tensor, **kwargs: Any) -> Any:
         whole = torch.tensor([0, int(cu_seq_lens_q[-1])], dtype=torch.int32)
@@ -264,8 +265,6 @@ def test_the_doctor_sees_a_leak_and_names_its_row(tmp_path: Path, pack: Pack, mo
     assert examine_isolation(config, pack)["passed"]
     monkeypatch.setattr("ft_assets.workers.packs.isolation.attention.document_attention", careless)
     found = examine_isolation(config, pack)
-    monkeypatch.undo()
-    register()
     assert not found["passed"]
     assert found["detail"].startswith("row ")
     assert "change each other" in found["detail"]
