@@ -84,7 +84,7 @@ def say(project: Project, instance: dg.DagsterInstance, sensor: dg.SensorDefinit
     return sentence(look(project, instance, sensor, **more))
 
 
-def sentence(found: object) -> str:
+def sentence(found: dg.SkipReason) -> str:
     """What was looked at and done, without whether the tick worked."""
     return str(found.skip_message).removeprefix(f"{WORKED}: ").removeprefix(f"{IDLE}: ")
 

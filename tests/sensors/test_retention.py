@@ -54,8 +54,15 @@ def listed(instance: dg.DagsterInstance) -> set[str]:
     return set(instance.get_dynamic_partitions("dataset"))
 
 
-def test_it_is_off_unless_it_is_configured(project: Project, instance: dg.DagsterInstance, versions: list[str]) -> None:
+def test_it_is_off_unless_it_is_configured_and_nothing_is_retired_while_something_cannot_be_read(
+    project, instance, versions
+) -> None:
     assert tick(project, instance) == "no retention is configured"
+    assert listed(instance) == set(versions)
+    configure(project, "{keep_versions: 1}")
+    project.store.put("acme/lines/acme.things.tiny/000001.json", b"{}")
+    assert "nothing is retired while a record cannot be read" in tick(project, instance)
+    assert retired_datasets(project.store) == set()
     assert listed(instance) == set(versions)
 
 
@@ -116,14 +123,6 @@ def test_with_delete_the_bytes_go_by_a_tombstone_with_its_grace(project, instanc
         assert found is None or (found.actor == "retention_sensor" and found.grace_days == 30)
 
 
-def test_while_something_cannot_be_read_nothing_is_retired(project, instance, versions) -> None:
-    configure(project, "{keep_versions: 1}")
-    project.store.put("acme/lines/acme.things.tiny/000001.json", b"{}")
-    assert "nothing is retired while a record cannot be read" in tick(project, instance)
-    assert retired_datasets(project.store) == set()
-    assert listed(instance) == set(versions)
-
-
 def test_nothing_is_retired_while_something_that_production_was_made_of_is_missing(project, instance, versions) -> None:
     """The way from the adapter to its dataset leads through what is gone: what is not seen might be needed."""
     store = project.store
@@ -163,9 +162,15 @@ def attempt(project: Project, monkeypatch: pytest.MonkeyPatch) -> Attempt:
     return attempt
 
 
-def test_collecting_leftovers_is_off_unless_it_is_configured(project, instance, attempt) -> None:
+def test_collecting_leftovers_is_off_unless_it_is_configured_and_stopped_by_a_file_that_means_nothing(
+    project, instance, attempt
+) -> None:
     found = collect(project, instance)
     assert sentence(found) == "no retention.leftovers rule applies here"
+    assert attempt.log() == "words"
+    configure(project, "{leftovers: {attempt_days: 0}}")
+    found = collect(project, instance)
+    assert "attempt_days" in sentence(found)
     assert attempt.log() == "words"
 
 
@@ -219,10 +224,3 @@ def test_what_cannot_be_read_is_left_alone_and_named_and_the_others_go_on(projec
     assert f"1 left alone as they cannot be read (first: {attempt.address}/attempts" in sentence(found)
     assert attempt.log() == "words"
     assert not project.store.exists(other)
-
-
-def test_a_tenants_file_that_means_nothing_stops_it(project, instance, attempt) -> None:
-    configure(project, "{leftovers: {attempt_days: 0}}")
-    found = collect(project, instance)
-    assert "attempt_days" in sentence(found)
-    assert attempt.log() == "words"

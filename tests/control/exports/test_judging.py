@@ -71,12 +71,17 @@ def test_an_export_that_answers_nearly_as_its_adapter_is_given_out(line: Promota
     require_as_good(verdicts, str(exported.address))
 
 
-def test_an_export_that_forgot_is_rejected_like_any_candidate(line: Promotable) -> None:
+def test_an_export_that_forgot_is_rejected_like_any_candidate_with_its_reasons(line: Promotable) -> None:
     verdicts, exported = judged(line, WORSE)
     assert of(verdicts, SAME).outcome == "fail"
     assert of(verdicts, "task_gain").outcome == "pass", "against its base it gains, and still it is worse than it was"
     with pytest.raises(GateRejected, match=r"as_the_adapter: fail, .* 50.0% → 40.0% on 1000 items"):
         require_as_good(verdicts, str(exported.address))
+    adapter = of_lora(line)
+    evaluated(line, adapter, made(line, adapter), WORSE)
+    (found,) = progress_of(line.world.artifacts, adapter, [])
+    assert found.state == "rejected"
+    assert "as_the_adapter: fail" in found.detail
 
 
 def test_few_items_without_a_loss_do_not_hold_an_export_back(line: Promotable) -> None:
@@ -216,14 +221,6 @@ def test_an_export_waits_is_made_evaluated_and_judged(line: Promotable) -> None:
         report=str(report.address),
         detail="gated again, and as good as the adapter",
     )
-
-
-def test_one_that_forgot_is_rejected_with_its_reasons(line: Promotable) -> None:
-    adapter = of_lora(line)
-    evaluated(line, adapter, made(line, adapter), WORSE)
-    (found,) = progress_of(line.world.artifacts, adapter, [])
-    assert found.state == "rejected"
-    assert "as_the_adapter: fail" in found.detail
 
 
 def test_a_worker_that_failed_says_why(line: Promotable) -> None:

@@ -144,7 +144,9 @@ def test_an_inconclusive_verdict_of_a_small_holdout_can_be_waived_by_name_and_th
     assert second.startswith("task_gain: inconclusive")
 
 
-def test_the_report_of_another_candidate_or_base_is_refused(world: World, base: Artifact, checkpoint: Artifact) -> None:
+def test_the_report_of_another_candidate_or_base_and_what_tighter_gates_reject_are_refused(
+    world, base, checkpoint
+) -> None:
     report = world.eval_report(base, checkpoint)
     for of, named, words in (
         (world.checkpoint(base, strength=0.3, seed=8), (base, report), "about another checkpoint"),
@@ -152,6 +154,8 @@ def test_the_report_of_another_candidate_or_base_is_refused(world: World, base: 
         (checkpoint, (base, checkpoint), "about another asset"),
     ):
         assert words in rejection_reason(world.artifacts, world.adapter_request(named[0], of, named[1]))
+    greedy = world.adapter_request(base, checkpoint, report, task_gain={"min_relative": 900.0})
+    assert "where at least 90000.0% is required" in rejection_reason(world.artifacts, greedy)
 
 
 def test_a_report_that_is_gone_damaged_or_swapped_is_refused(world, base, checkpoint) -> None:
@@ -189,12 +193,6 @@ def test_weights_that_were_swapped_after_the_evaluation_are_never_exported(world
     swap(world, checkpoint, "final/adapter_model.safetensors", b"other weights")
     with pytest.raises(CorruptArtifact, match="has changed since this work was asked for"):
         export_adapter(world.context(accepted))
-
-
-def test_tighter_gates_reject_what_the_defaults_accept(world: World, base: Artifact, checkpoint: Artifact) -> None:
-    report = world.eval_report(base, checkpoint)
-    greedy = world.adapter_request(base, checkpoint, report, task_gain={"min_relative": 900.0})
-    assert "where at least 90000.0% is required" in rejection_reason(world.artifacts, greedy)
 
 
 @pytest.mark.statistics

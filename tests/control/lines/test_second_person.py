@@ -74,11 +74,14 @@ def test_who_proposed_it_is_nobody_else_by_another_key(line: Promotable, actor: 
     approve(line.world.artifacts, LINE, by(BEA, made_by="root"), proposal=waiting.id)
 
 
-def test_one_tenant_may_want_it_and_all_others_not() -> None:
+def test_one_tenant_may_want_it_and_all_others_not_and_records_without_it_have_the_bytes_that_they_had() -> None:
     file = TenantsFile(tenants={"acme": Tenant(production_second_person=True)})
     assert [file.second_person_of(name) for name in ("acme", "globex")] == [True, False]
     all_but_one = TenantsFile(production_second_person=True, tenants={"acme": Tenant(production_second_person=False)})
     assert [all_but_one.second_person_of(name) for name in ("acme", "globex")] == [False, True]
+    record: Record = made_record()
+    assert b"proposed_by" not in record.data()
+    assert b"proposed_by" in made_record(proposed_by="ann").data()
 
 
 def test_only_production_waits_and_a_rollback_does_not(line: Promotable) -> None:
@@ -191,9 +194,3 @@ def test_an_approval_that_was_cut_off_is_carried_out_when_it_is_given_again(line
         decline(line.world.artifacts, LINE, by("zoe"), proposal=state.proposal.id)
     assert approve(line.world.artifacts, LINE, by("zoe"), proposal=state.proposal.id).actor == BEA
     assert in_production(line) == str(adapter.address)
-
-
-def test_records_without_a_second_person_have_the_bytes_that_they_had() -> None:
-    record: Record = made_record()
-    assert b"proposed_by" not in record.data()
-    assert b"proposed_by" in made_record(proposed_by="ann").data()

@@ -191,7 +191,7 @@ def record(world: World, adapter: Artifact, *reports: ParityReport) -> None:
         record_parity(world.store, adapter, each, server="one", actor="ann")
 
 
-def test_the_last_check_counts_for_each_settings(world: World, adapter: Artifact) -> None:
+def test_the_last_check_counts_for_each_settings_and_records_are_no_artifacts_to_who_cleans_up(world, adapter) -> None:
     assert list_parity(world.store, adapter) == []
     record(world, adapter, report("failed"), report("proved"), report("not proved", HALF))
     found = {each.report.settings.dtype: each for each in list_parity(world.store, adapter)}
@@ -200,6 +200,9 @@ def test_the_last_check_counts_for_each_settings(world: World, adapter: Artifact
     assert last.report.proved
     assert (last.seq, last.line, last.adapter, last.server) == (2, "acme.things.tiny", adapter.ref, "one")
     assert not found["bfloat16"].report.proved
+    record(world, adapter, report("proved"))
+    assert "parity" in world.store.folders("acme")
+    assert "parity" in RECORDS
 
 
 def test_a_record_that_was_altered_is_told_of(world: World, adapter: Artifact) -> None:
@@ -212,12 +215,6 @@ def test_a_record_that_was_altered_is_told_of(world: World, adapter: Artifact) -
     file.write_bytes(canonical_json(told))
     with pytest.raises(CorruptArtifact, match="altered"):
         list_parity(world.store, adapter)
-
-
-def test_records_are_no_artifacts_to_who_cleans_up(world: World, adapter: Artifact) -> None:
-    record(world, adapter, report("proved"))
-    assert "parity" in world.store.folders("acme")
-    assert "parity" in RECORDS
 
 
 def findings(line: Promotable, tenants: TenantsFile = SERVED, *, everything: bool = False) -> list[str]:

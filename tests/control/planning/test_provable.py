@@ -65,7 +65,7 @@ def test_a_safe_candidate_passes_the_safety_gate_as_often_as_told(n: int, seed: 
     assert passed / TIMES == pytest.approx(chance_of_few_faults(n, 0.02, 0.05, 0.05), abs=0.04)
 
 
-def test_a_suite_says_how_many_items_are_needed() -> None:
+def test_a_suite_says_how_many_items_are_needed_the_fewest_that_are_enough_if_there_are_any() -> None:
     gate = BenchmarkRegressionGate()
     few, enough = no_drop("some.v1", 250, gate), no_drop("some.v1", 1000, gate)
     assert few.in_words == (
@@ -76,6 +76,10 @@ def test_a_suite_says_how_many_items_are_needed() -> None:
     assert no_drop("some.v1", few.needed or 0, gate).enough
     # An equal candidate's score falls every other time, so a gate that allows no drop can hardly pass it.
     assert no_drop("some.v1", 10_000, BenchmarkRegressionGate(max_drop_points=0.0)).needed is None
+    assert [fewest(lambda n, least=least: n >= least) for least in (1, 2, 3, 1000, 1023, 1025)] == [
+        1, 2, 3, 1000, 1023, 1025,
+    ]  # fmt: skip
+    assert fewest(lambda n: False) is None
 
 
 @pytest.mark.parametrize(
@@ -107,10 +111,3 @@ def test_a_holdout_says_which_gain_it_shows_by_losses_where_it_is_small_and_how_
 def test_a_handful_of_rows_shows_nothing(rows: int) -> None:
     found = task_gain(rows, TaskGainGate(min_relative=0.0))
     assert (found.enough, found.hopeless, found.needed) == (False, True, 10)
-
-
-def test_the_fewest_that_are_enough_are_found_or_none() -> None:
-    assert [fewest(lambda n, least=least: n >= least) for least in (1, 2, 3, 1000, 1023, 1025)] == [
-        1, 2, 3, 1000, 1023, 1025,
-    ]  # fmt: skip
-    assert fewest(lambda n: False) is None

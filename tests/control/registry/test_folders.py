@@ -136,16 +136,13 @@ def refused(folder: Path, rows: list[Row]) -> UnknownColumns:
     return caught.value
 
 
-def test_every_column_is_named_and_those_that_the_advice_does_not_use(tmp_path: Path) -> None:
+def test_every_column_is_named_and_those_that_the_advice_does_not_use_of_which_a_long_text_is_none(tmp_path) -> None:
     rows = tickets(**{"Ticket no": "T", "Our subject": "Rain", "Reply of the team": "We come.", "Owner": "Ann"})
     error = refused(tmp_path, rows)
     assert "the row's fields (Owner and 3 more) fit none of" in error.what
     assert "The columns are Ticket no, Our subject, Reply of the team, Owner." in error.remedy
     assert 'fields: {prompt: ["Ticket no", "Our subject"], completion: "Reply of the team"}' in error.remedy
     assert error.remedy.endswith("These would not be used: Owner.")
-
-
-def test_a_long_text_before_the_answer_is_no_column_that_the_advice_drops(tmp_path: Path) -> None:
     error = refused(tmp_path, tickets(Subject="Rain", **{_LONG: "It rains into the kitchen."}, Answer="We come."))
     assert f'fields: {{prompt: [Subject, "{_LONG}"], completion: Answer}}' in error.remedy
     assert "not be used" not in error.remedy
@@ -153,13 +150,10 @@ def test_a_long_text_before_the_answer_is_no_column_that_the_advice_drops(tmp_pa
     assert check(tmp_path, tickets(Subject="Rain", **{_LONG: "It rains."}, Answer="We come."), lines).rows == 150
 
 
-def test_a_kind_that_is_mapped_to_the_answers_own_field_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_kind_that_is_the_answer_itself_is_refused_by_name_and_a_copy_of_it_warned_about(tmp_path: Path) -> None:
     rows = [{"prompt": row["text"], "completion": row["class"]} for row in classes()]
     with pytest.raises(BadRecipe, match="kind is the upload's field 'completion', which is the answer itself"):
         check(tmp_path, rows, "fields: {kind: completion}")
-
-
-def test_a_copy_of_the_answer_as_kind_is_warned_about_by_name(tmp_path: Path) -> None:
     rows = [{**row, "group of goods": row["class"].upper()} for row in classes()]
     mapped = 'fields: {prompt: text, completion: class, kind: "group of goods"}'
     (warning,) = check(tmp_path, rows, mapped).warnings

@@ -231,13 +231,10 @@ def test_what_could_never_be_exported_is_refused_with_the_recipe(changes: dict[s
 COMMITTED = Path(__file__).parents[3] / "docs" / "recipe.schema.json"
 
 
-def test_the_committed_schema_is_current() -> None:
+def test_the_committed_schema_is_current_and_editors_learn_ranges_and_refuse_unknown_keys() -> None:
     assert COMMITTED.read_text() == json_schema("recipe"), (
         "run: python -m ft_assets.settings.schema recipe > docs/recipe.schema.json"
     )
-
-
-def test_editors_learn_ranges_and_refuse_unknown_keys() -> None:
     schema = json.loads(json_schema("recipe"))
     assert schema["additionalProperties"] is False
     assert schema["required"] == ["key", "base"]

@@ -49,7 +49,9 @@ def test_what_the_base_cannot_do_is_refused_before_anything_is_written(store, wr
     assert "state-space layers" in refused(store, write_recipe(packing={"mode": "packed"}))
 
 
-def test_registering_the_same_again_changes_nothing(store: Store, write_recipe: Write) -> None:
+def test_registering_the_same_again_changes_nothing_and_a_record_that_somebody_edited_is_found_out(
+    store, write_recipe
+) -> None:
     first = register(store, write_recipe())
     before = contents(store)
     again = register_recipe(store, write_recipe(), actor="bob")
@@ -57,6 +59,12 @@ def test_registering_the_same_again_changes_nothing(store: Store, write_recipe: 
     assert contents(store) == before
     # What is written out as its default is the same recipe.
     assert not register(store, write_recipe(training={"epochs": "auto"})).created
+    register(store, write_recipe())
+    record = store.get_json("names/recipe/tiny.v1.json")
+    record["recipe"]["training"]["epochs"] = 5
+    store.put("names/recipe/tiny.v1.json", json.dumps(record).encode())
+    with pytest.raises(CorruptArtifact, match="does not match its digest"):
+        get_recipe(store, "tiny.v1")
 
 
 def test_a_recipe_for_one_node_is_the_same_as_before_there_were_nodes(store: Store, write_recipe: Write) -> None:
@@ -87,15 +95,14 @@ def test_a_default_that_changed_since_makes_no_other_recipe(store: Store, write_
     assert "lora.rank" in refused(store, write_recipe(training={"epochs": 3}, lora={"rank": 4}))
 
 
-def test_a_key_reused_with_other_content_is_refused_with_the_fields(store: Store, write_recipe: Write) -> None:
+def test_a_key_reused_with_other_content_or_a_changed_base_folder_is_refused_with_the_fields(
+    store, write_recipe, base
+) -> None:
     register(store, write_recipe())
     text = refused(store, write_recipe(training={"epochs": 2}, packing={"max_length": 64}))
     assert "already registered with other content" in text
     assert "training.epochs, packing.max_length" in text
     assert "use key tiny.v2" in text
-
-
-def test_a_changed_base_folder_is_other_content(store: Store, write_recipe: Write, base: Path) -> None:
     register(store, write_recipe())
     make_fake_base(base, seed=1)
     assert "it differs in base" in refused(store, write_recipe())
@@ -163,10 +170,15 @@ def test_a_file_that_is_no_recipe_is_refused(store: Store, tmp_path: Path, data:
     assert expected in refused(store, tmp_path / "recipe.yaml")
 
 
-def test_a_default_suite_that_is_not_registered_is_called_the_default(store: Store, write_recipe: Write) -> None:
+def test_a_default_suite_that_is_not_registered_is_called_so_and_an_unknown_key_comes_with_the_nearest(
+    store, write_recipe
+) -> None:
     text = refused(store, write_recipe(evaluation={}))
     assert "evaluation.suites: not written, and there is no suite 'book-cloze.v1', the default" in text
     assert "ft suite add ft_assets/demo/suites/book_cloze --key book-cloze.v1" in text
+    register(store, write_recipe(key="docs-qa.v1"))
+    with pytest.raises(UserError, match=r"there is no recipe 'docs-q\.v1'; did you mean 'docs-qa\.v1'\?"):
+        get_recipe(store, "docs-q.v1")
 
 
 @pytest.mark.parametrize(
@@ -184,12 +196,6 @@ def test_suites_on_which_the_gates_cannot_be_judged_are_refused(
         add_suite(store, write_safety_suite(tmp_path / key), key, "ann")
     assert expected in refused(store, write_recipe(evaluation={"suites": suites}, gates=gates))
     register(store, write_recipe(evaluation={"suites": [SUITE, "care.v1"]}, gates={"safety": {}}))
-
-
-def test_an_unknown_key_comes_with_the_nearest_registered_one(store: Store, write_recipe: Write) -> None:
-    register(store, write_recipe(key="docs-qa.v1"))
-    with pytest.raises(UserError, match=r"there is no recipe 'docs-q\.v1'; did you mean 'docs-qa\.v1'\?"):
-        get_recipe(store, "docs-q.v1")
 
 
 def test_of_two_writers_one_wins_and_the_other_learns_what_differs(store, write_recipe, monkeypatch) -> None:
@@ -234,12 +240,3 @@ def test_a_store_that_refuses_leaves_no_recipe(store, write_recipe, monkeypatch)
 
     monkeypatch.setattr(Store, "upload", full)
     refused(store, write_recipe(), StoreUnavailable)
-
-
-def test_a_record_that_somebody_edited_is_found_out(store: Store, write_recipe: Write) -> None:
-    register(store, write_recipe())
-    record = store.get_json("names/recipe/tiny.v1.json")
-    record["recipe"]["training"]["epochs"] = 5
-    store.put("names/recipe/tiny.v1.json", json.dumps(record).encode())
-    with pytest.raises(CorruptArtifact, match="does not match its digest"):
-        get_recipe(store, "tiny.v1")

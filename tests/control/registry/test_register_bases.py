@@ -24,8 +24,12 @@ Write = Callable[..., Path]
 BEFORE = "original_max_position_embeddings"
 
 
-def test_a_missing_base_folder_is_refused(store: Store, write_recipe: Write) -> None:
+def test_a_missing_base_folder_or_an_unknown_hub_model_leaves_the_store_as_it_was(store, write_recipe) -> None:
     assert "there is no folder" in refused(store, write_recipe(base="folder:./bse"), BadBase)
+    before = contents(store)
+    with pytest.raises(BadBase, match="no such model"):
+        register(store, write_recipe(base="hub:org/none@main"), FakeHub())
+    assert contents(store) == before
 
 
 def test_a_base_without_a_template_needs_a_recipe_that_names_one(store, write_recipe, tmp_path) -> None:
@@ -108,13 +112,6 @@ def test_a_moved_revision_never_changes_what_a_recipe_means(store: Store, write_
     following = from_hub(store, write_recipe(key="tiny.v2", base="hub:org/tiny@main"), hub)
     assert following.lock.revision == second_commit
     assert following.lock.digest != first.lock.digest
-
-
-def test_an_unknown_hub_model_leaves_the_store_as_it_was(store: Store, write_recipe: Write) -> None:
-    before = contents(store)
-    with pytest.raises(BadBase, match="no such model"):
-        register(store, write_recipe(base="hub:org/none@main"), FakeHub())
-    assert contents(store) == before
 
 
 def test_a_tenants_own_image_does_not_run_as_what_all_tenants_share(store, write_recipe, base) -> None:

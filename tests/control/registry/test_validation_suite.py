@@ -163,10 +163,16 @@ def test_a_recipe_on_a_chat_base_asks_for_safety_and_says_so(store: Store, write
     assert told["evaluation"]["suites"] == [SUITE, CARE]
 
 
-def test_where_no_safety_suite_is_registered_it_says_so_plainly(store: Store, write_recipe: Write) -> None:
+def test_where_no_safety_suite_is_registered_it_says_so_and_one_installed_later_changes_no_registered_recipe(
+    store, write_recipe, tmp_path
+) -> None:
     done = register(store, write_recipe())
     assert done.notes == (NO_SUITE,)
     assert safety(get_recipe(store, done.key).recipe) is None
+    before = register(store, write_recipe())
+    add_suite(store, write_safety_suite(tmp_path / "care"), CARE, "ann")
+    again = register(store, write_recipe())
+    assert (again.created, again.digest, again.notes) == (False, before.digest, ())
 
 
 @pytest.mark.usefixtures("care")
@@ -204,13 +210,6 @@ def test_a_base_of_the_hub_is_looked_at_as_well(store: Store, write_recipe: Writ
     hub.commit("acme/tiny", base)
     path = write_recipe(base="hub:acme/tiny@main")
     assert safety(get_recipe(store, register(store, path, hub).key).recipe) == SafetyGate()
-
-
-def test_a_suite_that_is_installed_later_changes_no_registered_recipe(store, write_recipe, tmp_path) -> None:
-    before = register(store, write_recipe())
-    add_suite(store, write_safety_suite(tmp_path / "care"), CARE, "ann")
-    again = register(store, write_recipe())
-    assert (again.created, again.digest, again.notes) == (False, before.digest, ())
 
 
 @pytest.mark.usefixtures("care")

@@ -196,12 +196,9 @@ def test_a_failed_attempt_loses_its_log_and_half_a_result_and_its_saves_where_it
     assert dropped(place(SAVE, attempts=(ended(8),)), Leftovers(attempt_days=7)) == set()
 
 
-def test_of_finished_work_saves_and_losers_go_and_the_winner_its_logs_and_erasures_stay() -> None:
+def test_of_finished_work_losers_go_and_an_attempt_that_died_unseen_is_ended_first() -> None:
     paths = ("manifest.json", "w0002-cd/model", "w0001-ab/model", SAVE, LOG, "erased/w0001.json")
     assert dropped(place(*paths, writer="w0002-cd", attempts=(ended(8),))) == {"w0001-ab/model", SAVE}
-
-
-def test_an_attempt_that_died_unseen_is_ended_first_and_without_a_rule_nothing_is_looked_at() -> None:
     assert plan_place(place(LOG, attempts=(silent(8),)), RULE, NOW) == PlacePlan(end=(1,))
     assert plan_place(place(LOG, attempts=(silent(6),)), RULE, NOW) == PlacePlan()
     everything = place(LOG, SAVE, attempts=(ended(),))

@@ -181,19 +181,15 @@ def test_evidence_tells_worse_from_as_good_from_open_and_without_outcomes_shows_
 DIFFERENCES = st.lists(st.floats(-1, 1), min_size=1, max_size=60)
 
 
-def test_nothing_is_shown_by_nothing_and_a_plain_difference_within_some_dozens() -> None:
+def test_capital_is_what_bets_make_by_hand_and_nothing_is_shown_by_nothing() -> None:
+    assert np.exp(log_capital([1.0, -0.5], 0.0, stakes=(0.5,))) == pytest.approx([1.5, 1.125])
+    # Against a mean of at most 0.6 a difference of 1 pays 1.25 for 1.
+    assert np.exp(log_capital([1.0], 0.6, stakes=(0.5,))) == pytest.approx([1.125])
     assert (lower_bound([], ERROR), upper_bound([], ERROR)) == (-1.0, 1.0)
     assert not exceeds([], 0.0, ERROR)
     assert upper_bound([-1.0] * 40, ERROR) < -0.5
     assert upper_bound([-1.0] * 5, ERROR) > 0
     assert lower_bound([0.0] * 400, ERROR) > -0.05
-
-
-def test_capital_is_what_the_bets_of_the_paper_make_by_hand() -> None:
-    # One stake of a half against a mean of at most 0: gains of 1 and -0.5 multiply it by 1.5 and 0.75.
-    assert np.exp(log_capital([1.0, -0.5], 0.0, stakes=(0.5,))) == pytest.approx([1.5, 1.125])
-    # Against a mean of at most 0.6 a difference of 1 pays 1.25 for 1.
-    assert np.exp(log_capital([1.0], 0.6, stakes=(0.5,))) == pytest.approx([1.125])
 
 
 @given(DIFFERENCES, st.floats(-1, 1))

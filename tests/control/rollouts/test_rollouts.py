@@ -1,6 +1,7 @@
-"""Rollouts from start to end, over outcomes that lie in a store."""
+"""Rollouts from start to end, over outcomes that lie in a store, also such as begin by themselves."""
 
 from datetime import timedelta
+from logging import getLogger
 
 import pytest
 
@@ -9,12 +10,14 @@ from ft_assets.control.lines.lines import read_line
 from ft_assets.control.lines.promotion import rollback
 from ft_assets.control.lines.second_person import approve, decline
 from ft_assets.control.rollouts.asked import Wish, cancel, start
+from ft_assets.control.rollouts.automatic import start_automatic
 from ft_assets.control.rollouts.look import SETTLED
-from ft_assets.control.rollouts.rollouts import RolloutLost, append, read_rollouts
+from ft_assets.control.rollouts.rollouts import RolloutLost, RolloutRecord, append, read_rollouts
 from ft_assets.control.rollouts.verify import rollout_findings
 from ft_assets.control.rollouts.weights import weights_of
 from ft_assets.records.tombstones import Subject, delete, restore
-from ft_assets.settings.tenants import TenantsFile
+from ft_assets.settings.rollout_settings import RolloutSettings
+from ft_assets.settings.tenants import LineSettings, Tenant, TenantsFile
 from ft_resources.artifacts import InputRef
 from ft_resources.errors import CorruptArtifact, NotFound, UserError
 from ft_resources.signatures import Unsigned, require_signed
@@ -119,7 +122,12 @@ def test_what_happens_to_the_line_ends_the_rollout(line: Promotable, happens, ki
     assert reason in record.reason
 
 
-def test_a_person_ends_a_rollout_and_another_may_begin(rolled: Rolled) -> None:
+def test_a_person_ends_a_rollout_another_may_begin_and_of_two_decisions_at_one_moment_one_counts(rolled) -> None:
+    started = rolled.start()
+    made = started.model_copy(update={"seq": 2, "kind": "cancelled", "id": "late", "seal": ""})
+    cancel(rolled.store, LINE, actor="bea", reason="not today")
+    with pytest.raises(RolloutLost, match="bea was faster: the rollout was cancelled"):
+        append(rolled.store, made)
     rolled.start()
     with pytest.raises(UserError, match="a rollout is open"):
         rolled.start()
@@ -131,14 +139,6 @@ def test_a_person_ends_a_rollout_and_another_may_begin(rolled: Rolled) -> None:
     with pytest.raises(NotFound, match="no rollout is open"):
         cancel(rolled.store, LINE, actor="bea", reason="not today")
     rolled.start()
-
-
-def test_of_two_decisions_at_one_moment_one_counts(rolled: Rolled) -> None:
-    started = rolled.start()
-    made = started.model_copy(update={"seq": 2, "kind": "cancelled", "id": "late", "seal": ""})
-    cancel(rolled.store, LINE, actor="bea", reason="not today")
-    with pytest.raises(RolloutLost, match="bea was faster: the rollout was cancelled"):
-        append(rolled.store, made)
 
 
 def test_only_what_may_go_to_production_may_be_rolled_out_and_only_beside_what_stands_there(line: Promotable) -> None:
@@ -222,3 +222,62 @@ def test_a_candidate_gets_no_traffic_unsigned_where_signatures_are_demanded(roll
     signs_with(monkeypatch, private)
     rolled.start()
     require_signed(rolled.store, rolled.candidate)
+
+
+def settings(**values: object) -> TenantsFile:
+    plan = {"automatic": True, "steps": (5, 100), "minimum": 50, "outcomes": ("thumbs",), "margins": {"thumbs": 0.2}}
+    tenant, _, name = LINE.partition(".")
+    line = LineSettings(rollouts=RolloutSettings.model_validate({**plan, **values}))
+    return SERVED.model_copy(update={"tenants": {tenant: Tenant(lines={name: line})}})
+
+
+def begin(rolled: Rolled, tenants: TenantsFile | None = None) -> RolloutRecord | None:
+    return start_automatic(rolled.artifacts, LINE, tenants=tenants or settings(), log=getLogger(), now=BEGIN)
+
+
+def test_what_comes_to_staging_is_rolled_out_once_against_what_is_in_production(rolled: Rolled) -> None:
+    assert begin(rolled) is None
+    rolled.promote(rolled.candidate, "staging", "it gained 8 %")
+    found = begin(rolled)
+    assert (found.candidate, found.incumbent, found.weight) == (rolled.candidate.ref, rolled.incumbent.ref, 5)
+    assert (found.actor, found.plan.minimum) == ("auto", 50)
+    assert found.reason.endswith(": it gained 8 %")
+    assert begin(rolled) is None
+    rolled.serve(400, good=(0.2, 0.9), begin=BEGIN, server="one")
+    assert rolled.kinds == ["started"]
+    done = rolled.conduct(BEGIN + HOUR, settings())
+    assert done.record is not None
+    assert done.record.kind == "rolled_back"
+    assert begin(rolled) is None
+    third = rolled.line.adapter(3)
+    rolled.promote(third, "staging", "it gained 8 %")
+    again = begin(rolled)
+    assert again.candidate == third.ref
+
+
+def test_a_check_of_promotions_refuses_it(rolled: Rolled) -> None:
+    rolled.promote(rolled.candidate, "staging", "it gained 8 %")
+    nowhere = settings().model_copy(update={"served_bases": ()})
+    with pytest.raises(UserError, match="served"):
+        begin(rolled, nowhere)
+    assert begin(rolled) is not None
+
+
+def test_a_lines_settings_may_leave_the_last_step_to_a_person(rolled: Rolled) -> None:
+    rolled.promote(rolled.candidate, "staging", "it gained 8 %")
+    by_hand = settings(completes=False)
+    assert begin(rolled, by_hand) is not None
+    rolled.serve(600, good=(0.9, 0.9), begin=BEGIN, server="one")
+    waits = rolled.conduct(BEGIN + HOUR, by_hand)
+    assert waits.record is None
+    assert "leave to a person" in waits.said
+    assert rolled.weights == {"candidate": 5, "incumbent": 95}
+    rolled.promote(rolled.candidate)
+    assert rolled.weights == {"candidate": 100}
+
+
+def test_only_lines_whose_settings_say_so_are_looked_at() -> None:
+    assert settings().lines_with_automatic_rollouts() == [LINE]
+    assert settings(automatic=False).lines_with_automatic_rollouts() == []
+    with pytest.raises(ValueError, match="thumbs"):
+        RolloutSettings.model_validate({"outcomes": ["smiles"]})

@@ -103,14 +103,11 @@ def test_a_stage_that_was_cut_off_is_launched_twice_more_each_time_under_a_key_o
     assert stage in end.reason
 
 
-def test_what_a_cut_off_run_had_made_already_is_not_made_again() -> None:
+def test_what_a_cut_off_run_had_made_is_not_made_again_and_a_rejection_not_recorded_is_judged_once_more() -> None:
     (action,) = cut_off(Present(done=BOTH), Stage.PREPARE_DATASET, 0)
     assert (action.stage, action.again) == (Stage.TRAIN_PAIR, 0)
     (end,) = cut_off(Present(done=BOTH | {Stage.TRAIN_PAIR}, adapter=ADAPTER), Stage.TRAIN_PAIR, 0)
     assert end.status is SubmissionStatus.ACCEPTED
-
-
-def test_a_candidate_whose_run_was_cut_off_before_its_rejection_was_recorded_is_judged_once_more() -> None:
     (action,) = cut_off(REJECTED, Stage.TRAIN_PAIR, 0)
     assert isinstance(action, Launch)
     (end,) = cut_off(REJECTED, Stage.TRAIN_PAIR, MOST_AGAIN)

@@ -1,6 +1,7 @@
 import threading
 import uuid
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from types import SimpleNamespace
 from typing import Any
 
@@ -114,6 +115,16 @@ def asked_for(wish: tuple[str, dict[str, str], str]) -> str:
         return ask(open_store(url), key, **pair)[0].id
     except KeyConflict:
         return ""
+
+
+@pytest.mark.long
+@pytest.mark.subprocess
+def test_of_two_processes_that_ask_at_once_for_different_things_under_one_key_exactly_one_gets_it(store) -> None:
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        for turn in range(5):
+            wishes = [(store.url, wish, f"release-{turn}") for wish in (PAIR, OTHER)]
+            assert sorted(map(bool, pool.map(asked_for, wishes))) == [False, True]
+    assert len(list(open_submissions(store))) == 5
 
 
 def test_of_two_who_both_saw_the_key_free_exactly_one_gets_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

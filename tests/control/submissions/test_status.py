@@ -1,4 +1,4 @@
-"""The state of a submission follows from the records alone."""
+"""The state of a submission follows from the records alone, and from why its work waits on a cluster."""
 
 from datetime import datetime
 from typing import Any
@@ -6,13 +6,17 @@ from typing import Any
 import pytest
 
 from ft_assets.control.submissions.status import STATE_OF_WORK, State, Status, derive
+from ft_assets.control.submissions.waiting import explained
 from ft_assets.control.submissions.works import Work
 from ft_assets.records.submissions import SubmissionOutcome, SubmissionStatus
 from ft_resources.artifacts import Address
-from ft_resources.attempts import Ending
+from ft_resources.attempts import Attempt, Ending
 from ft_resources.errors import HeldForReview
 from ft_resources.outcomes import POLICIES, Outcome
+from ft_resources.store import Store
+from ft_resources.waiting import Waiting
 from tests.made import made_submission
+from tests.resources.kubernetes.specs import spec_of
 
 ASKED = datetime.fromisoformat("2026-11-01T12:00:00+00:00").timestamp()
 SUBMISSION = made_submission(created_at="2026-11-01T12:00:00.000+00:00", idempotency_key="k")
@@ -44,16 +48,13 @@ def test_running_work_decides_the_state(asset: str) -> None:
     assert status(running(asset)).state is STATE_OF_WORK[asset]
 
 
-def test_work_that_this_version_does_not_know_counts_as_preparing_and_crashes_nothing() -> None:
+def test_unknown_work_counts_as_preparing_and_a_training_that_changes_its_gpus_still_trains() -> None:
     assert STATE_OF_WORK["reference_logps"] is State.PREPARING
     for known in ((), (done("dataset"),)):
         assert status(*known, running("thought_transfer")).state is State.PREPARING
     assert status(done("dataset"), work("thought_transfer")).state is State.PREPARING
     again = ended("thought_transfer", Outcome.PLATFORM_ERROR, what="the disk hiccuped")
     assert status(done("dataset"), again).detail == "retrying after: the disk hiccuped"
-
-
-def test_a_training_that_changes_its_gpus_still_trains() -> None:
     found = status(done("token_pack"), ended("checkpoint", Outcome.RESIZED))
     assert (found.state, found.detail) == (State.TRAINING, POLICIES[Outcome.RESIZED].message)
 
@@ -156,3 +157,32 @@ def test_a_recorded_outcome_is_the_last_word(recorded: SubmissionStatus) -> None
     outcome = SubmissionOutcome(status=recorded, adapter="acme/adapter/aa", reason="why", at="now")
     found = status(running("checkpoint"), outcome=outcome)
     assert (found.state, found.adapter, found.detail) == (State(recorded), "acme/adapter/aa", "why")
+
+
+class Says:
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def why_waiting(self, attempt: Attempt) -> Waiting:
+        return Waiting(reason=self.reason, what="the quota of its queue is in use", remedy="Raise it.")  # type: ignore[arg-type]
+
+
+def told(tmp_path, reason: str, **facts: object) -> Status:
+    status = Status(
+        submission="1",
+        dataset="d",
+        recipe="r",
+        actor="a",
+        created_at="",
+        state=State.PREEMPTED,
+        detail="no sign of life",
+    )
+    work = Work(asset="checkpoint", address=spec_of().address, attempt=1, **facts)  # type: ignore[arg-type]
+    return explained(Store(str(tmp_path / "s")), status, (work,), Says(reason))
+
+
+def test_a_queued_job_is_queued_and_not_preempted_and_work_that_reports_or_runs_does_not_wait(tmp_path) -> None:
+    found = told(tmp_path, "quota")
+    assert (found.state, found.detail) == (State.QUEUED, "waits: the quota of its queue is in use. Raise it.")
+    assert told(tmp_path, "running").state is State.PREEMPTED
+    assert told(tmp_path, "quota", progress={"phase": "training"}).state is State.PREEMPTED

@@ -46,7 +46,7 @@ def test_a_trial_that_was_cut_off_starts_again_beside_the_others_and_fails_the_s
     assert ended.status is SubmissionStatus.FAILED
 
 
-def test_a_trial_that_failed_or_was_cancelled_ends_the_sweep_when_the_others_have_ended() -> None:
+def test_a_trial_that_failed_was_cancelled_or_may_not_start_ends_the_sweep_when_the_others_have_ended() -> None:
     assert step(A, B, a=RunState.FAILED, b=RunState.ACTIVE) == []
     (action,) = step(A, a=RunState.FAILED, b=RunState.SUCCEEDED)
     assert action.status is SubmissionStatus.FAILED
@@ -55,9 +55,6 @@ def test_a_trial_that_failed_or_was_cancelled_ends_the_sweep_when_the_others_hav
     (action,) = step(A, B, a=RunState.CANCELLED)
     assert action.status is SubmissionStatus.CANCELLED
     assert "submit the sweep again to continue it" in action.reason
-
-
-def test_trials_that_may_not_start_end_the_submission_unless_one_is_running() -> None:
     (action,) = step(A, B, problem="together 30 GPU-hours")
     assert action.reason == "together 30 GPU-hours"
     assert step(A, B, problem="together 30 GPU-hours", a=RunState.ACTIVE) == []

@@ -46,7 +46,7 @@ def test_what_is_waited_for_shrinks_as_trials_end_and_a_failed_sweep_says_how(sw
     assert "no trial of the sweep rates.v1 can win" in present(submission, store=sweep.store).problem
 
 
-def test_the_estimate_of_a_sweep_is_the_sum_of_its_trials(sweep: World) -> None:
+def test_the_estimate_of_a_sweep_is_the_sum_of_its_trials_also_from_its_file(sweep: World) -> None:
     whole = estimate_training(sweep.artifacts, load_tenants(), DATASET, SWEEP)
     parts = [estimate_training(sweep.artifacts, load_tenants(), DATASET, trial) for trial in TRIALS]
     assert whole.trials == 3
@@ -56,9 +56,6 @@ def test_the_estimate_of_a_sweep_is_the_sum_of_its_trials(sweep: World) -> None:
     assert whole.memory == parts[0].memory
     settings = {path: (value, origin) for path, value, origin in whole.settings}
     assert settings["training.learning_rate"] == ("0.001 | 0.0001 | 1e-05", "sweep")
-
-
-def test_a_sweep_that_is_not_registered_is_estimated_from_its_file(sweep: World) -> None:
     found = estimate_file(sweep.artifacts, load_tenants(), DATASET, sweep.project.folder / f"{SWEEP}.yaml")
     assert found.trials == 3
     assert found.steps > 0
