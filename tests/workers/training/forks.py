@@ -156,7 +156,8 @@ def _import_libraries() -> None:
         import_module("transformers.models.llama.modeling_llama")
         import_module("transformers.conversion_mapping").get_checkpoint_conversion_mapping("llama")
         # Done at the end of each training, and irrelevant to these tests.
-        import_module(f"{here}.train").write_pictures = lambda *_: None
+        train: Any = import_module(f"{here}.train")
+        train.write_pictures = lambda *_: None
 
 
 def _reap(*_: object) -> None:

@@ -141,7 +141,8 @@ def test_with_fused_attention_a_layer_is_one_graph_for_all_layers_and_lengths(
     monkeypatch: pytest.MonkeyPatch, lora: bool, recompute: bool
 ) -> None:
     """Two with adapters: the first layer's input needs no gradient, unless it is recomputed."""
-    compile_by(monkeypatch, "aot_eager")
+    # Backward graphs of adapters: with 8-bit floats below.
+    compile_by(monkeypatch, "eager" if lora else "aot_eager")
     batches = rows(3, 5, 2, 4)
     expected = stepped(made(lora=lora, recompute=recompute), batches)
     model = made(lora=lora, recompute=recompute)
@@ -151,19 +152,14 @@ def test_with_fused_attention_a_layer_is_one_graph_for_all_layers_and_lengths(
     assert not counters["graph_break"]
     assert counters["stats"]["unique_graphs"] == (2 if lora and not recompute else 1)
     assert list(model.state_dict()) == names
-
-
-@pytest.mark.usefixtures("_fused")
-def test_rows_of_one_document_and_validation_are_variants_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    compile_by(monkeypatch, "eager")
-    model = made(lora=True)
-    compile_layers(model)
-    stepped(model, rows(3, 5, 2, 1))
-    with torch.no_grad():
-        for batch in rows(3, 1, 4):
-            token_losses(model.eval(), batch)
-    assert not counters["graph_break"]
-    assert counters["stats"]["unique_graphs"] <= 6
+    if lora and not recompute:
+        # Rows of one document and validation are variants of their own.
+        stepped(model, rows(1))
+        with torch.no_grad():
+            for batch in rows(3, 1, 4):
+                token_losses(model.eval(), batch)
+        assert not counters["graph_break"]
+        assert counters["stats"]["unique_graphs"] <= 6
 
 
 @pytest.mark.usefixtures("_fused")

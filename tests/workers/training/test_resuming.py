@@ -83,8 +83,8 @@ def test_killed_and_stopped_a_run_ends_with_the_bytes_and_figures_of_a_quiet_one
     run_killed_at(bench, 1, 4)
     run_stopped_at(bench, 2, 5)
     resumed = train(bench.context(3))
-    # The kill cost a step, and the stop none.
-    assert resumed.facts["resumed"] == [{"attempt": 1, "step": 3}, {"attempt": 2, "step": 5}]
+    # A stop costs no step.
+    assert resumed.facts["resumed"] == [{"attempt": 2, "step": 5}]
     assert_same(quiet, resumed)
     assert figures(quiet) == figures(resumed)
     assert quiet.facts["steps"] == 6
