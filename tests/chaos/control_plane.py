@@ -25,7 +25,7 @@ from ft_resources.attempts import Attempt
 from ft_resources.kubernetes.names import job_name
 from tests.cluster.cluster import Cluster
 from tests.cluster.objects import JOBS, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS, Change
-from tests.e2e.dagster_server import wait_for
+from tests.e2e.dagster_server import free_port, wait_for
 from tests.e2e.project import Project, make_project
 from tests.faults import tcp_cuts
 from tests.k8s.chart import instance_config, values
@@ -169,9 +169,7 @@ def _make_system(cluster: Cluster, environment: dict[str, str]) -> None:
 
 def _start(stack: ExitStack, folder: Path, environment: dict[str, str]) -> Kept:
     """Start code server and daemon, and wait for the former; the daemon."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     at = {"host": "127.0.0.1", "port": port, "location_name": "fine-tuning"}
     (folder / "workspace.yaml").write_text(yaml.safe_dump({"load_from": [{"grpc_server": at}]}))
     serve = ["-m", "dagster", "api", "grpc", "-m", "ft_assets.definitions", "-h", "127.0.0.1", "-p", str(port)]

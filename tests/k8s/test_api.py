@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 from ft_assets.cli import pages, serve
 from ft_assets.cli.main import app
-from ft_assets.server.serving import DRAIN_S
 from ft_assets.settings.models import load_models
 from tests.k8s.chart import K8S, instance_config, values
 from tests.k8s.kustomize import rendered
@@ -154,6 +153,8 @@ def test_nothing_secret_is_written_down(name: str) -> None:
 
 
 def test_requests_under_way_have_their_time_before_a_pod_is_killed() -> None:
+    from ft_assets.server.serving import DRAIN_S
+
     pause_s = container_of("ft-api")["lifecycle"]["preStop"]["sleep"]["seconds"]
     # What is left is for files that are being settled.
     assert pod_of("ft-api")["terminationGracePeriodSeconds"] >= pause_s + DRAIN_S + 30

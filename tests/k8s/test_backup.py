@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,10 +16,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ft_assets.cli.main import app
-from ft_resources.artifacts import Artifact
-from tests.cli.conftest import made as made
-from tests.cli.conftest import made_later as made_later
 from tests.cli.conftest import pair as pair
+from tests.cluster.fixtures import until
 from tests.control.lines import promotable
 from tests.e2e.project import Project
 from tests.faults import HttpFaults, TcpCuts
@@ -41,22 +38,17 @@ ANSWERS = (
 
 
 @contextmanager
-def fresh_database() -> Iterator[TcpCuts]:
-    """A PostgreSQL with nothing but an empty ledger, over TCP; it is gone afterwards."""
-    with own_postgres() as (server, proxy):
-        server.psql("CREATE DATABASE ft_metering")
-        yield proxy
-
-
-@contextmanager
 def dagster_on(
-    home: Path, database: TcpCuts, bucket: tuple[HttpFaults, str], monkeypatch: pytest.MonkeyPatch
+    home: Path, postgres: tuple[Any, TcpCuts], bucket: tuple[HttpFaults, str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[dg.DagsterInstance]:
-    """The instance of the chart's values, which the command line uses too, and the ledger beside it."""
+    """The instance of the chart's values, which the command line uses too, and the ledger beside it, both new."""
+    server, database = postgres
+    for name in (home.name, f"{home.name}_metering"):
+        server.psql(f"CREATE DATABASE {name}")
     monkeypatch.setenv("DAGSTER_PG_PASSWORD", "unused")
-    monkeypatch.setenv("FT_METERING_DB", f"postgresql://postgres@127.0.0.1:{database.port}/ft_metering")
+    monkeypatch.setenv("FT_METERING_DB", f"postgresql://postgres@127.0.0.1:{database.port}/{home.name}_metering")
     monkeypatch.setenv("FT_STATE", str(home / "state"))
-    with instance_of(home, database, bucket) as instance, monkeypatch.context() as patch:
+    with instance_of(home, database, bucket, home.name) as instance, monkeypatch.context() as patch:
         patch.setattr(dg.DagsterInstance, "get", lambda: instance)
         yield instance
 
@@ -108,7 +100,6 @@ def test_a_restored_bucket_and_an_empty_database_give_the_same_answers(
     tmp_path: Path,
     project: Project,
     bucket: tuple[HttpFaults, str],
-    made: dict[str, Artifact],
     pair: tuple[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -123,26 +114,32 @@ def test_a_restored_bucket_and_an_empty_database_give_the_same_answers(
     s3 = boto3.client("s3", endpoint_url=bucket[0].url)
     s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
     monkeypatch.setenv("FT_STORE", project.store_url)
-    with fresh_database() as database, dagster_on(tmp_path / "a", database, bucket, monkeypatch) as instance:
-        assert curate(project, instance, "others").success
-        ft("submit", *pair)
-        ft("promote", str(adapter.address), "--to", "staging", "--reason", "try it")
-        ft("rebuild")
-        project.store.put("names/gone.json", b"{}")
-        project.store.delete("names/gone.json")
-        before = {arguments: ft(*arguments) for arguments in ANSWERS}
-        views, kept = shown(instance), everything(s3, name)
-    # The times of S3 have whole seconds.
-    time.sleep(1.1)
-    since = datetime.now(UTC).isoformat(timespec="seconds")
-    empty(s3, name)
-    assert everything(s3, name) == {}
+    project.store.put("names/gone.json", b"{}")
+    project.store.delete("names/gone.json")
+    deleted = moment()
+    with own_postgres() as postgres:
+        with dagster_on(tmp_path / "before", postgres, bucket, monkeypatch) as instance:
+            assert curate(project, instance, "others").success
+            ft("submit", *pair)
+            ft("promote", str(adapter.address), "--to", "staging", "--reason", "try it")
+            ft("rebuild")
+            before = {arguments: ft(*arguments) for arguments in ANSWERS}
+            views, kept = shown(instance), everything(s3, name)
+        # The times of S3 have whole seconds.
+        until(lambda: moment() > deleted)
+        since = moment()
+        empty(s3, name)
+        assert everything(s3, name) == {}
 
-    restore(s3, name, since)
-    assert everything(s3, name) == kept
-    with fresh_database() as database, dagster_on(tmp_path / "b", database, bucket, monkeypatch) as instance:
-        assert shown(instance) == {"dataset": [], "recipe": []}
-        ft("rebuild")
-        assert shown(instance) == views
-        after = {arguments: ft(*arguments) for arguments in ANSWERS}
+        restore(s3, name, since)
+        assert everything(s3, name) == kept
+        with dagster_on(tmp_path / "after", postgres, bucket, monkeypatch) as instance:
+            assert shown(instance) == {"dataset": [], "recipe": []}
+            ft("rebuild")
+            assert shown(instance) == views
+            after = {arguments: ft(*arguments) for arguments in ANSWERS}
     assert after == before
+
+
+def moment() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,5 +1,6 @@
 """The control plane's image has what its processes import: they run here with nothing but what its lock names."""
 
+import json
 import os
 import re
 import subprocess
@@ -15,9 +16,19 @@ from ft_resources.errors import UserError
 from tests.e2e.project import ROOT, make_project
 from tests.k8s.chart import K8S
 from tests.k8s.locked import LOCKED
+from tests.warm_workers import environment
+from tests.warm_workers.fixture import warm as warm
 from tools.architecture import Sources
 from tools.sbom import locked
 
+COMMANDS = """
+import json, sys
+from ft_assets.cli.main import app
+for words in json.loads(sys.argv[1]):
+    if code := app(words, standalone_mode=False):
+        sys.exit(code)
+    print("\\f", end="", flush=True)
+"""
 LOCK = K8S / "locks" / "control.txt"
 CONTROL = ("api", "cli", "control", "definitions", "graph", "records", "remote", "server", "settings")
 # What only an installation with workers can do, and says so.
@@ -26,9 +37,9 @@ BESIDE_WORKERS = {
 }
 
 
-def run(*words: str, cwd: Path = ROOT, **environment: str) -> str:
+def run(*words: str, cwd: Path = ROOT, **variables: str) -> str:
     done = subprocess.run(
-        [sys.executable, *words], cwd=cwd, env={**os.environ, **LOCKED, **environment}, capture_output=True, text=True
+        [sys.executable, *words], cwd=cwd, env={**os.environ, **LOCKED, **variables}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -68,8 +79,8 @@ def _named(distribution: str) -> str:
 @pytest.mark.subprocess
 def test_code_location_server_daemon_and_run_pods_load_with_the_locked_packages() -> None:
     run("-m", "ft_assets.warm", "control")
-    for absent in ("torch", "numba", "scipy"):
-        assert run("-c", f"import importlib.util; print(importlib.util.find_spec('{absent}'))") == "None\n"
+    find = "import importlib.util as u; print([u.find_spec(name) for name in ('torch', 'numba', 'scipy')])"
+    assert run("-c", find) == "[None, None, None]\n"
 
 
 def test_rows_near_a_text_need_the_packages_of_curation_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,21 +90,24 @@ def test_rows_near_a_text_need_the_packages_of_curation_and_it_is_said(monkeypat
 
 
 @pytest.mark.e2e
+@pytest.mark.usefixtures("warm")
 def test_a_fine_tune_is_asked_for_estimated_and_followed_to_its_adapter(tmp_path: Path) -> None:
-    """All steps of all runs are in this one process, and only workers are others."""
+    """All commands and all steps of all runs are in one process, and only workers are others."""
     project = make_project(tmp_path / "project")
     at = {name: value for name, value in project.environment.items() if name.startswith(("FT_", "DAGSTER_"))}
-
-    def ft(*words: str) -> str:
-        return run("-c", "from ft_assets.cli.main import app; app()", *words, cwd=project.folder, **at)
-
-    ft("dataset", "add", str(project.dataset()), "--name", "acme.things")
-    ft("recipe", "add", str(project.recipe()))
-    ft("estimate", "acme.things.v1", "tiny.v1")
-    ft("run", "acme.things.v1", "tiny.v1")
+    pair = ("acme.things.v1", "tiny.v1")
+    commands = [
+        ("dataset", "add", str(project.dataset()), "--name", "acme.things"),
+        ("recipe", "add", str(project.recipe())),
+        ("estimate", *pair),
+        ("run", *pair),
+        ("status",),
+        ("dataset", "diff", pair[0], pair[0]),
+    ]
+    workers = {"PYTHONPATH_OF_WORKERS": environment()["PYTHONPATH"]}
+    told = run("-c", COMMANDS, json.dumps(commands), cwd=project.folder, **at, **workers).split("\f")
     (submission,) = all_submissions(project.store, "acme")
     outcome = find_outcome(project.store, submission)
     assert outcome is not None
     assert outcome.status is SubmissionStatus.ACCEPTED, outcome.reason
-    assert "acme.things" in ft("status")
-    ft("dataset", "diff", "acme.things.v1", "acme.things.v1")
+    assert "acme.things" in told[commands.index(("status",))]

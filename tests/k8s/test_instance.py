@@ -8,16 +8,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
-import boto3
 import dagster as dg
 import pytest
 import yaml
-from dagster_aws.s3 import S3ComputeLogManager
-from dagster_k8s import K8sRunLauncher
 
 from ft_assets.control.metering.ledger import Ledger
 from ft_assets.control.registry.versions import add_dataset_version
-from ft_assets.definitions import build_definitions
 from ft_assets.graph.listed_keys import list_keys
 from ft_assets.settings import tags
 from ft_assets.settings.dataset.policy import DatasetPolicy
@@ -69,11 +65,13 @@ def project(tmp_path: Path, bucket: tuple[HttpFaults, str], monkeypatch: pytest.
     return make_project(tmp_path / "project", bucket[1])
 
 
-def instance_of(home: Path, database: TcpCuts, bucket: tuple[HttpFaults, str]) -> dg.DagsterInstance:
+def instance_of(
+    home: Path, database: TcpCuts, bucket: tuple[HttpFaults, str], name: str = "postgres"
+) -> dg.DagsterInstance:
     """The instance of the values, where only addresses and credentials are other ones."""
     found = values()
     found["postgresql"] |= {"postgresqlHost": "127.0.0.1", "postgresqlUsername": "postgres"}
-    found["postgresql"] |= {"postgresqlDatabase": "postgres", "postgresqlParams": {}}
+    found["postgresql"] |= {"postgresqlDatabase": name, "postgresqlParams": {}}
     found["postgresql"]["service"] = {"port": database.port}
     logs = found["computeLogManager"]["config"]["s3ComputeLogManager"]
     logs |= {"bucket": bucket[1].split("/")[2], "endpointUrl": bucket[0].url, "region": "us-east-1"}
@@ -88,6 +86,8 @@ def instance_of(home: Path, database: TcpCuts, bucket: tuple[HttpFaults, str]) -
 
 
 def curate(project: Project, instance: dg.DagsterInstance, name: str) -> dg.ExecuteInProcessResult:
+    from ft_assets.definitions import build_definitions
+
     file = project.dataset(name=f"{name}.jsonl")
     added = add_dataset_version(project.store, file, tenant="acme", name=name, policy=DatasetPolicy(), actor="ann")
     list_keys(instance, dataset=str(added.key))
@@ -103,6 +103,10 @@ def test_the_values_make_an_instance_that_curates_through_restarts_and_a_bad_net
     bucket: tuple[HttpFaults, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    import boto3
+    from dagster_aws.s3 import S3ComputeLogManager
+    from dagster_k8s import K8sRunLauncher
+
     monkeypatch.setenv("DAGSTER_PG_PASSWORD", "unused")
     with instance_of(tmp_path / "home", database, bucket) as instance:
         assert isinstance(instance.compute_log_manager, S3ComputeLogManager)

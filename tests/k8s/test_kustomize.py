@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 
@@ -22,10 +21,9 @@ def by_name(objects: list[dict[str, Any]]) -> dict[tuple[str, str, str], dict[st
 
 
 @pytest.mark.parametrize("folder", [BASE, *OVERLAYS], ids=lambda folder: folder.name)
-def test_every_rendered_object_is_valid_and_in_its_namespace(folder: Path) -> None:
+def test_every_rendered_object_is_in_its_namespace(folder: Path) -> None:
     objects = by_name(rendered(folder))
-    for (kind, namespace, _), manifest in objects.items():
-        kubernetes_validate.validate(manifest, VERSION, strict=True)
+    for kind, namespace, _ in objects:
         assert namespace == ("" if kind in ("Namespace", "ClusterRole", "ClusterRoleBinding") else "ft-system")
     assert {kind for kind, _, _ in objects} == {
         "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "NetworkPolicy",

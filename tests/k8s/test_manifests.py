@@ -5,12 +5,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import boto3
 import dagster as dg
 import kubernetes_validate
 import pytest
 import yaml
-from dagster_k8s import K8sRunLauncher
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -52,9 +50,7 @@ def printed(*arguments: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all(result.stdout))
 
 
-def test_every_file_of_the_base_is_listed_and_valid() -> None:
-    for manifest in base_objects():
-        kubernetes_validate.validate(manifest, VERSION, strict=True)
+def test_every_file_of_the_base_is_listed() -> None:
     listed = yaml.safe_load((BASE / "kustomization.yaml").read_text())
     generated = {name for each in listed["configMapGenerator"] for name in each.get("files", []) + each.get("envs", [])}
     there = {file.name for file in BASE.iterdir()} - {"kustomization.yaml", "flavours.yaml"}
@@ -284,6 +280,8 @@ def test_a_cancelled_run_lives_until_its_worker_has_saved() -> None:
 
 
 def test_a_runs_tag_cannot_change_its_pod(tmp_path: Path) -> None:
+    from dagster_k8s import K8sRunLauncher
+
     launcher = instance_config(values())["run_launcher"]
     (tmp_path / "kubeconfig").write_text(json.dumps(NO_CLUSTER))
     launcher["config"] |= {"load_incluster_config": False, "kubeconfig_file": str(tmp_path / "kubeconfig")}
@@ -356,6 +354,8 @@ def test_values_and_kustomize_name_the_same_things() -> None:
 
 @pytest.mark.parametrize("name", ["lifecycle", "encryption", "policy"])
 def test_the_buckets_rules_are_taken_by_s3(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import boto3
+
     rules = json.loads((K8S / "bucket" / f"{name}.json").read_text())
     with s3_server() as endpoint:
         use_bucket(monkeypatch, endpoint, "ft-example")

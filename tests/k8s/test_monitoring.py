@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import socket
 import subprocess
 import time
 from collections import defaultdict
@@ -18,6 +17,7 @@ import yaml
 from ft_resources.kubernetes.names import METRICS_PORT
 from ft_resources.kubernetes.platform import tenant_objects
 from ft_resources.kubernetes.settings import KubernetesSettings
+from tests.e2e.dagster_server import free_port, wait_for
 from tests.k8s.chart import K8S
 from tests.scraped import EVERY_S, SCRAPES, VARIABLES, recorded
 from tools.dashboards import DASHBOARDS, FOLDER, dashboard, text_of
@@ -214,9 +214,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (folder / "metrics.txt").write_text(recorded(int(time.time())))
     promtool("tsdb", "create-blocks-from", "openmetrics", folder / "metrics.txt", folder / "data")
     (folder / "prometheus.yml").write_text("{}")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     settings = {
         "config.file": folder / "prometheus.yml",
         "storage.tsdb.path": folder / "data",
@@ -226,11 +224,12 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with (folder / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
             url = f"http://127.0.0.1:{port}"
-            end = time.monotonic() + 60
-            while not ready(url):
+
+            def up() -> bool:
                 assert process.poll() is None, (folder / "log").read_text()
-                assert time.monotonic() < end, (folder / "log").read_text()
-                time.sleep(0.1)
+                return ready(url)
+
+            wait_for(up, 600, "Prometheus", every_s=0.1)
             yield url
         finally:
             process.terminate()

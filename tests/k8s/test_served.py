@@ -22,6 +22,8 @@ from tests.k8s.test_instance import instance_of
 from tests.k8s.test_instance import postgres as postgres
 
 pytestmark = pytest.mark.e2e
+# Nothing here is about speed.
+PATIENCE_S = 600.0
 
 
 @pytest.fixture
@@ -89,7 +91,7 @@ def test_a_pod_is_ready_while_its_database_and_store_answer_and_ends_when_it_is_
         return lambda: answer("/readyz") == (200, {"ready": True, "missing": []})
 
     try:
-        wait_for(ready(), 90, "the API", every_s=0.2)
+        wait_for(ready(), PATIENCE_S, "the API", every_s=0.2)
     except AssertionError as error:
         raise AssertionError(tail(tmp_path / "log")) from error
     with_key = api.open_access(environment["FT_ACCESS_DB"])
@@ -100,12 +102,14 @@ def test_a_pod_is_ready_while_its_database_and_store_answer_and_ends_when_it_is_
     postgres.stop()
     database.sever()
     wait_for(
-        lambda: answer("/readyz") == (503, {"ready": False, "missing": ["database"]}), 30, "the database's absence"
+        lambda: answer("/readyz") == (503, {"ready": False, "missing": ["database"]}),
+        PATIENCE_S,
+        "the database's absence",
     )
     assert answer("/healthz") == (200, "ok\n")
     postgres.ensure_postgres_running()
-    wait_for(ready(), 30, "the database")
+    wait_for(ready(), PATIENCE_S, "the database")
     # All that a pod writes goes to /tmp: its own folder is read-only there.
     assert list((tmp_path / "app").iterdir()) == []
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0
+    assert process.wait(PATIENCE_S) == 0

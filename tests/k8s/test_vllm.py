@@ -5,7 +5,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 
@@ -14,7 +13,7 @@ from ft_resources.kubernetes.names import METRICS_PORT
 from tests.k8s.chart import K8S
 from tests.k8s.kustomize import rendered
 from tests.k8s.test_api import chosen
-from tests.k8s.test_kustomize import BASE, VERSION, by_name
+from tests.k8s.test_kustomize import BASE, by_name
 
 VLLM = K8S / "kustomize" / "vllm"
 OBJECTS = by_name(rendered(VLLM))
@@ -43,10 +42,8 @@ def environment() -> dict[str, str]:
     return dict(OBJECTS["ConfigMap", "ft-system", "vllm-llama"]["data"])
 
 
-def test_every_object_is_valid_and_none_leads_out_of_the_cluster() -> None:
-    for (_, namespace, _), manifest in OBJECTS.items():
-        kubernetes_validate.validate(manifest, VERSION, strict=True)
-        assert namespace == "ft-system"
+def test_no_object_leads_out_of_the_cluster() -> None:
+    assert {namespace for _, namespace, _ in OBJECTS} == {"ft-system"}
     assert {kind for kind, _, _ in OBJECTS} == {"ServiceAccount", "ConfigMap", "Deployment", "Service"}
     assert OBJECTS["Service", "ft-system", "vllm-llama"]["spec"].get("type", "ClusterIP") == "ClusterIP"
 

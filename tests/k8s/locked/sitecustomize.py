@@ -45,6 +45,7 @@ class LockedFinder:
         PathFinder.invalidate_caches()
 
 
-# Workers that it starts are in another image.
+# Workers that it starts are in another image, and may be forks.
 if lock := os.environ.pop("LOCKED_TO", ""):
+    os.environ["PYTHONPATH"] = os.environ.pop("PYTHONPATH_OF_WORKERS", os.environ["PYTHONPATH"])
     sys.meta_path[sys.meta_path.index(PathFinder)] = LockedFinder(Path(lock))
