@@ -22,6 +22,7 @@ from ft_resources.canonical import canonical_json
 from ft_resources.work import WorkRequest
 from tests.e2e.project import Project, make_project
 from tests.made import leave
+from tests.warm_workers import PLACE, environment
 
 DATASET, RECIPE, LINE = "acme.colours.v1", "tiny.v1", "acme.colours.tiny"
 Ft = Callable[..., Result]
@@ -48,6 +49,14 @@ def _made_project() -> Path:
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return make_project(folder / "project").folder
+
+
+@pytest.fixture
+def forked(warm_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are forks of a process that has the libraries."""
+    monkeypatch.setenv(PLACE, warm_server)
+    for name, value in environment().items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
 """The door before Dagster's pages: whoever has the token comes in, and no other page of the browser does."""
 
-import threading
 from collections.abc import Iterator
 
 import pytest
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -13,7 +11,8 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ft_assets.server.dagster_proxy import dagster_proxy, new_prefix
-from tests.e2e.dagster_server import free_port, wait_for
+from tests.e2e.dagster_server import free_port
+from tests.listening import listening
 
 PREFIX, TOKEN, ORIGIN = new_prefix(), "a-token", "http://127.0.0.1:3000"
 SOCKET = "ws://127.0.0.1:3000/graphql"
@@ -47,15 +46,8 @@ def upstream() -> Iterator[str]:
         WebSocketRoute("/graphql", echo),
         Route("/{path:path}", index),
     ]
-    port = free_port()
-    config = uvicorn.Config(Starlette(routes=[Mount(PREFIX, routes=routes)]), port=port, log_level="error")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    wait_for(lambda: server.started, 20, "the server", every_s=0.05)
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join()
+    with listening(Starlette(routes=[Mount(PREFIX, routes=routes)]), log_level="error", beside=True) as address:
+        yield address
 
 
 @pytest.fixture

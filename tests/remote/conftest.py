@@ -13,6 +13,7 @@ from ft_assets.cli.main import app
 from ft_assets.graph.orchestrator import Dagster
 from ft_assets.server.app import api_app
 from tests.cli.conftest import Ft
+from tests.cli.conftest import forked as forked
 from tests.cli.conftest import instance as instance
 from tests.cli.conftest import made as made
 from tests.cli.conftest import made_later as made_later

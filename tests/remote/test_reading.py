@@ -48,12 +48,11 @@ READS = [
 ]
 
 
-@pytest.mark.parametrize("command", READS, ids=" ".join)
-def test_what_is_read_looks_as_beside_the_store(
-    command: tuple[str, ...], made: dict[str, Artifact], beside: Ft, far: Far
-) -> None:
-    here, there = beside(*command), far(*command)
-    assert (there.exit_code, there.stdout, there.stderr) == (here.exit_code, here.stdout, here.stderr), there.exception
+def test_what_is_read_looks_as_beside_the_store(made: dict[str, Artifact], beside: Ft, far: Far) -> None:
+    for command in READS:
+        here, there = beside(*command), far(*command)
+        shown = (here.exit_code, here.stdout, here.stderr)
+        assert (there.exit_code, there.stdout, there.stderr) == shown, (command, there.exception)
 
 
 def test_the_page_of_a_report_is_the_consoles(held: tuple[str, str], far: Far, url: str, project: Project) -> None:

@@ -67,7 +67,7 @@ def test_a_call_that_takes_long_is_asked_for_until_it_has_ended_and_noted_once(
 
     def add(*_: object, **given: object) -> object:
         asked.append(given["name"])
-        assert goes_on.wait(30)
+        assert goes_on.wait(600)
         return added(*_, **given)
 
     added, run = api.add_dataset, calls.run
@@ -138,26 +138,24 @@ def test_a_recipe_is_registered_with_the_template_beside_it(far: Far, project: P
     assert (shared.exit_code, "there is no recipe" in shared.stderr) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"base": "folder:/etc"}, "a folder cannot be sent to the server"),
-        ({"base": "folder:./base"}, "a folder cannot be sent to the server"),
-        ({"key": "globex.own.v1"}, "globex.own.v1 is not a recipe of acme"),
-        ({"key": "own.v1"}, "own.v1 is not a recipe of acme"),
-        ({"chat_template": "/etc/hostname"}, "this file is not in the recipe's folder"),
-        ({"chat_template": "../none.jinja"}, "this file is not in the recipe's folder"),
-        ({"trainingg": {}}, "trainingg"),
-    ],
-)
-def test_a_recipe_that_reaches_beyond_what_was_sent_is_refused(
-    far: Far, project: Project, own: Callable, changes: dict, said: str
-) -> None:
-    file = own(**changes)
-    for command in (("recipe", "add", file), ("submit", DATASET, file), ("estimate", DATASET, file)):
-        refused = far(*command)
-        assert (refused.exit_code, said in refused.stderr) == (2, True), (command, refused.output, refused.exception)
-        assert "ft-call-" not in refused.stderr
+BEYOND: list[tuple[dict[str, object], str]] = [
+    ({"base": "folder:/etc"}, "a folder cannot be sent to the server"),
+    ({"base": "folder:./base"}, "a folder cannot be sent to the server"),
+    ({"key": "globex.own.v1"}, "globex.own.v1 is not a recipe of acme"),
+    ({"key": "own.v1"}, "own.v1 is not a recipe of acme"),
+    ({"chat_template": "/etc/hostname"}, "this file is not in the recipe's folder"),
+    ({"chat_template": "../none.jinja"}, "this file is not in the recipe's folder"),
+    ({"trainingg": {}}, "trainingg"),
+]
+
+
+def test_a_recipe_that_reaches_beyond_what_was_sent_is_refused(far: Far, project: Project, own: Callable) -> None:
+    for changes, said in BEYOND:
+        file = own(**changes)
+        for command in (("recipe", "add", file), ("submit", DATASET, file), ("estimate", DATASET, file)):
+            refused = far(*command)
+            assert (refused.exit_code, said in refused.stderr) == (2, True), (command, changes, refused.output)
+            assert "ft-call-" not in refused.stderr
     assert not api.has_recipe("acme.own.v1", store=project.store)
     assert not api.has_recipe("globex.own.v1", store=project.store)
 

@@ -23,6 +23,7 @@ from ft_assets.server.app import api_app
 from ft_resources.database import Database
 from ft_resources.serving.fleet import Fleet
 from tests.cli.conftest import project as project
+from tests.clock import Clock
 from tests.described_answers import answers_as_described
 from tests.e2e.project import Project
 from tests.listening import listening
@@ -31,7 +32,6 @@ Client = Callable[..., OpenAI]
 Asker = Callable[..., httpx.Client]
 # Tests ask with httpx's own limit of 5 s, which says nothing of a server whose machine does other things too.
 DEFAULT_TIMEOUT_CONFIG.read = 600.0
-_MOST_S = 600.0
 
 
 def _shared_context(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:
@@ -77,13 +77,24 @@ def fleet() -> Fleet | None:
 
 
 @pytest.fixture
+def ages() -> Clock:
+    """By which the server knows how old is what it looked up of models, in a test that moves it."""
+    return Clock()
+
+
+@pytest.fixture
 def served(
-    project: Project, access: api.Access, fleet: Fleet | None, monkeypatch: pytest.MonkeyPatch
+    project: Project,
+    access: api.Access,
+    fleet: Fleet | None,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[FastAPI]:
     """The application, over a catalogue of one model; each of its answers has to be as it is described."""
     offer_models(project)
     monkeypatch.setenv("FT_MODELS", str(project.folder / "models.yaml"))
-    app = api_app(project.store, access, orchestrator=Nobody(), fleet=fleet)
+    clock = request.getfixturevalue("ages") if "ages" in request.fixturenames else time.monotonic
+    app = api_app(project.store, access, orchestrator=Nobody(), fleet=fleet, clock=clock)
     with answers_as_described(app):
         yield app
 
@@ -144,9 +155,9 @@ def client(url: str, access: api.Access) -> Iterator[Client]:
         each.close()
 
 
-def until(there: Callable[[], Any]) -> Any:
+def until(there: Callable[[], Any], most_s: float = 600.0) -> Any:
     """What ``there`` gives once it gives something."""
-    end = time.monotonic() + _MOST_S
+    end = time.monotonic() + most_s
     while not (found := there()):
         assert time.monotonic() < end, "it never came"
         time.sleep(0.02)

@@ -1,11 +1,11 @@
 """An OpenID Connect provider on a socket, which may be told to answer wrongly: signs people in without asking them."""
 
 import base64
+import functools
 import hashlib
 import hmac
 import json
 import secrets
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
-import uvicorn
 from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
 from starlette.applications import Starlette
@@ -21,7 +20,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from tests.listening import listening
+
 CLIENT, SECRET = "ft", "s3cret"
+
+
+@functools.cache
+def key_of(number: int) -> RSAKey:
+    """A key; making one takes a tenth of a second."""
+    return RSAKey.generate_key(2048, auto_kid=True)
 
 
 @dataclass
@@ -30,7 +37,7 @@ class Provider:
     signed."""
 
     url: str = ""
-    key: RSAKey = field(default_factory=lambda: RSAKey.generate_key(2048, auto_kid=True))
+    key: RSAKey = field(default_factory=lambda: key_of(0))
     published: list[RSAKey] = field(default_factory=list)
     claims: dict[str, Any] = field(default_factory=dict)
     change: dict[str, Any] = field(default_factory=dict)
@@ -40,7 +47,7 @@ class Provider:
 
     def rotate(self) -> None:
         """Sign with a new key from now on, and publish it beside the old one."""
-        self.key = RSAKey.generate_key(2048, auto_kid=True)
+        self.key = key_of(len(self.published))
         self.published.append(self.key)
 
     def metadata(self, _: Request) -> Response:
@@ -102,12 +109,5 @@ def identity_provider() -> Iterator[Provider]:
         Route("/authorize", provider.authorize),
         Route("/token", provider.token, methods=["POST"]),
     ]
-    server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), host="127.0.0.1", port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    provider.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    yield provider
-    server.should_exit = True
-    thread.join(10)
+    with listening(Starlette(routes=routes), beside=True) as provider.url:
+        yield provider

@@ -1,6 +1,5 @@
 """Names of models that a tenant may ask: what each means, for whom, and while the store is away."""
 
-import time
 from typing import Any
 
 import openai
@@ -9,19 +8,21 @@ from openai import OpenAI
 
 from ft_assets import api
 from ft_assets.records.submissions import SubmissionStatus, finish
+from ft_assets.server.remembered import FRESH_S
 from ft_resources.errors import StoreUnavailable
 from ft_resources.store import Store
+from tests.clock import Clock
 from tests.e2e.project import Project
 from tests.made import add_recipe
 from tests.server.chat_world import ASKS, GREEDY, LINE, Line, expected
 from tests.server.chat_world import engine as engine
 from tests.server.chat_world import fleet as fleet
 from tests.server.chat_world import line as line
-from tests.server.conftest import Client, settled, submission_of, until, upload
+from tests.server.conftest import Client, settled, submission_of, upload
 
 
 def test_names_mean_production_staging_or_what_ever_stood_there(
-    project: Project, line: Line, client: Client, served: Any
+    project: Project, line: Line, client: Client, ages: Clock
 ) -> None:
     first, second = line.adapter(1), line.adapter(2)
     answers = {adapter.digest: expected(project, adapter, ASKS) for adapter in (first, second)}
@@ -46,7 +47,8 @@ def test_names_mean_production_staging_or_what_ever_stood_there(
     for each in (first, second):
         assert fingerprint(f"{LINE}@{each.digest[:16]}") == each.digest
     line.promote(first, kind="rollback")
-    until(lambda: fingerprint(LINE) == first.digest)
+    ages.advance(FRESH_S)
+    assert fingerprint(LINE) == first.digest
     # What was rolled back can still be asked by its digest.
     assert fingerprint(f"{LINE}@{second.digest[:16]}") == second.digest
     assert [model.id for model in acme.models.list()] == [LINE, f"{LINE}@staging", "tiny"]
@@ -54,7 +56,9 @@ def test_names_mean_production_staging_or_what_ever_stood_there(
     assert (shown.owned_by, shown.model_extra["ft"]["adapter"]) == ("acme", str(second.address))
 
 
-def test_a_jobs_model_is_asked_by_its_name_until_it_is_deleted(project: Project, line: Line, client: Client) -> None:
+def test_a_jobs_model_is_asked_by_its_name_until_it_is_deleted(
+    project: Project, line: Line, client: Client, ages: Clock
+) -> None:
     adapter, acme = line.adapter(1), client(role="admin")
     job = settled(acme, acme.fine_tuning.jobs.create(model="tiny", training_file=upload(acme, project.dataset())).id)
     finish(project.store, submission_of(project, job), SubmissionStatus.ACCEPTED, adapter=str(adapter.address))
@@ -64,7 +68,8 @@ def test_a_jobs_model_is_asked_by_its_name_until_it_is_deleted(project: Project,
     missing = refusal(client("globex"), name)
     assert missing == refusal(client("globex"), name.replace("globex", "acme"))
     acme.models.delete(name)
-    until(lambda: refusal(acme, name) == missing)
+    ages.advance(FRESH_S)
+    assert refusal(acme, name) == missing
 
 
 def refusal(client: OpenAI, name: str) -> str:
@@ -97,7 +102,7 @@ def test_another_tenants_models_are_answered_as_what_is_not_there(line: Line, cl
 
 
 def test_a_store_that_is_away_for_a_while_changes_nothing(
-    line: Line, client: Client, monkeypatch: pytest.MonkeyPatch
+    line: Line, client: Client, ages: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line.promote(line.adapter(1))
     acme = client()
@@ -108,7 +113,7 @@ def test_a_store_that_is_away_for_a_while_changes_nothing(
 
     for name in ("get", "entries", "names", "folders", "exists", "read", "download"):
         monkeypatch.setattr(Store, name, away)
-    time.sleep(2.1)
+    ages.advance(FRESH_S)
     for _ in range(2):
         assert acme.chat.completions.create(model=LINE, messages=ASKS, **GREEDY).choices == first.choices
     with pytest.raises(openai.InternalServerError) as caught:
@@ -118,20 +123,14 @@ def test_a_store_that_is_away_for_a_while_changes_nothing(
         acme.files.list()
 
 
-def test_an_erased_tenant_asks_no_more_within_seconds(project: Project, line: Line, client: Client) -> None:
+def test_an_erased_tenant_asks_no_more_once_what_was_known_of_it_is_old(
+    project: Project, line: Line, client: Client, ages: Clock
+) -> None:
     line.promote(line.adapter(1))
     acme = client()
     acme.chat.completions.create(model=LINE, messages=ASKS, max_tokens=1)
     add_recipe(project.store, "tiny.v1")
     api.erase_tenant("acme", reason="left", store=project.store, actor="root")
-
-    def refused() -> bool:
-        try:
-            acme.chat.completions.create(model=LINE, messages=ASKS, max_tokens=1)
-        except openai.AuthenticationError as error:
-            return "was erased" in str(error)
-        except openai.NotFoundError:
-            pass
-        return False
-
-    until(refused)
+    ages.advance(FRESH_S)
+    with pytest.raises(openai.AuthenticationError, match="was erased"):
+        acme.chat.completions.create(model=LINE, messages=ASKS, max_tokens=1)

@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets import api
@@ -68,8 +68,6 @@ def damaged(draw: st.DrawFn) -> bytes:
 
 
 @pytest.mark.statistics
-# Fewer than one key may send in a minute.
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=FORMS | damaged(), kind=st.sampled_from(KINDS) | st.just(KINDS[0]))
 def test_a_multipart_body_becomes_the_file_it_holds_or_leaves_nothing(
     project: Project, http: httpx.Client, body: bytes, kind: str

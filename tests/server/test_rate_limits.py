@@ -52,9 +52,7 @@ def limits(project: Project, **settings: Any) -> None:
         file.write("tenants:\n  acme: {tier: small}\n  globex: {tier: small}\n")
 
 
-def test_a_minutes_requests_may_come_at_once_and_then_one_at_a_time(
-    keys: api.Access, clock: Clock
-) -> None:
+def test_a_minutes_requests_may_come_at_once_and_then_one_at_a_time(keys: api.Access, clock: Clock) -> None:
     left = [keys.count([KEY])[0] for _ in range(7)]
     assert [each.remaining for each in left] == [5, 4, 3, 2, 1, 0, 0]
     assert [each.retry_s > 0 for each in left] == [False] * 6 + [True]

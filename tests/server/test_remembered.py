@@ -52,9 +52,7 @@ def test_many_who_ask_at_once_are_told_by_one_look(source: Source, clock: Clock)
     assert source.looks == 1
 
 
-def test_what_is_asked_for_all_the_time_is_looked_up_again_and_nobody_waits(
-    source: Source, clock: Clock
-) -> None:
+def test_what_is_asked_for_all_the_time_is_looked_up_again_and_nobody_waits(source: Source, clock: Clock) -> None:
     known = Remembered(source.look, patience_s=600, clock=clock)
     assert asyncio.run(known.find("a")) == 1
     source.says = 2

@@ -87,9 +87,7 @@ def test_another_tenant_s_events_are_not_heard(project: Project, client: Client)
         listen(globex, job)
 
 
-def test_a_revoked_key_ends_what_it_listens_to(
-    project: Project, client: Client, access: api.Access
-) -> None:
+def test_a_revoked_key_ends_what_it_listens_to(project: Project, client: Client, access: api.Access) -> None:
     acme, other = client(), client()
     job = settled(acme, acme.fine_tuning.jobs.create(model="tiny", training_file=upload(acme, project.dataset())).id)
     listening, going_on = listen(acme, job.id), listen(other, job.id)

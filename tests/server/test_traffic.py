@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import httpx
 import openai
 import pytest
 from fastapi import FastAPI
@@ -19,7 +18,7 @@ from tests.e2e.project import Project
 from tests.server.chat_world import ASKS, LINE, Line
 from tests.server.chat_world import fleet as fleet
 from tests.server.chat_world import line as line
-from tests.server.conftest import Client
+from tests.server.conftest import Asker, Client
 from tests.server.scripted_server import Scripted
 
 USERS = [f"user-{number}" for number in range(40)]
@@ -138,75 +137,66 @@ def test_time_and_refusals_of_a_lines_traffic_are_kept_and_no_text(line: Line, c
 
 
 def test_a_thumb_counts_for_the_adapter_that_answered_and_the_first_one_counts(
-    line: Line, client: Client, served: FastAPI, url: str
+    line: Line, client: Client, asker: Asker, served: FastAPI
 ) -> None:
     two(line, 50)
     acme = client(role="viewer")
+    feedback = asker(text=acme.api_key)
     expected = {}
     for number, user in enumerate(USERS[:8]):
         answer = acme.chat.completions.create(model=LINE, messages=ASKS, user=user)
         digest = answer.system_fingerprint.removeprefix("fp_")
         thumb = "up" if number % 2 else "down"
-        told = httpx.post(
-            f"{url}/ft/feedback",
-            json={"id": answer.id, "model": LINE, "thumb": thumb},
-            headers={"authorization": f"Bearer {acme.api_key}"},
-        )
+        told = feedback.post("/ft/feedback", json={"id": answer.id, "model": LINE, "thumb": thumb})
         assert (told.status_code, told.json()["model"]) == (200, f"{LINE}@{digest}")
         expected[answer.id] = (f"{LINE}@{digest}", float(number % 2))
-    again = {"id": answer.id, "model": LINE, "thumb": "down"}
-    httpx.post(f"{url}/ft/feedback", json=again, headers={"authorization": f"Bearer {acme.api_key}"})
+    feedback.post("/ft/feedback", json={"id": answer.id, "model": LINE, "thumb": "down"})
     thumbs = [each for each in kept(served, line) if each.kind == "thumbs"]
     assert {each.request: (each.model, each.value) for each in thumbs} == expected
 
 
 def test_a_judges_score_is_an_outcome_beside_a_users_thumb(
-    line: Line, client: Client, served: FastAPI, url: str
+    line: Line, client: Client, asker: Asker, served: FastAPI
 ) -> None:
     two(line, 50)
     acme = client()
     answer = acme.chat.completions.create(model=LINE, messages=ASKS)
     for said in ({"score": 0.25}, {"thumb": "up"}, {"score": 1.0}):
         body = {"id": answer.id, "model": LINE, **said}
-        told = httpx.post(f"{url}/ft/feedback", json=body, headers={"authorization": f"Bearer {acme.api_key}"})
-        assert told.status_code == 200
+        assert asker(text=acme.api_key).post("/ft/feedback", json=body).status_code == 200
     said_of = {each.kind: each.value for each in kept(served, line) if each.kind in ("judge", "thumbs")}
     assert said_of == {"judge": 0.25, "thumbs": 1.0}
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "words"),
-    [
-        ({"id": "chatcmpl-1", "model": LINE, "thumb": "up"}, 404, "there is no answer 'chatcmpl-1'"),
-        ({"id": "x", "model": "other.colours.tiny", "thumb": "up"}, 404, "there is no model 'other.colours.tiny'"),
-        ({"id": "x", "model": f"{LINE}@staging", "thumb": "up"}, 400, "names one adapter"),
-        ({"id": "x", "model": LINE, "thumb": "sideways"}, 400, "thumb"),
-        ({"id": "x", "model": LINE, "thumb": "up", "text": "nice"}, 400, "text"),
-        ({"model": LINE, "thumb": "up"}, 400, "id"),
-        ({"id": "x", "model": LINE}, 400, "either thumb or score"),
-        ({"id": "x", "model": LINE, "thumb": "up", "score": 1}, 400, "either thumb or score"),
-        ({"id": "x", "model": LINE, "score": 1.5}, 400, "score"),
-    ],
-)
-def test_wrong_feedback_is_told_and_kept_nowhere(
-    body: dict[str, Any], status: int, words: str, line: Line, client: Client, served: FastAPI, url: str
-) -> None:
+WRONG: list[tuple[dict[str, Any], int, str]] = [
+    ({"id": "chatcmpl-1", "model": LINE, "thumb": "up"}, 404, "there is no answer 'chatcmpl-1'"),
+    ({"id": "x", "model": "other.colours.tiny", "thumb": "up"}, 404, "there is no model 'other.colours.tiny'"),
+    ({"id": "x", "model": f"{LINE}@staging", "thumb": "up"}, 400, "names one adapter"),
+    ({"id": "x", "model": LINE, "thumb": "sideways"}, 400, "thumb"),
+    ({"id": "x", "model": LINE, "thumb": "up", "text": "nice"}, 400, "text"),
+    ({"model": LINE, "thumb": "up"}, 400, "id"),
+    ({"id": "x", "model": LINE}, 400, "either thumb or score"),
+    ({"id": "x", "model": LINE, "thumb": "up", "score": 1}, 400, "either thumb or score"),
+    ({"id": "x", "model": LINE, "score": 1.5}, 400, "score"),
+]
+
+
+def test_wrong_feedback_is_told_and_kept_nowhere(line: Line, asker: Asker, served: FastAPI) -> None:
     line.promote(line.adapter(1))
-    answer = httpx.post(f"{url}/ft/feedback", json=body, headers={"authorization": f"Bearer {client().api_key}"})
-    assert answer.status_code == status
-    assert words in str(answer.json()["error"])
+    acme = asker()
+    for body, status, words in WRONG:
+        answer = acme.post("/ft/feedback", json=body)
+        assert (answer.status_code, words in str(answer.json()["error"])) == (status, True), (body, answer.text)
     assert kept(served, line) == []
 
 
-def test_another_tenant_gives_no_feedback_on_a_line(line: Line, client: Client, served: FastAPI, url: str) -> None:
+def test_another_tenant_gives_no_feedback_on_a_line(line: Line, client: Client, asker: Asker, served: FastAPI) -> None:
     line.promote(line.adapter(1))
     answer = client().chat.completions.create(model=LINE, messages=ASKS)
-    other = client("other")
     with pytest.raises(openai.NotFoundError):
-        other.chat.completions.create(model=LINE, messages=ASKS)
+        client("other").chat.completions.create(model=LINE, messages=ASKS)
     body = {"id": answer.id, "model": LINE, "thumb": "down"}
-    told = httpx.post(f"{url}/ft/feedback", json=body, headers={"authorization": f"Bearer {other.api_key}"})
-    assert told.status_code == 404
+    assert asker("other").post("/ft/feedback", json=body).status_code == 404
     assert [each.kind for each in kept(served, line) if each.kind == "thumbs"] == []
 
 
@@ -258,15 +248,14 @@ def test_servers_that_are_busy_are_no_outcome(line: Line, engine: Scripted, clie
 
 
 @pytest.mark.parametrize(
-    ("wanted", "texts", "valid"),
+    ("wanted", "texts", "valid", "stream"),
     [
-        ("{regex: '^It is [a-z]+[.]$'}", ["It is ", "red."], 1.0),
-        ("{regex: '^It is [a-z]+[.]$'}", ["It is ", "red"], 0.0),
-        ("{json_schema: {type: object, required: [colour]}}", ['{"colour": ', '"red"}'], 1.0),
-        ("{json_schema: {type: object, required: [colour]}}", ["It is red."], 0.0),
+        ("{regex: '^It is [a-z]+[.]$'}", ["It is ", "red."], 1.0, True),
+        ("{regex: '^It is [a-z]+[.]$'}", ["It is ", "red"], 0.0, False),
+        ("{json_schema: {type: object, required: [colour]}}", ['{"colour": ', '"red"}'], 1.0, False),
+        ("{json_schema: {type: object, required: [colour]}}", ["It is red."], 0.0, True),
     ],
 )
-@pytest.mark.parametrize("stream", [False, True])
 def test_each_answer_of_a_line_with_a_format_is_graded_and_nothing_of_it_is_kept(
     stream: bool,
     wanted: str,

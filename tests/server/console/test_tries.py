@@ -22,6 +22,7 @@ from ft_assets.workers.evals.chat_prompts import ChatPrompts
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Artifact
 from ft_resources.serving.errors import BadAdapter
+from tests.clock import Clock
 from tests.e2e.project import Project
 from tests.server.chat_world import LINE, TEMPLATE, Line, OwnFleet
 from tests.server.chat_world import engine as engine
@@ -42,7 +43,7 @@ def person(url: str, access: api.Access) -> Iterator[Callable[..., Someone]]:
 
         def make(tenant: str = "acme", role: api.Role = "member") -> Someone:
             _, key = api.create_key(tenant, role=role, name="ann", access=access, actor="root")
-            client = opened.enter_context(httpx.Client(base_url=url.removesuffix("/v1"), timeout=60))
+            client = opened.enter_context(httpx.Client(base_url=url.removesuffix("/v1")))
             return Someone(client, key).sign_in()
 
         yield make
@@ -172,9 +173,8 @@ def test_another_tenants_line_cannot_be_tried(line: Line, person: Person) -> Non
 def test_a_trial_counts_as_two_requests_and_is_no_traffic_of_the_line(
     project: Project, line: Line, served: FastAPI, person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The time stands still, and nothing is given back meanwhile.
-    now = time.time()
-    monkeypatch.setattr(rate_limits, "time", lambda: now)
+    # Nothing is given back meanwhile.
+    monkeypatch.setattr(rate_limits, "time", Clock(time.time()))
     tiers = {
         "tiers": {"small": {"priority": "batch", "requests_per_minute": 100}},
         "tenants": {"acme": {"tier": "small"}},
