@@ -20,7 +20,6 @@ from ft_assets.workers.datasets.engine.local import CURATION
 from ft_assets.workers.datasets.engine.ray import on_ray
 from ft_assets.workers.datasets.screening.names import NameModel
 from ft_assets.workers.datasets.similarity.items import ItemIndex
-from ft_assets.workers.packs.documents import examples, tokenize
 from ft_assets.workers.suites.asked import Asked
 from ft_resources.errors import BadData, UserError, WorkFailed
 from ft_resources.store import Store
@@ -53,6 +52,8 @@ def nodes(cluster_of_two: Nodes) -> Nodes:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Packs go to the cluster however small they are."""
+    from ft_assets.workers.packs.documents import examples, tokenize
+
     monkeypatch.setattr(tokenize, "_SMALL_BYTES", 0)
     monkeypatch.setattr(examples, "_BATCH", 3)
     monkeypatch.setenv("FT_PACK_PROCESSES", "1")

@@ -139,6 +139,19 @@ class Curated:
         return {(row["file"], row["row"]): row for table in self.tables.values() for row in table.to_pylist()}
 
     @property
+    def sides(self) -> dict[str, str]:
+        """A row's id to its side."""
+        return {key: side for side, table in self.tables.items() for key in table["id"].to_pylist()}
+
+    @property
+    def sides_of_groups(self) -> dict[str, set[str]]:
+        """The sides that have rows of a group."""
+        found: dict[str, set[str]] = {}
+        for place, row in self.rows.items():
+            found.setdefault(row["group"], set()).add(self.places[place])
+        return found
+
+    @property
     def bytes(self) -> dict[str, bytes]:
         return {side: (self.folder / f"{side}.parquet").read_bytes() for side in SIDES}
 

@@ -1,14 +1,12 @@
 """The two assets in Dagster: what they refuse, and what their pages show."""
 
 import re
-from collections.abc import Callable
 
 import dagster as dg
 import pytest
 
 from ft_assets.api import report_file
 from ft_assets.control import identity
-from ft_assets.control.registry.versions import DatasetVersion
 from ft_assets.graph.assets.datasets import dataset, raw_dataset
 from ft_assets.settings.dataset.policy import ContaminationSettings, DatasetPolicy, SplitSettings
 from ft_resources.artifacts import Address, Artifacts
@@ -16,9 +14,7 @@ from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.store import Store
 from tests.untold import untold
-from tests.workers.datasets.conftest import WriteRows, pair
-
-Add = Callable[..., DatasetVersion]
+from tests.workers.datasets.conftest import Add, WriteRows, pair
 
 
 def materialize(store: Store, key: str, assets: list[dg.AssetsDefinition]) -> dg.ExecuteInProcessResult:

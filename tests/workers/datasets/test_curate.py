@@ -3,7 +3,7 @@
 import csv
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -12,25 +12,32 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ft_assets.control.registry.versions import DatasetVersion, add_dataset_version
+from ft_assets.control.registry.versions import add_dataset_version
 from ft_assets.settings.dataset.policy import DatasetPolicy, PersonalDataSettings, SplitSettings, TextSettings
 from ft_assets.workers.datasets import curate
 from ft_assets.workers.datasets.engine import local
-from ft_assets.workers.datasets.engine.local import CURATION, Purpose, engine_of
+from ft_assets.workers.datasets.engine.local import CURATION, engine_of
 from ft_assets.workers.datasets.reporting.report import DatasetReport
 from ft_assets.workers.datasets.writing import COLUMNS
-from ft_assets.workers.packs.build import PACKING
 from ft_resources.artifacts import Artifact, Artifacts
-from ft_resources.environment import whole_number
 from ft_resources.errors import BadData, UserError
 from ft_resources.store import Store
 from ft_resources.worker_context import WorkContext
-from tests.workers.datasets.conftest import SIDES, CurateFiles, Row, WriteRows, chat, pair, prose, run_curation, told
+from tests.workers.datasets.conftest import (
+    SIDES,
+    Add,
+    CurateFiles,
+    Row,
+    WriteRows,
+    chat,
+    pair,
+    prose,
+    run_curation,
+    told,
+)
 from tests.workers.datasets.intake.pdfs import make_pdf
 
-Add = Callable[..., DatasetVersion]
 DROP = DatasetPolicy(on_bad_row="drop", split=SplitSettings(group_by="source"))
-NASTY = "<script>alert(1)</script> & <b>bold</b>"
 
 
 def mixed_rows() -> list[Row | bytes]:
@@ -111,27 +118,6 @@ def test_the_page_shows_the_numbers_and_examples(made: Artifact) -> None:
     assert "https://" not in page
 
 
-def test_the_page_escapes_everything_that_came_from_the_upload(
-    add: Add, write: WriteRows, artifacts: Artifacts, tmp_path: Path
-) -> None:
-    rows = [
-        {
-            "prompt": f"{number} {NASTY}",
-            "completion": f"{NASTY} {prose(number)}",
-            "kind": NASTY,
-            NASTY: 1,
-            "s<i>": f"{number} {NASTY}",
-        }
-        for number in range(200)
-    ]
-    version = add(write(rows), DatasetPolicy(split=SplitSettings(group_by="s<i>")))
-    page = run_curation(artifacts, str(version.key), tmp_path).read("report/report.html").decode()
-    assert "<script>alert" not in page
-    assert "<b>bold" not in page
-    assert "<i>" not in page
-    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; &lt;b&gt;bold&lt;/b&gt;" in page
-
-
 def test_files_of_every_role_are_curated_with_their_own_names_and_rows(
     add: Add, write: WriteRows, artifacts: Artifacts, tmp_path: Path
 ) -> None:
@@ -188,10 +174,8 @@ def test_plain_text_and_pdf_become_pieces_with_pages_that_stay_together(curated:
     assert all(row["text"] and row["messages"] == [] for row in made.rows.values())
     assert {row["page"] for row in made.rows.values() if row["file"] == "paper.pdf"} >= {1, 12}
     assert {row["page"] for row in made.rows.values() if row["file"] == "book0.txt"} == {0}
-    sides: dict[str, set[str]] = {}
-    for place, row in made.rows.items():
-        assert row["group"]
-        sides.setdefault(row["group"], set()).add(made.places[place])
+    sides = made.sides_of_groups
+    assert "" not in sides
     assert len(sides) > 10
     assert all(len(each) == 1 for each in sides.values())
 
@@ -233,20 +217,13 @@ def test_tool_calls_keep_their_arguments_and_the_definitions(write: WriteRows, c
     assert "weather" in row["tools"]
 
 
-def test_small_splits_and_other_oddities_are_warned_about_with_advice(write: WriteRows, curated: CurateFiles) -> None:
-    rows = [*[pair(number) for number in range(120)], *[pair(1)] * 60]
-    warnings = curated(write(rows), DatasetPolicy(split=SplitSettings(validation=0.03, holdout=0.2))).report.warnings
-    assert any(
-        re.match(r"The validation split has only \d rows?; numbers measured on so few mean little\.", text)
-        for text in warnings
-    )
-    assert any(text.startswith("33% of the rows repeat an earlier row") for text in warnings)
-
-
-@pytest.mark.parametrize("purpose", [CURATION, PACKING])
+@pytest.mark.parametrize("asset", ["dataset", "token_pack"])
 def test_an_engine_that_does_not_exist_or_is_not_installed_is_refused(
-    purpose: Purpose, monkeypatch: pytest.MonkeyPatch
+    asset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from ft_assets.workers.packs.build import PACKING
+
+    purpose = CURATION if asset == "dataset" else PACKING
     assert engine_of(purpose) == "local"
     monkeypatch.setenv(purpose.engine, "spark")
     with pytest.raises(UserError, match="there is no engine 'spark'"):
@@ -272,12 +249,6 @@ def test_labels_with_personal_data_reach_no_report(
     groups = {row["group"] for row in made.rows.values()}
     assert len(groups) == 40
     assert any("@" in group for group in groups) == (action == "detect")
-
-
-def test_a_memory_limit_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FT_CURATION_MEMORY_MB", "0")
-    with pytest.raises(UserError, match="'0' is not a whole number of at least 512"):
-        whole_number("FT_CURATION_MEMORY_MB", 2048, at_least=512)
 
 
 def test_curation_that_takes_too_long_ends_the_worker(

@@ -16,8 +16,8 @@ from tests.workers.datasets.conftest import Curated, CurateFiles, WriteRows, pro
 
 pytestmark = pytest.mark.subprocess
 
-ROWS = 1500
-CHUNK = 12 << 10
+ROWS = 500
+CHUNK = 4 << 10
 Build = Callable[..., tuple[Curated, list[bool]]]
 
 
@@ -55,7 +55,7 @@ def first_version() -> list[dict[str, object]]:
 def second_version() -> list[dict[str, object]]:
     """A row in a hundred more: a third in the middle, the others behind."""
     rows = first_version()
-    return [*rows[:700], *(told(9000 + n) for n in range(5)), *rows[700:], *(told(9100 + n) for n in range(10))]
+    return [*rows[:350], *(told(9000 + n) for n in range(2)), *rows[350:], *(told(9100 + n) for n in range(3))]
 
 
 def test_a_version_with_a_percent_more_rows_takes_most_chunks_from_the_cache_and_is_what_it_would_be_without(
@@ -87,7 +87,7 @@ def test_a_version_with_a_percent_more_rows_takes_most_chunks_from_the_cache_and
 def test_settings_that_change_a_chunk_do_not_use_chunks_made_with_others(
     write: WriteRows, build: Build, cache: ChunkCache, change: dict[str, Any], reused: bool
 ) -> None:
-    rows = [{**row, "kind": str(number % 50)} for number, row in enumerate(first_version()[:400])]
+    rows = [{**row, "kind": str(number % 50)} for number, row in enumerate(first_version()[:150])]
     file = write(rows)
     build(file, cache=cache)
     policy = DatasetPolicy(**change)
@@ -150,7 +150,7 @@ def test_a_store_that_is_elsewhere_gets_packed_chunks_and_gives_them_back(
     assert again.bytes == first.bytes
 
 
-@pytest.mark.parametrize("chunk_bytes", [5 << 10, None])
+@pytest.mark.parametrize("chunk_bytes", [2 << 10, None])
 def test_chunks_of_another_size_give_the_same_bytes(
     write: WriteRows, curated: CurateFiles, chunk_bytes: int | None
 ) -> None:

@@ -119,16 +119,6 @@ def test_a_question_of_a_few_words_that_several_rows_ask_is_common_speech(
     assert sum(each.count for each in made.report.findings("contamination")) == flagged
 
 
-def test_a_short_text_that_is_a_whole_short_item_is_found(
-    add: Add, write: WriteRows, artifacts: Artifacts, tmp_path: Path, quiz: Callable[..., Any]
-) -> None:
-    suites = quiz()
-    words = f"Who wrote the tale of {prose(('quiz', 2), 3)}".split()
-    rows = [*GOOD, {"prompt": " ".join(words[:4]), "completion": " ".join(words[4:])}, pair(1)]
-    artifact = run_curation(artifacts, str(add(write(rows)).key), tmp_path, suites)
-    assert [note.place.row for each in report_of(artifact).findings("contamination") for note in each.notes] == [201]
-
-
 def test_training_rows_like_the_own_holdout_are_left_out(write: WriteRows, curated: CurateFiles) -> None:
     policy = DatasetPolicy(split=SplitSettings(holdout=0.3))
     held = [row for (_, row), side in curated(write(GOOD), policy).places.items() if side == "holdout"]
@@ -176,7 +166,7 @@ def test_short_mistyped_copies_of_the_holdout_go_and_other_questions_in_its_word
     assert not [row for row in noted if row <= len(rows)]
 
 
-@pytest.mark.parametrize("rows", [150, 1500])
+@pytest.mark.parametrize("rows", [150, pytest.param(1500, marks=pytest.mark.long)])
 def test_a_prompt_template_that_all_rows_share_removes_none_of_them(
     write: WriteRows, curated: CurateFiles, rows: int
 ) -> None:
@@ -235,9 +225,7 @@ def test_what_belongs_together_never_straddles_sides_though_files_were_set_aside
     made = curated(
         files, DatasetPolicy(split=SplitSettings(group_by="source"), duplicates=DuplicateSettings(near=near))
     )
-    sides: dict[str, set[str]] = {}
-    for place, row in made.rows.items():
-        sides.setdefault(row["group"], set()).add(made.places[place])
+    sides = made.sides_of_groups
     assert all(len(each) == 1 for each in sides.values())
     assert (sides["s2"], sides["s0"]) == ({"holdout"}, {"validation"})
     every_row_is_accounted_for(made)

@@ -5,26 +5,23 @@ The counts were looked at by eye once: what is left out below is what a reader w
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks import contamination
-from ft_assets.control.registry.versions import DatasetVersion
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.workers.datasets.reporting.report import DatasetReport
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadData
 from ft_resources.store import Store
-from tests.workers.datasets.conftest import CurateFiles, Row, WriteRows, register_suite, run_curation
+from tests.workers.datasets.conftest import Add, CurateFiles, Row, WriteRows, register_suite, run_curation
 
 pytestmark = [
     pytest.mark.realdata,
     pytest.mark.skipif("FT_REAL_DATA" not in os.environ, reason="FT_REAL_DATA is not set"),
 ]
-Add = Callable[..., DatasetVersion]
 GSM8K = DatasetPolicy(fields={"prompt": "question", "completion": "answer"})
 
 
@@ -68,6 +65,7 @@ def test_gsm8k_keeps_every_row_beside_its_test_set(
     assert beside.report.examples == 7473 + 1319
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2])
 def test_dressed_test_items_are_found_and_clean_rows_are_not(seed: int) -> None:
     recalls, flagged, clean = contamination.measure(seed)
@@ -76,6 +74,7 @@ def test_dressed_test_items_are_found_and_clean_rows_are_not(seed: int) -> None:
     assert [each for each in flagged if not each.holds][clean // 10_000 :] == []
 
 
+@pytest.mark.long
 def test_p3_keeps_one_of_the_templates_of_each_passage(curated: CurateFiles) -> None:
     made = curated(real("p3_permissive/p3_permissive.jsonl"), DatasetPolicy(on_bad_row="drop"))
     assert made.report.rows_read == 20_010
@@ -107,10 +106,7 @@ def test_books_lose_the_licence_that_each_of_them_ends_with(curated: CurateFiles
     assert 30 < sum(made.report.dropped.values()) < 100
     left_out = {file for step in ("duplicates",) for file, _ in made.noted(step, "duplicate")}
     assert len(left_out) > 5
-    sides: dict[str, set[str]] = {}
-    for place, row in made.rows.items():
-        sides.setdefault(row["group"], set()).add(made.places[place])
-    assert all(len(each) == 1 for each in sides.values())
+    assert all(len(each) == 1 for each in made.sides_of_groups.values())
 
 
 def test_bfcl_calls_keep_their_functions_and_arguments(write: WriteRows, curated: CurateFiles) -> None:

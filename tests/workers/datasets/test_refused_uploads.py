@@ -11,7 +11,7 @@ from ft_assets.settings.dataset.policy import DatasetPolicy, SplitSettings, Text
 from ft_assets.workers.datasets.intake.snapshot import take_snapshots
 from ft_resources.errors import BadData, UserError
 from ft_resources.store import Store
-from tests.workers.datasets.conftest import Add, Row, WriteRows, chat, pair
+from tests.workers.datasets.conftest import Add, Row, WriteRows, pair
 
 GOOD: list[Row | bytes] = [pair(number) for number in range(150)]
 
@@ -19,23 +19,6 @@ GOOD: list[Row | bytes] = [pair(number) for number in range(150)]
 @pytest.mark.parametrize(
     ("rows", "message", "remedy"),
     [
-        ([], "data.jsonl: the file is empty (0 bytes)", "Upload a file with examples in it."),
-        ([b"", b"  "], "data.jsonl: the file has no rows", "Upload a file with examples in it."),
-        (
-            [*GOOD[:40], b'{"prompt": "caf\xe9"}', *GOOD],
-            "data.jsonl, row 41: byte 16 of the row (0xe9) is not UTF-8",
-            "Save the file as UTF-8 (in Excel: CSV UTF-8); it may be in an older encoding, in part or as a whole.",
-        ),
-        (
-            [*GOOD, b"hello"],
-            "data.jsonl, row 151: the row is not valid JSON at character 1 (Expecting value)",
-            "Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml.",
-        ),
-        (
-            [*GOOD, chat("user", "assistant", "assistant")],
-            "data.jsonl, row 151, messages[2].role: 'assistant' stands where 'user' belongs (after 'assistant')",
-            "Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml.",
-        ),
         (
             [*GOOD, {}, b"x", {"prompt": "a"}, *GOOD, b"x", b"y"],
             "data.jsonl, row 151: the row's fields (none that can be shown) fit none of: messages; "
@@ -103,49 +86,6 @@ def test_a_text_too_short_for_its_pieces_is_told_the_setting_and_its_value(
     with pytest.raises(BadData) as error:
         add(text("leaflet.txt", 10), name="leaflet")
     assert "100 pieces need at least 40,000, with text.chunk_characters (4,000) at its least, 200" in error.value.remedy
-
-
-@pytest.mark.parametrize(
-    "name", [".hidden.jsonl", "-x.jsonl", "a\nb.jsonl", "x" * 120 + ".jsonl", "你" * 70 + ".jsonl"]
-)
-def test_a_file_name_that_people_cannot_read_is_refused(add: Add, write: WriteRows, name: str) -> None:
-    with pytest.raises(BadData, match=r"cannot be the name of an upload\n  What to do: Rename it"):
-        add(write(GOOD, name))
-
-
-def test_what_is_no_regular_file_is_refused(add: Add, write: WriteRows, tmp_path: Path, store: Store) -> None:
-    link, folder, pipe = tmp_path / "link.jsonl", tmp_path / "folder.jsonl", tmp_path / "pipe.jsonl"
-    link.symlink_to(write(GOOD))
-    folder.mkdir()
-    os.mkfifo(pipe)
-    for file, message in (
-        (tmp_path / "absent.jsonl", f"{tmp_path}/absent.jsonl: there is no such file"),
-        (link, "link.jsonl: this is a symbolic link"),
-        (folder, "folder.jsonl: this is not a regular file"),
-        (pipe, "pipe.jsonl: this is not a regular file"),
-    ):
-        with pytest.raises(BadData) as error:
-            add(file)
-        assert str(error.value).splitlines()[0] == message
-    assert list(store.entries("names")) == []
-
-
-def test_a_file_that_is_still_being_written_is_refused(
-    add: Add, write: WriteRows, monkeypatch: pytest.MonkeyPatch, store: Store
-) -> None:
-    file, read = write(GOOD), os.read
-
-    def read_once_and_append(descriptor: int, count: int) -> bytes:
-        monkeypatch.setattr(os, "read", read)
-        data = read(descriptor, count)
-        with file.open("ab") as writer:
-            writer.write(b'{"prompt": "one more')
-        return data
-
-    monkeypatch.setattr(os, "read", read_once_and_append)
-    with pytest.raises(BadData, match=r"^data.jsonl: the file changed while it was being read\n"):
-        add(file)
-    assert list(store.entries("names")) == []
 
 
 @pytest.mark.parametrize(

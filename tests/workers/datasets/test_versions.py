@@ -1,7 +1,6 @@
 """Adding versions: what is refused and in which words, what is the same version, and races."""
 
 import re
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,11 +10,10 @@ from ft_assets.control.identity import raw_dataset
 from ft_assets.control.registry.versions import DatasetVersion, add_dataset_version, latest_version, list_versions
 from ft_assets.settings.dataset.policy import ContaminationSettings, DatasetPolicy, SplitSettings
 from ft_resources.artifacts import Artifacts
-from ft_resources.errors import BadData, CorruptArtifact, StoreUnavailable
+from ft_resources.errors import BadData, StoreUnavailable
 from ft_resources.store import Store
-from tests.workers.datasets.conftest import Row, WriteRows, pair, prose, report_of, run_curation
+from tests.workers.datasets.conftest import Add, Row, WriteRows, pair, prose, report_of, run_curation
 
-Add = Callable[..., DatasetVersion]
 GOOD: list[Row | bytes] = [pair(number) for number in range(150)]
 DROP = DatasetPolicy(on_bad_row="drop")
 
@@ -167,18 +165,6 @@ def test_an_interrupted_upload_leaves_no_version_and_can_be_repeated(
     assert list(store.entries("names")) == []
     assert not [entry for entry in store.entries("acme") if entry.path.endswith("manifest.json")]
     assert add(file).created
-
-
-def test_a_flipped_byte_is_found_when_the_upload_is_read(add: Add, write: WriteRows, artifacts: Artifacts) -> None:
-    add(write(GOOD))
-    artifact = raw_dataset(artifacts, "acme.facts.v1")
-    path = artifacts.store.local_path(artifact.location("upload/data.jsonl"))
-    assert path is not None
-    data = bytearray(path.read_bytes())
-    data[100] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(CorruptArtifact, match="does not match its sha256"):
-        artifact.path("upload/data.jsonl", path.parent)
 
 
 def test_several_files_and_files_set_aside_are_kept_by_role(add: Add, write: WriteRows, store: Store) -> None:

@@ -5,12 +5,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from ft_assets.workers.evals.model import LoadedModel
-from ft_assets.workers.evals.runner import score_loaded
 from ft_assets.workers.suites.score import SuiteScore
+
+if TYPE_CHECKING:
+    from ft_assets.workers.evals.model import LoadedModel
 
 
 def stock(loaded: Any, task: str, rows: Mapping[str, Iterable[dict[str, Any]]], folder: Path, **more: Any) -> Any:
@@ -21,6 +22,8 @@ def stock(loaded: Any, task: str, rows: Mapping[str, Iterable[dict[str, Any]]], 
     from lm_eval.models.huggingface import HFLM
     from lm_eval.tasks import TaskManager
     from lm_eval.tasks._yaml_loader import load_yaml
+
+    from ft_assets.workers.evals.model import LoadedModel
 
     config = load_yaml(Path(lm_eval.__file__).parent / "tasks" / task)
     # A template for many tasks has no name.
@@ -65,9 +68,11 @@ def code_eval() -> AbstractContextManager[Any]:
     return patch("evaluate.load", lambda *_: _CodeEval())
 
 
-def ours(loaded: LoadedModel, folder: Path) -> tuple[SuiteScore, list[Any]]:
+def ours(loaded: "LoadedModel", folder: Path) -> tuple[SuiteScore, list[Any]]:
     """Our score, and lm-eval's samples behind it."""
     import lm_eval.evaluator
+
+    from ft_assets.workers.evals.runner import score_loaded
 
     seen: list[Any] = []
     evaluate = lm_eval.evaluator.evaluate
@@ -96,7 +101,7 @@ def score_of(sample: Any, metric: str) -> float:
     return float(sample[metric])
 
 
-def are_equal(loaded: LoadedModel, suite: Path, theirs: Sequence[Any], metric: str) -> list[bool]:
+def are_equal(loaded: "LoadedModel", suite: Path, theirs: Sequence[Any], metric: str) -> list[bool]:
     """Whether each item of our ``suite`` is asked and scored as in lm-eval's samples ``theirs``."""
     score, samples = ours(loaded, suite)
     asked = zip(prompts(samples), prompts(theirs), strict=True)

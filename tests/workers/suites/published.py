@@ -7,12 +7,14 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ft_assets.workers.evals.model import LoadedModel, load_model
 from ft_resources.store_marker import open_store
 from tests.workers.evals.real_suites import make_suite
 from tests.workers.suites.hub_rows import STOCK, installed, rows_of, stock_rows
+
+if TYPE_CHECKING:
+    from ft_assets.workers.evals.model import LoadedModel
 
 Row = dict[str, Any]
 NAMES = ("mmlu", "truthfulqa", "gsm8k", *STOCK)
@@ -45,8 +47,10 @@ def published(name: str, data: Path, folder: Path, seed: int, count: int) -> Pub
     return Published(suite=suite, task=task, metric=metric, rows=stock_rows(name, rows))
 
 
-def roomy_model(data: Path, folder: Path) -> LoadedModel:
+def roomy_model(data: Path, folder: Path) -> "LoadedModel":
     """The real tiny model, with room for five examples; its positions are rotary, so it stays the same model."""
+    from ft_assets.workers.evals.model import load_model
+
     shutil.copytree(data / "stories260K-hf", folder, ignore=shutil.ignore_patterns("greedy*"))
     for name, key in (("config.json", "max_position_embeddings"), ("tokenizer_config.json", "model_max_length")):
         settings = json.loads((folder / name).read_text())

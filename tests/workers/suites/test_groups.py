@@ -10,17 +10,11 @@ from ft_assets.workers.suites.catalogue import catalogue as catalogues
 from ft_assets.workers.suites.catalogue.hub import hub_suites
 from ft_resources.errors import BadBase, BadRecipe, UserError
 from ft_resources.store import Store
-from ft_resources.store_marker import open_store
 from tests.fake_hub import FakeHub, hub_server
 from tests.workers.suites.hub_rows import commit_of, rows_of, write_rows
 from tests.workers.suites.made_catalogue import write_catalogue, write_files
 
 LANGUAGES = [key for key in hub_suites() if key.startswith("global-mmlu-")]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return open_store(str(tmp_path / "store"), create=True)
 
 
 @pytest.fixture

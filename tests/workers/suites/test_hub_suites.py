@@ -7,37 +7,30 @@ from typing import Any
 import pytest
 
 from ft_assets import api
-from ft_assets.workers.evals.model import LoadedModel, load_model
 from ft_assets.workers.suites.registered import get_suite
 from ft_assets.workers.suites.suites import asked_items
-from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadBase, BadRecipe, UserError
 from ft_resources.store import Store
-from ft_resources.store_marker import open_store
 from tests.fake_base import make_fake_base
 from tests.fake_hub import FakeHub
 from tests.workers.suites.beside_lm_eval import are_equal, ours, stock
+from tests.workers.suites.conftest import folder_of
 from tests.workers.suites.hub_rows import OTHERS, STOCK, commit_of, install_at, installed, rows_of, stock_rows
 
-SEEDS = (1, 2)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return open_store(str(tmp_path / "store"), create=True)
+SEEDS = (1, pytest.param(2, marks=pytest.mark.long))
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    from ft_assets.workers.evals.model import load_model
+
     return load_model(make_fake_base(tmp_path_factory.mktemp("base")))
 
 
 @pytest.mark.training
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", STOCK)
-def test_it_is_asked_and_scored_as_by_lm_eval(
-    store: Store, loaded: LoadedModel, tmp_path: Path, name: str, seed: int
-) -> None:
+def test_it_is_asked_and_scored_as_by_lm_eval(store: Store, loaded: Any, tmp_path: Path, name: str, seed: int) -> None:
     rows, (task, metric) = rows_of(name, seed), STOCK[name]
     if name.startswith("arithmetic"):
         rows = [as_greedy(loaded, row) if number % 2 else row for number, row in enumerate(rows)]
@@ -48,7 +41,7 @@ def test_it_is_asked_and_scored_as_by_lm_eval(
         assert {each["acc"] for each in theirs} == {0, 1}
 
 
-def as_greedy(loaded: LoadedModel, row: dict[str, Any]) -> dict[str, Any]:
+def as_greedy(loaded: Any, row: dict[str, Any]) -> dict[str, Any]:
     """``row`` with what the model would write, if that is a character."""
     import torch
 
@@ -62,7 +55,7 @@ def as_greedy(loaded: LoadedModel, row: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.training
 @pytest.mark.parametrize("seed", SEEDS)
-def test_bbqs_bias_is_lm_evals(store: Store, loaded: LoadedModel, tmp_path: Path, seed: int) -> None:
+def test_bbqs_bias_is_lm_evals(store: Store, loaded: Any, tmp_path: Path, seed: int) -> None:
     from lm_eval.tasks.bbq.utils import agg_amb_bias_scores, agg_disamb_bias_scores
 
     rows = rows_of("bbq", seed, 60)
@@ -79,7 +72,7 @@ def test_bbqs_bias_is_lm_evals(store: Store, loaded: LoadedModel, tmp_path: Path
 @pytest.mark.training
 @pytest.mark.parametrize("seed", SEEDS)
 def test_perplexities_over_all_items_stand_beside_the_score(
-    store: Store, loaded: LoadedModel, tmp_path: Path, seed: int
+    store: Store, loaded: Any, tmp_path: Path, seed: int
 ) -> None:
     from lm_eval.api.metrics import bits_per_byte, perplexity, weighted_perplexity
 
@@ -112,16 +105,20 @@ def test_every_suite_installs_from_a_commit_and_keeps_it(store: Store, tmp_path:
     first = install_at(store, name, source, fake, tmp_path)
     assert (first.key, first.items, first.created) == (f"{name}.v1", 12 + (name == "strongreject"), True)
     assert store.get_json(f"names/suite/{name}.v1.json")["source"] == source
-    again = install_at(store, name, source, fake, tmp_path)
-    assert (again.ref, again.created) == (first.ref, False)
-    # Another commit with other rows is another suite.
-    other = commit_of(fake, tmp_path / "other", name, rows_of(name, 2))
-    with pytest.raises(BadRecipe, match="already registered with other content"):
-        install_at(store, name, other, fake, tmp_path)
-    assert get_suite(store, f"{name}.v1") == first.ref
     # What new data are screened against.
-    folder = Artifacts(store).get(Address.parse(first.ref.address)).folder(tmp_path / "scratch")
+    folder = folder_of(store, first.ref, tmp_path / "suite")
     assert all(item.questions for item in asked_items(folder))
+
+
+def test_a_commit_with_other_rows_is_another_suite(store: Store, tmp_path: Path) -> None:
+    fake = FakeHub()
+    source, other = (commit_of(fake, tmp_path / f"{seed}", "piqa", rows_of("piqa", seed)) for seed in (1, 2))
+    first = install_at(store, "piqa", source, fake, tmp_path)
+    again = install_at(store, "piqa", source, fake, tmp_path)
+    assert (again.ref, again.created) == (first.ref, False)
+    with pytest.raises(BadRecipe, match="already registered with other content"):
+        install_at(store, "piqa", other, fake, tmp_path)
+    assert get_suite(store, "piqa.v1") == first.ref
 
 
 @pytest.mark.parametrize(

@@ -14,21 +14,16 @@ from ft_assets.settings.dataset.policy import ContaminationSettings, DatasetPoli
 from ft_assets.workers.suites.catalogue import catalogue as catalogues
 from ft_assets.workers.suites.registered import get_suite, role_of
 from ft_assets.workers.suites.suites import add_suite, asked_items, read_task, safety_prompts, scored_items
-from ft_resources.artifacts import Address, Artifacts
+from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.pinned_files import SourceUnavailable
 from ft_resources.store import Store
-from ft_resources.store_marker import open_store
 from tests.choice_suite import as_lines, write_choice_suite
 from tests.workers.datasets.conftest import pair, report_of, run_curation
+from tests.workers.suites.conftest import folder_of
 from tests.workers.suites.made_catalogue import COMMIT, FILES, Mirror, mirror, write_catalogue, write_files
 
 ALL = ["general", "safety", "code"]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return open_store(str(tmp_path / "store"), create=True)
 
 
 @pytest.fixture(autouse=True)
@@ -42,10 +37,6 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirror]:
 def install(store: Store, *names: str, offline: Path | None = None) -> dict[str, bool]:
     """Each suite's key, and whether it is new."""
     return {done.key: done.created for done in api.install_suites(names, offline=offline, store=store, actor="ann")}
-
-
-def folder_of(store: Store, key: str, scratch: Path) -> Path:
-    return Artifacts(store).get(Address.parse(get_suite(store, key).address)).folder(scratch)
 
 
 @pytest.mark.parametrize("way", ["fetched", "offline"])

@@ -11,13 +11,7 @@ from ft_assets.workers.suites.name_models import add_name_model
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadBase, BadRecipe
 from ft_resources.store import Store
-from ft_resources.store_marker import open_store
 from tests.workers.suites.name_folder import CONFIG, KEPT, LISTENED, write_name_folder
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return open_store(str(tmp_path / "store"), create=True)
 
 
 @pytest.fixture

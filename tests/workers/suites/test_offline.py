@@ -15,11 +15,10 @@ import pytest
 from ft_assets import api
 from ft_assets.workers.suites.catalogue.made.lists import TASKS
 from ft_assets.workers.suites.kinds import instructions
-from ft_assets.workers.suites.registered import get_suite
 from ft_assets.workers.suites.suites import asked_items, read_task, suite_files
-from ft_resources.artifacts import Address, Artifacts
 from ft_resources.canonical import digest
 from ft_resources.store import Store
+from tests.workers.suites.conftest import folder_of
 
 DATA = Path(os.environ.get("FT_REAL_DATA", ""))
 SIGNS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
@@ -38,10 +37,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 def rows(folder: Path, name: str = "items.jsonl") -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / name).read_text().splitlines()]
-
-
-def folder_of(store: Store, key: str, folder: Path) -> Path:
-    return Artifacts(store).get(Address.parse(get_suite(store, key).address)).folder(folder / key)
 
 
 def test_it_is_the_same_in_every_store(installed: Store) -> None:

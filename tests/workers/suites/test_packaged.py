@@ -13,13 +13,7 @@ from ft_assets.workers.suites.catalogue import catalogue as catalogues
 from ft_assets.workers.suites.registered import get_suite
 from ft_resources.pinned_files import SourceUnavailable
 from ft_resources.store import Store
-from ft_resources.store_marker import open_store
 from tests.workers.suites.made_catalogue import FILES, Mirror, mirror, write_catalogue, write_files
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return open_store(str(tmp_path / "store"), create=True)
 
 
 @pytest.fixture

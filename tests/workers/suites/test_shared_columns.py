@@ -6,10 +6,10 @@ import pytest
 import yaml
 
 from ft_assets.workers.suites.suites import add_suite, asked_items, scored_items
-from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadRecipe
 from ft_resources.store import Store
 from tests.choice_suite import as_lines, choice_task
+from tests.workers.suites.conftest import folder_of
 
 ITEMS = [
     {"subject": "cats", "question": "Do cats purr?", "choices": ["yes", "no"], "answer": 0},
@@ -27,14 +27,9 @@ def write(folder: Path, items: object = ITEMS, shots: object = SHOTS, **task: ob
     return folder
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "store"))
-
-
 def test_items_are_checked_with_their_shared_columns_and_ask_without_them(store: Store, tmp_path: Path) -> None:
     done = add_suite(store, write(tmp_path / "pets"), "pets.v1", "ann")
-    folder = Artifacts(store).get(Address.parse(done.ref.address)).folder(tmp_path / "scratch")
+    folder = folder_of(store, done.ref, tmp_path / "scratch")
     assert [item.questions for item in asked_items(folder)] == [("Do cats purr?",), ("Do dogs purr?",)]
     assert "Cats meow." not in [text for item in scored_items(folder) for text in item]
 

@@ -14,12 +14,7 @@ from tests.workers.evals.sandboxed import needs_sandbox
 from tests.workers.suites.hub_rows import commit_of, install_at, installed, rows_of
 from tests.workers.suites.written import mmlu_pro, programs
 
-SEEDS = (1, 2)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "store"))
+SEEDS = (1, pytest.param(2, marks=pytest.mark.long))
 
 
 @pytest.mark.training

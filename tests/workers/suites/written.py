@@ -6,9 +6,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from ft_assets.workers.evals import shared_prefix
-from ft_assets.workers.evals.model import LoadedModel
-from ft_assets.workers.suites.kinds import code
 from ft_assets.workers.suites.score import SuiteScore
 from ft_assets.workers.suites.suites import read_task, suite_files
 from tests.workers.suites.beside_lm_eval import code_eval, ours, stock
@@ -39,6 +36,8 @@ def mmlu_pro(suite: Path, name: str, rows: list[Row], folder: Path) -> Compared:
     """MMLU-Pro's suite ``name`` over ``rows`` of its test split; ``folder`` is for lm-eval's files."""
     import torch
 
+    from ft_assets.workers.evals import shared_prefix
+    from ft_assets.workers.evals.model import LoadedModel
     from tests.workers.suites.scripted import Scripted
 
     said = {row["question_id"]: _SAID[n % len(_SAID)].format(right=row["answer"]) for n, row in enumerate(rows)}
@@ -91,6 +90,7 @@ _ANSWERS: list[Callable[[Row], str]] = [
 
 def programs(suite: Path, name: str, rows: list[Row], folder: Path) -> Compared:
     """The suite ``name`` of programs over ``rows`` of its test split, in the sandbox."""
+    from ft_assets.workers.suites.kinds import code
     from tests.workers.suites.scripted import Scripted
 
     said = {row["task_id"]: _ANSWERS[number % len(_ANSWERS)](row) for number, row in enumerate(rows)}

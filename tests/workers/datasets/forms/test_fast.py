@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ft_assets.settings.dataset.forms import FormSettings
@@ -47,76 +47,14 @@ def assert_same(lines: bytes, form: FormSettings, ended: bool = True) -> Parsed:
 
 
 # Pieces of JSON strings as they stand in a file, escapes and all; the last ones are wrong.
-_piece = st.sampled_from(
-    [
-        *(
-            "a",
-            "Hello",
-            " ",
-            "\u00e9",
-            "e\u0301",
-            "\u0301",
-            "\u0323\u0307",
-            "\u0307\u0323",
-            "\u4f60",
-            "\u1100\u1161",
-            "\uac00\u11a8",
-        ),
-        *(
-            "\ud55c",
-            "\u200d",
-            "\u200b",
-            "\u3000",
-            "\u00a0",
-            "\ufeff",
-            "\U0001f600",
-            "\u0915\u094d",
-            "\u0e19\u0e49",
-            "\u212b",
-        ),
-        *(
-            "\x7f",
-            "\x85",
-            "\u2028",
-            "\ufffe",
-            "\\n",
-            "\\t",
-            "\\r",
-            "\\r\\n",
-            '\\"',
-            "\\\\",
-            "\\/",
-            "\\b",
-            "\\f",
-            "\\u0000",
-        ),
-        *(
-            "\\u000a",
-            "\\u00e9",
-            "\\u0301",
-            "\\u0041",
-            "\\ud83d\\ude00",
-            "\\ufeff",
-            "\\u200b",
-            "\\u0085",
-            "\\n\\nHuman: ",
-        ),
-        *(
-            "\\n\\nAssistant: ",
-            "system",
-            "user",
-            "\\ud83d",
-            "\\ude00",
-            "\\uD83D\\u0041",
-            "\\x",
-            "\\u12",
-            "\x00",
-            "\t",
-            "\x1f",
-            "\\",
-        ),
-    ]
-)
+_piece = st.sampled_from([
+    "a", "Hello", " ", "\u00e9", "e\u0301", "\u0301", "\u0323\u0307", "\u0307\u0323", "\u4f60", "\u1100\u1161",
+    "\uac00\u11a8", "\ud55c", "\u200d", "\u200b", "\u3000", "\u00a0", "\ufeff", "\U0001f600", "\u0915\u094d",
+    "\u0e19\u0e49", "\u212b", "\x7f", "\x85", "\u2028", "\ufffe", "\\n", "\\t", "\\r", "\\r\\n", '\\"', "\\\\", "\\/",
+    "\\b", "\\f", "\\u0000", "\\u000a", "\\u00e9", "\\u0301", "\\u0041", "\\ud83d\\ude00", "\\ufeff", "\\u200b",
+    "\\u0085", "\\n\\nHuman: ", "\\n\\nAssistant: ", "system", "user", "\\ud83d", "\\ude00", "\\uD83D\\u0041", "\\x",
+    "\\u12", "\x00", "\t", "\x1f", "\\",
+])  # fmt: skip
 _string = st.lists(_piece, max_size=4).map(lambda pieces: '"' + "".join(pieces) + '"')
 _good_string = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).map(
     lambda text: json.dumps(text, ensure_ascii=False)
@@ -155,32 +93,16 @@ def _turns(draw: st.DrawFn) -> str:
 
 
 _FORMS = [
-    ["prompt", "completion"],
-    ["prompt", "chosen", "rejected"],
-    ["instruction", "output"],
-    ["instruction", "input", "output"],
-    ["text"],
-    ["text", "source", "page"],
-    ["messages"],
-    ["conversations"],
-    ["question", "answer"],
+    names.split()
+    for names in (
+        *("prompt completion", "prompt chosen rejected", "instruction output", "instruction input output", "text"),
+        *("text source page", "messages", "conversations", "question answer"),
+    )
 ]
 _EXTRA = [
-    "kind",
-    "source",
-    "page",
-    "id",
-    "system",
-    "tools",
-    "text",
-    "input",
-    "prompt",
-    "na\u00efve",
-    "a b",
-    "x",
-    "messages",
+    "kind", "source", "page", "id", "system", "tools", "text", "input", "prompt", "na\u00efve", "a b", "x", "messages",
     "chosen",
-]
+]  # fmt: skip
 
 
 @st.composite
@@ -206,7 +128,6 @@ _line = rows() | st.sampled_from(["", " ", "\r", "\x0b", "[]", "{}", "null", '{"
 
 @pytest.mark.statistics
 @given(st.lists(_line, max_size=4), st.sampled_from(SETTINGS), st.booleans(), st.booleans())
-@settings(max_examples=400, deadline=None)
 @example(['{"prompt":"a","completion":"b","prompt":"c"}'], SETTINGS[0], True, True)
 @example(['{"messages":[],"messages":[]}'], SETTINGS[0], True, True)
 @example(['{"text":"a","page":1,"source":"\\ud800"}'], SETTINGS[0], True, True)
@@ -216,7 +137,6 @@ def test_the_fast_path_equals_the_reference(lines: list[str], form: FormSettings
 
 
 @given(st.lists(rows(), min_size=1, max_size=3), st.data())
-@settings(max_examples=200, deadline=None)
 def test_so_it_does_where_bytes_are_damaged(lines: list[str], data: st.DataObject) -> None:
     whole = bytearray("\n".join(lines).encode())
     for _ in range(data.draw(st.integers(1, 3))):
@@ -230,7 +150,6 @@ def test_so_it_does_where_bytes_are_damaged(lines: list[str], data: st.DataObjec
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=30))
-@settings(max_examples=300, deadline=None)
 def test_any_text_is_cleaned_as_the_reference_cleans_it(text: str) -> None:
     line = json.dumps({"text": text}, ensure_ascii=False).encode()
     parsed = assert_same(line, FormSettings())

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets.settings.dataset.forms import FormSettings
@@ -50,7 +50,6 @@ _example = st.fixed_dictionaries(
 
 
 @given(st.lists(_example, max_size=5), st.data())
-@settings(max_examples=150, deadline=None)
 def test_keys_and_texts_are_those_of_plain_python_in_slices_too(
     rows: list[dict[str, Any]], data: st.DataObject
 ) -> None:
@@ -75,7 +74,6 @@ def test_keys_and_texts_are_those_of_plain_python_in_slices_too(
 
 
 @given(st.lists(_example, max_size=5), st.data())
-@settings(max_examples=150, deadline=None)
 def test_keys_are_the_same_without_a_compiler(rows: list[dict[str, Any]], data: st.DataObject) -> None:
     batch = pa.RecordBatch.from_pylist(rows, schema=EXAMPLES).slice(data.draw(st.integers(0, len(rows))))
     assert list(plain_keys.digests(batch)) == content_keys(batch).to_pylist()

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from docs.site.build import reference_pages
@@ -53,7 +53,6 @@ _text = st.text(st.characters(codec="utf-8"), max_size=12)
 
 
 @given(st.lists(_text, min_size=1, max_size=4), st.lists(_text, min_size=1, max_size=4))
-@settings(max_examples=150, deadline=None)
 def test_parts_of_text_are_the_joined_text(asked: list[str], said: list[str]) -> None:
     def parts(texts: list[str]) -> list[dict[str, str]]:
         return [{"type": "text", "text": text} for text in texts]
@@ -69,7 +68,6 @@ _SAID = {"type": "text", "text": "It is 3."}
 
 
 @given(st.permutations(["t1", "t2", "t3"]), st.integers(1, 3))
-@settings(max_examples=30, deadline=None)
 def test_tool_parts_of_anthropic_are_the_tool_calls_of_openai(ids: list[str], count: int) -> None:
     ids = ids[:count]
     uses, results = [{**_USE, "id": name} for name in ids], [{**_RESULT, "tool_use_id": name} for name in ids]

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets.workers.datasets.intake.chunking import Chunk, chunks
@@ -30,7 +30,6 @@ def text_lines(count: int, seed: int = 0) -> list[bytes]:
     ]
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.sampled_from([0, 1, 7, 100, 3000, 9000, 20_000]), max_size=40), st.booleans(), st.sampled_from([0, 3])
 )

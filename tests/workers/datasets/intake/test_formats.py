@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets.settings.dataset.policy import TextSettings
@@ -54,8 +54,14 @@ FORMS: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("name", FORMS)
-@pytest.mark.parametrize("packed", ["", ".gz", ".zst"])
+@pytest.mark.parametrize(
+    ("name", "packed"),
+    [
+        *((name, "") for name in FORMS),
+        *(("data.json", ".gz"), ("data.jsonl", ".zst"), ("data.parquet", ".gz"), ("data.csv", ".zst")),
+        *(pytest.param(name, packed, marks=pytest.mark.long) for name in FORMS for packed in (".gz", ".zst")),
+    ],
+)
 def test_every_format_gives_the_same_rows_in_order(tmp_path: Path, name: str, packed: str) -> None:
     data = FORMS[name]
     data = {"": lambda: data, ".gz": lambda: gzip.compress(data), ".zst": lambda: zstd(data)}[packed]()
@@ -107,7 +113,6 @@ def test_columns_of_parquet_without_a_json_form_are_not_read_where_nothing_is_le
     ]
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(
         st.fixed_dictionaries(

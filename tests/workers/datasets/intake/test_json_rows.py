@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets.workers.datasets.intake.json_scan import JsonScanner
@@ -34,7 +34,6 @@ def elements(data: bytes, block: int) -> list[Any]:
 
 
 @pytest.mark.statistics
-@settings(max_examples=300, deadline=None)
 @given(st.lists(_VALUES, min_size=1, max_size=6), st.integers(1, 40), st.booleans(), st.sampled_from([None, 1]))
 def test_elements_are_found_wherever_blocks_are_cut(
     values: list[Any], block: int, escaped: bool, indent: int | None

@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets.workers.datasets.intake.sections import SECTION_PIECES, Block, is_heading, piece_lines
@@ -18,7 +18,6 @@ def pieces(texts: list[str], limit: int = 400) -> list[dict[str, Any]]:
     return [json.loads(line) for line in piece_lines(blocks, "book.txt", limit)]
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.text(alphabet="ab .\n!", min_size=1, max_size=900).filter(str.strip), max_size=20))
 def test_pieces_hold_every_word_in_order_and_none_is_too_long(texts: list[str]) -> None:
     found = pieces(texts, 200)

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets.settings.dataset.policy import BalanceSettings, MixSettings
@@ -22,7 +22,6 @@ def general(share: float, dataset: str = "acme.general.v1") -> MixSettings:
     return MixSettings(dataset=dataset, share=share)
 
 
-@settings(max_examples=200, deadline=None)
 @given(CATEGORIES, st.floats(1, 4))
 def test_no_category_has_more_than_its_share_of_the_median_and_no_other_loses_rows(
     categories: list[str], ratio: float
@@ -35,7 +34,6 @@ def test_no_category_has_more_than_its_share_of_the_median_and_no_other_loses_ro
     assert after == {name: min(count, most) if name else count for name, count in before.items()}
 
 
-@settings(max_examples=100, deadline=None)
 @given(CATEGORIES, st.randoms(use_true_random=False))
 def test_balance_keeps_the_same_rows_in_any_order(categories: list[str], random: object) -> None:
     order = list(range(len(categories)))

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets.settings.dataset.policy import QualitySettings
@@ -47,7 +47,6 @@ def plain_repetition(text: str) -> float:
     return max((len(grams) - len(set(grams))) / len(grams), again / sum(sizes))
 
 
-@settings(max_examples=200, deadline=None)
 @given(TEXTS)
 def test_repetition_is_that_of_a_plain_count(texts: list[str]) -> None:
     array = pa.array(texts, pa.string())
@@ -155,7 +154,6 @@ def test_plain_text_is_never_truncated() -> None:
     assert not found["truncated"]
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.recursive(
         st.text(max_size=5) | st.integers(),
@@ -168,7 +166,6 @@ def test_whole_json_is_never_broken_off(value: object) -> None:
     assert found[0] == 0
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.text(max_size=40), min_size=1, max_size=8), st.data())
 def test_a_row_is_measured_alike_wherever_it_stands(answers: list[str], data: st.DataObject) -> None:
     rows = [chat(answer) if index % 3 else row(text=answer) for index, answer in enumerate(answers)]

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets.settings.dataset.policy import DatasetPolicy, PersonalDataSettings, QualitySettings, SplitSettings
@@ -222,7 +222,6 @@ def test_everything_that_comes_from_an_upload_is_escaped() -> None:
 _PLAIN = tags_of(nasty_page("plain"))
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=80) | st.text("<>&\"'`=/ abscript", max_size=60))
 def test_no_text_adds_a_tag_or_an_attribute(word: str) -> None:
     found = tags_of(nasty_page(word))
@@ -236,7 +235,6 @@ def test_nothing_is_loaded_from_elsewhere_and_scripts_are_forbidden() -> None:
     assert not re.search(r"https?://|<script|<link|<img|@import|url\(", page)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text("ab <&\n", max_size=900), st.text("ab <&\n", max_size=900), st.booleans())
 def test_marking_changes_no_word(text: str, other: str, shared: bool) -> None:
     for marked, original in zip(mark_differences(text, other, shared=shared), (text, other), strict=True):

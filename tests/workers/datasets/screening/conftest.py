@@ -1,4 +1,4 @@
-"""A store, and a tiny text classifier that has learned to tell nasty words from nice ones."""
+"""A tiny text classifier that has learned to tell nasty words from nice ones."""
 
 import json
 from collections.abc import Sequence
@@ -6,16 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ft_resources.store import Store
-from ft_resources.store_marker import open_store
-
 NICE, NASTY = ("good", "kind", "warm", "calm", "fair", "bright"), ("vile", "nasty", "foul", "cruel", "rotten", "mean")
 CONTEXT = 32
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return open_store(str(tmp_path / "store"), create=True)
 
 
 @pytest.fixture(scope="session")
@@ -26,15 +18,9 @@ def classifier_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def make_classifier(folder: Path, *, problem: str | None = None) -> Path:
     import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import BertConfig, BertForSequenceClassification
 
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *NICE, *NASTY]
-    tokenizer = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=len(words),
@@ -64,10 +50,7 @@ def make_classifier(folder: Path, *, problem: str | None = None) -> Path:
         torch.nn.functional.cross_entropy(model(input_ids=ids).logits, wanted).backward()
         optimizer.step()
     model.save_pretrained(folder)
-    tokenizer.save(str(folder / "tokenizer.json"))
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "[PAD]", "unk_token": "[UNK]"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    return folder
+    return _with_tokenizer(folder, words)
 
 
 # Words of one row mean the same.
@@ -85,15 +68,9 @@ MEANINGS = (
 def make_encoder(folder: Path, meanings: Sequence[tuple[str, ...]] = MEANINGS) -> Path:
     """A BERT without layers, in which words of the same meaning have the same vector; ``CONTEXT`` tokens at once."""
     import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import BertConfig, BertModel
 
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *(word for meaning in meanings for word in meaning)]
-    tokenizer = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=len(words), hidden_size=32, num_hidden_layers=0, num_attention_heads=2, intermediate_size=32,
@@ -108,6 +85,18 @@ def make_encoder(folder: Path, meanings: Sequence[tuple[str, ...]] = MEANINGS) -
         weights[first : first + len(meaning)] = weights[first].clone()
         first += len(meaning)
     model.save_pretrained(folder)
+    return _with_tokenizer(folder, words)
+
+
+def _with_tokenizer(folder: Path, words: Sequence[str]) -> Path:
+    """``folder`` with a tokenizer that knows ``words``; the first four are special."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    tokenizer = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
     tokenizer.save(str(folder / "tokenizer.json"))
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "[PAD]", "unk_token": "[UNK]"}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))

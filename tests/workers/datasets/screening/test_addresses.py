@@ -31,16 +31,16 @@ def found(text: str) -> list[str]:
         "dörte@xn--srensen-90a.example.com",
     ],
 )
-@pytest.mark.parametrize("around", ["{}", "({})", "a {} b", "“{}”, x"])
-def test_addresses_of_other_scripts_are_found_whole(address: str, around: str) -> None:
-    assert found(around.format(address)) == [address]
+def test_addresses_of_other_scripts_are_found_whole(address: str) -> None:
+    for around in ("{}", "({})", "a {} b", "“{}”, x"):
+        assert found(around.format(address)) == [address]
 
 
 @pytest.mark.parametrize("at", [" [at] ", "(at)", " at ", "_at_", "{AT}", " [ at ] ", "<at>"])
-@pytest.mark.parametrize("dot", [" [dot] ", "(dot)", " dot ", "_dot_", "{DOT}"])
-def test_an_address_in_words_is_found_whole(at: str, dot: str) -> None:
-    address = f"john.doe{at}example{dot}com"
-    assert found(f"Write to me: {address}, please.") == [address]
+def test_an_address_in_words_is_found_whole(at: str) -> None:
+    for dot in (" [dot] ", "(dot)", " dot ", "_dot_", "{DOT}"):
+        address = f"john.doe{at}example{dot}com"
+        assert found(f"Write to me: {address}, please.") == [address]
 
 
 @pytest.mark.parametrize("address", ["john [at] example.com", "john (at) mail.example.co.uk", "john&#64;example.com"])
@@ -63,7 +63,7 @@ def test_sentences_and_code_with_at_and_dot_are_no_addresses(text: str) -> None:
     assert found(text) == []
 
 
-@pytest.mark.parametrize("seed", [101, 2027])
+@pytest.mark.parametrize("seed", [101, pytest.param(2027, marks=pytest.mark.long)])
 def test_ipv6_addresses_are_found_in_each_of_their_forms(seed: int) -> None:
     draw = random.Random(seed)
     for _ in range(200):

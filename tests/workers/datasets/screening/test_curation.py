@@ -9,12 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from ft_assets.settings.dataset.policy import DatasetPolicy, ToxicitySettings
-from ft_assets.workers.datasets.reporting.report import DatasetReport
 from ft_assets.workers.suites.classifiers import add_classifier
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import BadData
 from ft_resources.store import Store
-from tests.workers.datasets.conftest import SIDES, Row, WriteRows, run_curation
+from tests.workers.datasets.conftest import SIDES, Row, WriteRows, report_of, run_curation
 from tests.workers.datasets.screening.conftest import NASTY, NICE
 
 TOXIC = (5, 60, 61, 150)
@@ -46,10 +45,6 @@ def curate_with(
         return run_curation(artifacts, str(version.key), tmp_path)
 
     return run
-
-
-def report_of(artifact: Artifact) -> DatasetReport:
-    return DatasetReport.model_validate_json(artifact.read("report/report.json"))
 
 
 def test_rows_that_a_registered_classifier_flags_are_left_out_and_told_of(curate_with: Curate, tmp_path: Path) -> None:

@@ -91,10 +91,3 @@ def test_a_pooling_that_is_not_known_is_refused(store: Store, folder: Path, tmp_
     with pytest.raises(BadBase, match="its pooling"):
         add_encoder(store, str(tmp_path / "own"), "tiny.v1", pooling=None, actor="ann")
     assert add_encoder(store, str(tmp_path / "own"), "tiny.v1", pooling="mean", actor="ann").pooling == "mean"
-
-
-def test_pickles_are_refused(store: Store, folder: Path, tmp_path: Path) -> None:
-    shutil.copytree(folder, tmp_path / "own")
-    (tmp_path / "own" / "pytorch_model.bin").write_bytes(b"\x80\x02")
-    with pytest.raises(BadBase):
-        add_encoder(store, str(tmp_path / "own"), "tiny.v1", pooling="mean", actor="ann")

@@ -119,6 +119,7 @@ def inputs(store: Store, folder: Path) -> dict[str, InputRef]:
     return {"name_model": add_name_model(store, folder, "tiny.v1", actor="ann").ref}
 
 
+@pytest.mark.long
 @pytest.mark.training
 def test_a_model_whose_component_listens_to_another_is_kept_with_it(store: Store, tmp_path: Path) -> None:
     pytest.importorskip("presidio_analyzer")
@@ -128,18 +129,16 @@ def test_a_model_whose_component_listens_to_another_is_kept_with_it(store: Store
     assert scrubbed(SENTENCE, model) == "My name is <NAME> and I live in <PLACE>."
 
 
-@pytest.mark.parametrize(("action", "said"), [("scrub", "changed"), ("detect", "warned"), ("escalate", "held")])
 def test_a_version_reports_names_and_places_and_shows_placeholders(
-    add: Add, write: WriteRows, artifacts: Artifacts, tmp_path: Path, inputs: Any, action: Any, said: str
+    add: Add, write: WriteRows, artifacts: Artifacts, tmp_path: Path, inputs: Any
 ) -> None:
     rows = [{"prompt": prose(number, 6), "completion": prose(f"a{number}", 30)} for number in range(150)]
     rows[20] = {"prompt": SENTENCE, "completion": "Please ask Anna Kumar about it"}
-    settings = asking().model_copy(update={"action": action})
-    version = add(write(rows), DatasetPolicy(personal_data=settings))
+    version = add(write(rows), DatasetPolicy(personal_data=asking()))
     artifact = run_curation(artifacts, str(version.key), tmp_path, inputs)
     report = report_of(artifact)
     by_type = {finding.subject: finding for finding in report.findings("personal_data")}
-    assert by_type["name"].action == said
+    assert by_type["name"].action == "changed"
     assert 21 in [note.place.row for note in by_type["name"].notes]
     assert 21 in [note.place.row for note in by_type["place"].notes]
     page = artifact.path("report/report.html", tmp_path).read_text()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets.settings.dataset.policy import PersonalDataSettings
@@ -70,11 +70,11 @@ FOUND = [
 
 
 @pytest.mark.parametrize(("kind", "value"), FOUND)
-@pytest.mark.parametrize("around", ["{}", "it is {}.", "(see {})", "é“{}” – ok", "a\n{}\nb", "x, {}, y"])
-def test_each_kind_is_found_whole_in_running_text(kind: str, value: str, around: str) -> None:
-    text = around.format(value)
-    assert found(text) == [(kind, value)]
-    assert scrub(text) == around.format(PLACEHOLDERS[kind])
+def test_each_kind_is_found_whole_in_running_text(kind: str, value: str) -> None:
+    for around in ("{}", "it is {}.", "(see {})", "é“{}” – ok", "a\n{}\nb", "x, {}, y"):
+        text = around.format(value)
+        assert found(text) == [(kind, value)]
+        assert scrub(text) == around.format(PLACEHOLDERS[kind])
 
 
 @pytest.mark.parametrize(
@@ -184,8 +184,6 @@ VALUES = st.sampled_from([value for _, value in FOUND])
 PIECES = st.lists(st.one_of(VALUES, st.text(max_size=20), st.sampled_from(["\n", '"', "\\", "\t", ": ", "@", "1"])))
 
 
-# The first number loads the model of languages.
-@settings(deadline=None)
 @given(PIECES)
 def test_any_json_is_json_after_scrubbing(pieces: list[str]) -> None:
     text = "".join(pieces)
@@ -193,7 +191,6 @@ def test_any_json_is_json_after_scrubbing(pieces: list[str]) -> None:
         json.loads(scrub(encoded))
 
 
-@settings(deadline=None)
 @given(st.lists(PIECES.map("".join), max_size=8), st.integers(0, 8))
 def test_each_text_is_screened_by_itself(texts: list[str], cut: int) -> None:
     texts = [text.encode("utf-8", "ignore").decode() for text in texts]

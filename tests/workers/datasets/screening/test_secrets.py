@@ -14,7 +14,7 @@ from ft_assets.workers.datasets.screening.rules import FORMS, read_rules
 from ft_resources.errors import BadRecipe
 
 # Seeds that no rule was tuned on.
-SEEDS = (101, 2027)
+SEEDS = (101, pytest.param(2027, marks=pytest.mark.long))
 RULE = 'id = "one"\nkeywords = ["abc_"]\npattern = "abc_[a-z]{4}"\nentropy = 3.0\n'
 
 

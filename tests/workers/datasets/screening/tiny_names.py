@@ -36,7 +36,7 @@ def make_name_model(folder: Path, *, shared: bool = False) -> Path:
     else:
         pipeline.add_pipe("ner")
     examples = []
-    for number in range(180):
+    for number in range(90):
         text, found = "", []
         for piece in _SENTENCES[number % len(_SENTENCES)]:
             drawn = piece

@@ -160,7 +160,7 @@ def test_lower_thresholds_find_what_they_promise(threshold: float, tmp_path: Pat
 WORDS = st.text(st.sampled_from("abé文😀"), max_size=14)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @example([("aaaaaab", "abaaaaa")])
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=20, max_size=50))
 def test_the_reported_similarity_is_exactly_that_of_the_sets_of_shingles(pairs: list[tuple[str, str]]) -> None:

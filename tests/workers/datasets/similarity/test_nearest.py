@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from datasketch import LeanMinHash, MinHash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,7 +35,7 @@ def texts_near(text: str, seed: int, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("threshold", [0.3, 0.5, 0.9])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 2**32))
 def test_it_finds_what_comparing_every_row_finds(
     tmp_path_factory: pytest.TempPathFactory, threshold: float, seed: int
@@ -59,9 +58,10 @@ def test_it_finds_what_comparing_every_row_finds(
     assert nearest_rows(files, wanted, threshold=threshold, most=2) == found[:2]
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.text(min_size=1, max_size=60))
 def test_signatures_are_datasketch_s_own_objects(text: str) -> None:
+    from datasketch import LeanMinHash, MinHash
+
     theirs = MinHash(num_perm=128, seed=1, scheme="affine32", hashfunc=xxhash.xxh32_intdigest)
     shingles = [text[at : at + 5] for at in range(len(text) - 4)] or [text]
     theirs.update_batch([shingle.encode() for shingle in shingles])

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets.workers.datasets.similarity.grams import FEWEST, GRAM
@@ -93,7 +93,6 @@ def test_other_scripts_fold_case_and_han_characters_are_words(tmp_path: Path) ->
 TEXTS = st.lists(st.text(st.sampled_from("abcABC .,\u00e9文😀\n"), max_size=80), max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
 @given(TEXTS, st.integers(0, 12))
 def test_slices_and_batches_change_nothing(texts: list[str], cut: int) -> None:
     with TemporaryDirectory() as folder:
@@ -155,7 +154,6 @@ def test_a_cut_file_is_refused(index: GramIndex, keep: int) -> None:
         GramIndex.open(index.path.with_name("bad"))
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text(st.characters(max_codepoint=127), max_size=200))
 def test_words_are_the_same_whether_or_not_anything_beyond_ascii_stands_by(text: str) -> None:
     def grams(given: str) -> list[int]:
