@@ -23,7 +23,8 @@ def script() -> str:
     of ``make`` only what it would do is asked."""
     text = "\n".join(re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.S | re.M))
     text = re.sub(r"^make ", f"make -s -n -C {ROOT} ", text, flags=re.M)
-    return "set -euo pipefail\n" + text.replace(". .venv/bin/activate", "true")
+    commands = 'set -euo pipefail\nft() { python -m tests.warm_workers.ft "$@"; }\n'
+    return commands + text.replace(". .venv/bin/activate", "true")
 
 
 def test_the_tutorial_ends_with_a_promoted_adapter(tmp_path: Path) -> None:

@@ -17,11 +17,10 @@ from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.store_layout import Layout
 from ft_resources.store_marker import open_store
-from tests.e2e.conftest import workers as workers
 from tests.e2e.project import Project
 from tests.warm_workers.fixture import warm as warm
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("warm")]
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "store_in_flight.tar.gz"
 DATASET = "acme.colours.v1"
 
