@@ -66,6 +66,7 @@ def test_a_field_that_is_not_used_is_told_and_thumbs_down_are_refused(project: P
 
 
 @pytest.mark.e2e
+@pytest.mark.usefixtures("forked")
 def test_a_version_is_curated_without_a_recipe_and_compared_with_another(
     project: Project, ft: Ft, instance: dg.DagsterInstance
 ) -> None:
@@ -90,6 +91,7 @@ def test_a_version_is_curated_without_a_recipe_and_compared_with_another(
 
 
 @pytest.mark.e2e
+@pytest.mark.usefixtures("forked")
 def test_the_rows_nearest_to_a_text_are_shown_with_their_similarity(project: Project, ft: Ft) -> None:
     rows = [{"prompt": f"What is the number {number}?", "completion": f"It is {number}."} for number in range(300, 420)]
     rows.append({"prompt": "Where does the river Rhine end?", "completion": "In the North Sea, behind Rotterdam."})
@@ -294,16 +296,13 @@ def test_help_imports_neither_dagster_nor_mlflow_nor_pydantic() -> None:
 HEAVY = "dagster mlflow torch transformers numpy pyarrow numba sqlalchemy jinja2 kubernetes huggingface_hub psutil ssl"
 
 
-@pytest.mark.parametrize(
-    ("command", "shown"),
-    {"status": "demo.docs.v1", "dataset list": "demo.docs.v1", "recipe list": "docs-qa.v1", "lines": ""}.items(),
-)
-def test_what_only_reads_records_imports_nothing_heavy(command: str, shown: str, tmp_path: Path) -> None:
+def test_what_only_reads_records_imports_nothing_heavy(tmp_path: Path) -> None:
     # Half a second of every `ft status` went into templates, launchers and suites that it does not use.
     script = (
         "import sys\n"
         "from ft_assets.cli.main import app\n"
-        f"app({command.split()!r}, standalone_mode=False)\n"
+        "for command in ('status', 'dataset list', 'recipe list', 'lines'):\n"
+        "    app(command.split(), standalone_mode=False)\n"
         f"raise SystemExit(', '.join(set({HEAVY.split()!r}) & set(sys.modules)) or 0)"
     )
     folders = dict.fromkeys(("FT_STATE", "FT_CACHE", "DAGSTER_HOME"), str(tmp_path))
@@ -311,4 +310,4 @@ def test_what_only_reads_records_imports_nothing_heavy(command: str, shown: str,
     environment = {**os.environ, **folders, "FT_STORE": str(store)}
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
     assert result.returncode == 0, result.stderr
-    assert shown in result.stdout
+    assert {"demo.docs.v1", "docs-qa.v1"} <= set(result.stdout.split())
