@@ -18,15 +18,12 @@ from ft_assets.cli.main import app
 from ft_assets.settings.tags import SUBMISSION
 from ft_resources.process_trees import end_tree
 from tests.control.notices.servers import Hook, webhook
-from tests.e2e.dagster_server import DagsterServer, free_port, wait_for
-from tests.e2e.project import ROOT, Project, make_project
+from tests.e2e.dagster_server import LONG_S, DagsterServer, free_port, wait_for
+from tests.e2e.project import COLOURS, ROOT, Project, make_project
 from tests.s3_server import s3_server, use_bucket
 from tests.warm_workers import PLACE
 
-# Of a machine that does other things too; nothing here is about speed.
-LONG_S = 300
 FT = (sys.executable, "-c", "from ft_assets.cli.main import app; app()")
-COLOURS = ("red", "green", "blue", "grey", "white")
 _SUITE = ROOT / "ft_assets" / "demo" / "suites" / "book_cloze" / "items.jsonl"
 # All that a run's page can show of it, its pictures too.
 _LOG = """query($id: ID!) { logsForRun(runId: $id) { ... on EventConnection { events {
@@ -61,12 +58,14 @@ class Newcomer:
         found = json.loads(CliRunner().invoke(app, ["status", "--json"]).stdout)
         return next(str(each["submission"]) for each in found if f"{each['dataset']}|{each['recipe']}" == pair)
 
-    def notice(self, kind: str, subject: str) -> str:
-        """The one notice of this kind about a submission or a dataset, as text; waits for it."""
+    def notice(self, kind: str, subject: str, words: str = "") -> str:
+        """The one notice of this kind about a submission, a dataset or a line that has the words, as text; waits for
+        it."""
 
         def told() -> list[str]:
             bodies = [json.loads(body) for _, body in self.hook.got]
-            return [spoken(body) for body in bodies if (body["kind"], body["subject"]) == (kind, subject)]
+            texts = [spoken(body) for body in bodies if (body["kind"], body["subject"]) == (kind, subject)]
+            return [text for text in texts if words in text]
 
         (text,) = wait_for(told, LONG_S, f"the notice that {subject} is {kind}")
         return text
@@ -89,7 +88,7 @@ class Newcomer:
 
     def report(self, run: str, asset: str) -> str:
         """The report page of an asset that the page of a run links to."""
-        (url,) = set(re.findall(rf"http://127\.0\.0\.1:\d+/acme/{asset}/\w+/report/report\.html", self.log(run)))
+        (url,) = set(re.findall(rf"http://127\.0\.0\.1:\d+/\w+/{asset}/\w+/report/report\.html", self.log(run)))
         return str(url)
 
     def looks(self, kind: str, pair: str, job: str = "train_pair") -> dict[str, str]:
@@ -111,14 +110,16 @@ def spoken(answer: object) -> str:
 
 
 @contextmanager
-def newcomer(folder: Path) -> Iterator[Newcomer]:
-    """After ``make demo`` with a store on S3, with ``make ui`` open."""
+def newcomer(folder: Path, *, cold: bool) -> Iterator[Newcomer]:
+    """After ``make demo`` with a store on S3, with ``make ui`` open.
+
+    If ``cold``, each of the demo's workers starts as a user's does, and imports what it needs itself.
+    """
     with s3_server() as endpoint, webhook() as hook, pytest.MonkeyPatch.context() as patch:
         project = make_project(folder, use_bucket(patch, endpoint, "demo"))
-        # Each worker starts as a user's does, and imports what it needs itself.
-        cold = {**project.environment, PLACE: "", "PYTHONPATH": str(ROOT)}
-        del cold["FT_TRACKING"]
-        demo = subprocess.run([*FT, "demo"], cwd=folder, env=cold, capture_output=True, text=True)
+        typed = {name: value for name, value in project.environment.items() if name != "FT_TRACKING"}
+        typed |= {PLACE: "", "PYTHONPATH": str(ROOT)} if cold else {}
+        demo = subprocess.run([*FT, "demo"], cwd=folder, env=typed, capture_output=True, text=True)
         assert demo.returncode == 0, demo.stdout[-3000:] + demo.stderr[-3000:]
         notify = f"notify: {{webhook: {{url: '{hook.url}', secret_env: FT_WEBHOOK_US}}}}\n"
         (folder / "tenants.yaml").write_text(notify)
@@ -142,6 +143,7 @@ def newcomer(folder: Path) -> Iterator[Newcomer]:
             printed = wait_for(lambda: re.search(r"\?token=(\S+)", (folder / "ui.log").read_text()), LONG_S, "the URL")
             server = DagsterServer(ui, process, printed.group(1))
             wait_for(server.answers, LONG_S, "Dagster's pages")
+            server.rest("notices")
             yield Newcomer(project=project, demo=demo.stdout, ui=server, hook=hook)
         finally:
             end_tree(process.pid)
@@ -169,37 +171,9 @@ def faq(folder: Path) -> Path:
     return folder / "faq.csv"
 
 
-def parts(folder: Path) -> Path:
-    """Messages whose content is a list of parts, as one JSON list."""
-
-    def turn(role: str, *texts: str) -> dict[str, Any]:
-        return {"role": role, "content": [{"type": "text", "text": text} for text in texts]}
-
-    rows = [
-        {
-            "messages": [
-                turn("user", "what colour is ", f"thing {n}?"),
-                turn("assistant", f"thing {n} is {COLOURS[n % 5]}"),
-            ]
-        }
-        for n in range(120)
-    ]
-    (folder / "chats.json").write_text(json.dumps(rows))
-    return folder / "chats.json"
-
-
-def sharegpt_pairs(folder: Path) -> Path:
-    """ShareGPT prompts with two answers as objects; one quotes a test of the demo's suite."""
+def quoting_pairs(project: Project) -> Path:
+    """Prompts with two answers each; one quotes a test of the demo's suite."""
     quote = json.loads(_SUITE.read_text().splitlines()[0])["context"]
-
-    def row(ask: str, chosen: str, rejected: str) -> dict[str, Any]:
-        return {
-            "conversations": [{"from": "human", "value": ask}],
-            "chosen": {"from": "gpt", "value": chosen},
-            "rejected": {"from": "gpt", "value": rejected},
-        }
-
-    rows = [row(f"what colour is door {n}?", f"door {n} is {COLOURS[n % 5]}", f"no idea of {n}") for n in range(120)]
-    rows[3] = row("go on", quote, "no")
-    (folder / "pairs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
-    return folder / "pairs.jsonl"
+    rows = [json.loads(line) for line in project.pairs().read_text().splitlines()]
+    rows[3] = {"prompt": "go on", "chosen": quote, "rejected": "no"}
+    return project.rows("pairs.jsonl", rows)

@@ -8,10 +8,9 @@ place of vLLM. ``ELSEWHERE`` of the guide names what is left out.
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,8 @@ from ft_resources.store_marker import open_store
 from tests.cluster.cluster import Cluster
 from tests.cluster.objects import CONFIG_MAPS, DEPLOYMENTS, JOBS, NODES
 from tests.e2e.cluster_guide.guide import Guide
-from tests.e2e.dagster_server import DagsterServer, dagster_server, free_port, wait_for
+from tests.e2e.dagster_server import LONG_S, DagsterServer, dagster_server, free_port, wait_for
+from tests.e2e.ft_serve import ft_serve
 from tests.e2e.project import Project
 from tests.fake_base import make_fake_base
 from tests.k8s.chart import instance_config, values
@@ -38,12 +38,12 @@ from tests.warm_workers import environment
 
 pytestmark = [
     pytest.mark.e2e,
+    pytest.mark.timeout(3600),
     needs_helm,
     pytest.mark.skipif(
         program("kubectl") is None or shutil.which("jq") is None, reason="the guide uses kubectl and jq"
     ),
 ]
-LONG_S = 600
 # What step 0 leaves to the reader.
 OWN = {
     "DB_PASSWORD": "secret",
@@ -78,28 +78,9 @@ class World:
         del config["run_launcher"]
         (self.project.folder / "dagster.yaml").write_text(yaml.safe_dump(config))
 
-    @contextmanager
-    def served(self) -> Iterator[None]:
+    def served(self) -> AbstractContextManager[str]:
         """``ft serve``, as the pods of the API run it, but with a server of models of its own."""
-        command = [sys.executable, "-c", "from ft_assets.cli.main import app; app()", "serve"]
-        log = (self.guide.folder / "serve.log").open("ab")
-        process = subprocess.Popen(
-            [*command, "-p", self.api.rpartition(":")[2], "--embedded", "1"],
-            cwd=self.project.folder, env=self.project.environment, stdout=log, stderr=log,
-        )  # fmt: skip
-        try:
-            wait_for(self.ready, LONG_S, "the API")
-            yield
-        finally:
-            process.terminate()
-            process.wait()
-            log.close()
-
-    def ready(self) -> bool:
-        try:
-            return httpx.get(f"{self.api}/readyz", trust_env=False).status_code == 200
-        except httpx.HTTPError:
-            return False
+        return ft_serve(self.project, "--embedded", "1", port=int(self.api.rpartition(":")[2]))
 
 
 @pytest.fixture
@@ -146,7 +127,7 @@ def test_a_platform_engineer_goes_from_an_empty_cluster_to_a_served_adapter_and_
         tenants(world)
         listed = json.loads(guide.step(8))
         assert listed["data"] == []
-        with dagster_server(world.project) as dagster:
+        with dagster_server(world.project, looks=["queue", "orphans", "metering"]) as dagster:
             fine_tune(world, dagster, make_fake_base(tmp_path / "base", context=512))
         assert "staging" in guide.step(11)
         assert "acme.tickets.first" in guide.step(12, block=1)

@@ -19,9 +19,10 @@ from tests.e2e import newcomer as someone
 from tests.e2e.newcomer import Newcomer, see
 from tests.workers.datasets.reporting.browser import chromium, has_chromium
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 
 DATASET, CAREFUL, CARELESS = "demo.docs.v1", "docs-qa.v1", "docs-qa-forgetful.v1"
+LINE = "demo.docs.docs-qa"
 
 # Answers that end with a line break, where the base's end with its end of turn.
 ENDLESS = (
@@ -31,8 +32,9 @@ ENDLESS = (
 
 
 @pytest.fixture(scope="module")
-def us(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
-    with someone.newcomer(tmp_path_factory.mktemp("newcomer") / "project") as newcomer:
+def us(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
+    folder = tmp_path_factory.mktemp("newcomer") / "project"
+    with someone.newcomer(folder, cold=request.config.getoption("--long")) as newcomer:
         yield newcomer
 
 
@@ -59,12 +61,6 @@ def adapter_page(us: Newcomer, pair: str) -> str:
     return f"{us.ui.url}/assets/adapter?view=events&partition={quote(pair)}"
 
 
-def chats(us: Newcomer) -> str:
-    """The version of the chats; the same bytes are the same version."""
-    assert "acme.chats.v1" in us.ft("dataset", "add", someone.parts(us.project.folder), "--name", "acme.chats")
-    return "acme.chats.v1"
-
-
 def test_the_demo_on_s3_stages_one_pair_and_rejects_the_other(us: Newcomer) -> None:
     assert "production needs a passed safety gate, and it says: not required" in us.demo
     artifacts = Artifacts(us.project.store)
@@ -73,7 +69,7 @@ def test_the_demo_on_s3_stages_one_pair_and_rejects_the_other(us: Newcomer) -> N
     with pytest.raises(MissingInput):
         identity.adapter(artifacts, DATASET, CARELESS)
     # What passed stands in staging, by an act on record, and in production stands nothing.
-    line = read_line(artifacts.store, "demo.docs.docs-qa")
+    line = read_line(artifacts.store, LINE)
     (record,) = line.records
     assert (record.stage, record.adapter) == ("staging", adapter.ref)
     # What did not forgot its books, and the regression gate says so.
@@ -97,13 +93,26 @@ def test_the_demo_on_s3_stages_one_pair_and_rejects_the_other(us: Newcomer) -> N
     assert not any((us.project.folder / place).exists() for place in (".ft/store", "store"))
 
 
-def test_what_the_demo_left_is_told(us: Newcomer) -> None:
-    ids = {each: us.submission(f"{DATASET}|{each}") for each in (CAREFUL, CARELESS)}
+def test_the_demos_pair_that_passed_is_accepted_everywhere(us: Newcomer) -> None:
+    adapter = identity.adapter(Artifacts(us.project.store), DATASET, CAREFUL)
+    looks = us.looks("accepted", f"{DATASET}|{CAREFUL}")
+    assert "passed every gate" in looks["the notice"]
+    # With no cause to tell, the logs are those of the workers.
+    del looks["ft logs"]
+    same({**looks, "the demo": us.demo}, str(adapter.address)[:25])
+    us.ft("promote", LINE, "--to", "dev", "--reason", "we looked at it")
+    assert "to dev" in us.notice("promoted", LINE, "we looked at it")
+
+
+def test_the_demos_pair_that_forgot_is_rejected_by_the_same_figures_everywhere(us: Newcomer, browser: Any) -> None:
+    pair = f"{DATASET}|{CARELESS}"
+    looks = us.looks("rejected", pair)
     (cause,) = set(re.findall(r"a drop of \S+ points where at most 2\b", us.demo))
-    forgetful = ids[CARELESS]
-    assert cause in us.ft("status", forgetful)
-    assert cause in us.notice("rejected", forgetful)
-    assert "passed every gate" in us.notice("accepted", ids[CAREFUL])
+    looks |= {"ft promote": us.ft("promote", pair, "--to", "staging", "--reason", "x", code=2)}
+    same(looks, cause)
+    if browser:
+        see(browser, adapter_page(us, pair), "rejected by regression", cause)
+        see(browser, us.report(us.run(us.submission(pair), "train_pair"), "eval_report"), "book-cloze.v1")
 
 
 def test_a_file_of_own_columns_says_what_it_needs_and_its_first_try_is_judged_by_nothing(
@@ -126,36 +135,10 @@ def test_a_file_of_own_columns_says_what_it_needs_and_its_first_try_is_judged_by
         see(browser, adapter_page(us, pair), f"ungated: {NOT_JUDGED}")
 
 
-def test_a_pair_that_passes_is_accepted_everywhere(us: Newcomer) -> None:
-    pair = "acme.chats.v1|good.v1"
-    ran = us.ft("run", chats(us), us.project.recipe("good.v1"))
-    (adapter,) = set(re.findall(r"acme/adapter/\w{64}", ran))
-    looks = us.looks("accepted", pair)
-    # With no cause to tell, the logs are those of the workers.
-    del looks["ft logs"]
-    same(looks, adapter[:25])
-    us.ft("promote", "acme.chats.good", "--to", "staging", "--reason", "it passed")
-    assert "it passed" in us.notice("promoted", "acme.chats.good")
-
-
-def test_a_pair_below_its_gate_is_rejected_by_the_same_figures_everywhere(us: Newcomer, browser: Any) -> None:
-    gate = {"task_gain": {"metric": "perplexity", "min_relative": 0.99}}
-    ran = us.ft("run", chats(us), us.project.recipe("strict.v1", gates=gate), code=3)
-    pair = "acme.chats.v1|strict.v1"
-    looks = us.looks("rejected", pair)
-    (cause,) = re.findall(r"task_gain: fail, (perplexity .*? where at least 99\.0% is required)", looks["ft status"])
-    (gain,) = re.findall(r"a gain of (\d+\.\d%) relative", cause)
-    looks |= {"ft run": ran, "ft promote": us.ft("promote", pair, "--to", "staging", "--reason", "x", code=2)}
-    same(looks, cause)
-    if browser:
-        see(browser, adapter_page(us, pair), "rejected by task_gain", cause)
-        see(browser, us.report(us.run(us.submission(pair), "train_pair"), "eval_report"), f"(+{gain})")
-
-
 def test_a_version_that_quotes_a_test_is_held_everywhere_until_a_person_approves_it(us: Newcomer, browser: Any) -> None:
     policy = us.project.folder / "pairs.yaml"
     policy.write_text("contamination: {action: escalate}\n")
-    rows, recipe = someone.sharegpt_pairs(us.project.folder), us.project.recipe("pairs.v1", method="dpo")
+    rows, recipe = someone.quoting_pairs(us.project), us.project.recipe("pairs.v1", method="dpo")
     us.ft("submit", rows, recipe, "--name", "acme.pairs", "--policy", policy)
     asked = us.submission("acme.pairs.v1|pairs.v1")
     us.notice("held", "acme.pairs.v1")
@@ -174,8 +157,10 @@ def test_a_version_that_quotes_a_test_is_held_everywhere_until_a_person_approves
 def test_a_template_without_an_end_of_turn_is_refused_by_the_doctor_everywhere(us: Newcomer, browser: Any) -> None:
     (us.project.folder / "endless.jinja").write_text(ENDLESS)
     recipe = us.project.recipe("endless.v1", chat_template="endless.jinja")
-    ran = us.ft("run", chats(us), recipe, code=1)
-    pair = "acme.chats.v1|endless.v1"
+    chats = "acme.chats.v1"
+    assert chats in us.ft("dataset", "add", us.project.dataset(), "--name", "acme.chats")
+    ran = us.ft("run", chats, recipe, code=1)
+    pair = f"{chats}|endless.v1"
     looks = {**us.looks("failed", pair), "ft run": ran}
     (cause,) = re.findall(r"\d+ examples have learned turns that do not end with \S+", ran)
     same(looks, cause, "name the control tokens that end an answer in packing.end_of_turn", "nothing was trained.")

@@ -12,7 +12,8 @@ import jmespath
 from botocore import xform_name
 
 
-def main(words: list[str]) -> None:
+def main() -> None:
+    words = sys.argv[1:]
     if words[:2] == ["s3", "rm"]:
         return remove(words[-1])
     if words[0] == "configure":
@@ -63,4 +64,4 @@ def export() -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

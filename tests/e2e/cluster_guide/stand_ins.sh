@@ -1,5 +1,6 @@
 # What the guide's programs are in the test. What is left out altogether is in ELSEWHERE of guide.py.
 
+ft() { python -m tests.warm_workers.ft "$@"; }
 aws() { python -m tests.e2e.cluster_guide.aws "$@"; }
 
 # The server's host is the first argument's value.
