@@ -23,6 +23,14 @@ pytestmark = [
 ]
 
 
+# Widths tell nothing of colours, nor these of widths.
+LOOKS = [
+    pytest.param(window, dark, id=f"{window}-{name}", marks=[pytest.mark.long] if dark != (window == "phone") else [])
+    for window in WIDTHS
+    for dark, name in ((False, "light"), (True, "dark"))
+]
+
+
 @pytest.fixture(scope="module")
 def browser(world: World) -> Iterator[Browser]:
     with chromium() as driver:
@@ -227,8 +235,7 @@ def furnished(world: World, tried: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("window", WIDTHS)
+@pytest.mark.parametrize(("window", "dark"), LOOKS)
 def test_every_page_is_accessible_and_fits(
     world: World, browser: Browser, furnished: dict[str, str], window: str, dark: bool
 ) -> None:
@@ -262,8 +269,7 @@ def two_tenants(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     file.write_text(before)
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("window", WIDTHS)
+@pytest.mark.parametrize(("window", "dark"), LOOKS)
 def test_every_page_that_answers_a_form_is_accessible_and_fits(
     world: World, browser: Browser, furnished: dict[str, str], two_tenants: None, window: str, dark: bool
 ) -> None:

@@ -1,7 +1,6 @@
 """A served console over a project of its own, and people in front of it."""
 
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,8 +9,6 @@ from typing import Any
 
 import httpx
 import pytest
-import uvicorn
-import yaml
 
 from ft_assets import api
 from ft_assets.records.submissions import find_submission
@@ -19,8 +16,9 @@ from ft_assets.server.app import api_app
 from ft_assets.server.context import Context
 from ft_resources.artifacts import Artifacts
 from tests.e2e.project import Project, make_project
+from tests.listening import listening
 from tests.server.chat_world import OwnFleet
-from tests.server.conftest import Nobody, until
+from tests.server.conftest import Nobody, offer_models, until
 from tests.server.console.fake_training import FakeTraining
 
 _TOKEN = re.compile(r'name="form_token" value="([0-9a-f]{64})"')
@@ -87,7 +85,7 @@ class World:
         return api.create_key(tenant, role=role, name=name, access=self.access, actor="root")[1]
 
     def person(self, tenant: str = "acme", role: api.Role = "member", *, signed_in: bool = True) -> Someone:
-        self.opened.append(httpx.Client(base_url=self.url, timeout=60))
+        self.opened.append(httpx.Client(base_url=self.url))
         someone = Someone(self.opened[-1], self.key(tenant, role))
         return someone.sign_in() if signed_in else someone
 
@@ -116,26 +114,13 @@ def open_world(folder: Path) -> Iterator[World]:
         }.items():
             patch.setenv(name, str(value))
         patch.chdir(folder)
-        recipe = yaml.safe_load(project.recipe().read_text())
-        own = {name: value for name, value in recipe.items() if name not in ("key", "base", "method")}
-        models = {
-            "models": {"tiny": {"base": "folder:./base", "description": "Two layers that know colours.", "recipe": own}}
-        }
-        (folder / "models.yaml").write_text(yaml.safe_dump(models))
+        offer_models(project, "Two layers that know colours.")
         access = api.open_access()
         fleet = OwnFleet(Artifacts(project.store), "")
         app = api_app(project.store, access, orchestrator=Nobody(), fleet=fleet)
-        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
-        thread = threading.Thread(target=server.run, daemon=True)
-        thread.start()
-        until(lambda: server.started)
-        url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-        world = World(project, access, url, app.state.context, fleet)
-        try:
+        with listening(app) as url:
+            world = World(project, access, url, app.state.context, fleet)
             yield world
-        finally:
             for each in world.opened:
                 each.close()
-            server.should_exit = True
-            thread.join(10)
-            access.close()
+        access.close()
