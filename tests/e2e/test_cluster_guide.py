@@ -7,7 +7,6 @@ place of vLLM. ``ELSEWHERE`` of the guide names what is left out.
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -30,7 +29,7 @@ from tests.e2e.ft_serve import ft_serve
 from tests.e2e.project import Project
 from tests.fake_base import make_fake_base
 from tests.k8s.chart import instance_config, values
-from tests.k8s.helm import HELM, copy_chart, needs_helm
+from tests.k8s.helm import HELM, copy_chart
 from tests.k8s.programs import program
 from tests.postgres import own_postgres
 from tests.s3_server import ENVIRONMENT, s3_server
@@ -39,10 +38,9 @@ from tests.warm_workers import environment
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.timeout(3600),
-    needs_helm,
-    pytest.mark.skipif(
-        program("kubectl") is None or shutil.which("jq") is None, reason="the guide uses kubectl and jq"
-    ),
+    pytest.mark.helm,
+    pytest.mark.kubectl,
+    pytest.mark.jq,
 ]
 # What step 0 leaves to the reader.
 OWN = {

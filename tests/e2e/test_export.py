@@ -1,6 +1,5 @@
 """An accepted adapter leaves the platform as one model: made by workers, gated again, and loaded by any engine."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,11 @@ from ft_assets.workers.adapters.lineage import verify_lineage
 from ft_assets.workers.exports.llama_cpp import LlamaCpp
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.attempts import attempts_at
-from ft_resources.environment import LLAMA_CPP, LLM_COMPRESSOR
 from ft_resources.errors import GateRejected, UserError
 from tests.e2e.project import Project
 from tests.journeys import Journey, copied
 
 pytestmark = pytest.mark.e2e
-needs_llama_cpp = pytest.mark.skipif(not os.environ.get(LLAMA_CPP), reason=f"needs llama.cpp: set {LLAMA_CPP}")
-needs_llm_compressor = pytest.mark.skipif(
-    not os.environ.get(LLM_COMPRESSOR), reason=f"needs llm-compressor: set {LLM_COMPRESSOR}"
-)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +117,7 @@ def test_a_recipe_that_exports_has_its_model_made_once_the_adapter_is_accepted(
     assert len(attempts_at(project.store, made.address)) == 1
 
 
-@needs_llama_cpp
+@pytest.mark.llama_cpp
 def test_a_recipe_that_exports_a_quantised_form_has_it_made_and_gated_again(
     project: Project, artifacts: Artifacts, accepted: Journey, tmp_path: Path
 ) -> None:
@@ -146,7 +140,7 @@ def test_a_recipe_that_exports_a_quantised_form_has_it_made_and_gated_again(
     assert verify_lineage(artifacts, made.address) == []
 
 
-@needs_llama_cpp
+@pytest.mark.llama_cpp
 def test_a_quantised_model_that_forgot_is_rejected_like_any_candidate(
     project: Project, artifacts: Artifacts, accepted: Journey, adapter: Artifact, tmp_path: Path
 ) -> None:
@@ -173,7 +167,7 @@ def test_a_quantised_model_that_forgot_is_rejected_like_any_candidate(
     assert not (tmp_path / "model").exists()
 
 
-@needs_llm_compressor
+@pytest.mark.llm_compressor
 @pytest.mark.parametrize("name", ["gptq-w8a8", "fp8-dynamic"])
 def test_a_model_quantised_for_vllm_is_evaluated_as_it_is_and_gated_again(
     project: Project, artifacts: Artifacts, adapter: Artifact, tmp_path: Path, name: str

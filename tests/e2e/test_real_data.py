@@ -21,7 +21,6 @@ from tests.workers.evals.real_suites import NAMES, make_suite
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.realdata,
-    pytest.mark.skipif("FT_REAL_DATA" not in os.environ, reason="FT_REAL_DATA is not set: no benchmarks, no model"),
 ]
 
 # The model was trained on plain stories, so the recipe brings the template.

@@ -22,9 +22,6 @@ from tests.workers.evals.world import World, evaluation
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.realdata,
-    pytest.mark.skipif(
-        "FT_REAL_DATA" not in os.environ, reason="FT_REAL_DATA is not set: no benchmarks, no real model"
-    ),
 ]
 ITEMS = {
     "arc_challenge": 1147,

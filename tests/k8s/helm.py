@@ -5,7 +5,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.k8s.chart import K8S
@@ -13,7 +12,6 @@ from tests.k8s.kustomize import Manifest
 from tests.k8s.programs import program
 
 HELM = program("helm")
-needs_helm = pytest.mark.skipif(HELM is None, reason="there is no Helm here: python -m tools.helm .venv/helm")
 # It shows what Dagster's chart is given.
 STUB = """
 apiVersion: v1

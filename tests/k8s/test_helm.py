@@ -15,12 +15,12 @@ import pytest
 import yaml
 
 from tests.k8s.chart import K8S, values
-from tests.k8s.helm import HELM, copy_chart, helm, is_hook, needs_helm, objects, template
+from tests.k8s.helm import HELM, copy_chart, helm, is_hook, objects, template
 from tests.k8s.kustomize import Manifest, rendered
 from tests.k8s.test_api import OBJECTS, chosen
 from tests.k8s.test_kustomize import BASE, OVERLAYS, VERSION, by_name
 
-pytestmark = needs_helm
+pytestmark = pytest.mark.helm
 VLLM = K8S / "kustomize" / "vllm"
 MLFLOW = K8S / "kustomize" / "mlflow"
 MONITORING = K8S / "monitoring"

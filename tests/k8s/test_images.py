@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tools.images import LIMITS_MB, build, lacking, run, size_mb, unpacked
+from tools.images import LIMITS_MB, build, run, size_mb, unpacked
 
 pytestmark = [
     pytest.mark.images,
     pytest.mark.timeout(3600),
-    pytest.mark.skipif(bool(lacking()), reason=f"no image is built without {lacking()}"),
 ]
 
 

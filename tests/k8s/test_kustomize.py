@@ -32,7 +32,7 @@ def test_every_rendered_object_is_in_its_namespace(folder: Path) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.skipif(program() is None, reason="this machine has neither kustomize nor kubectl")
+@pytest.mark.kubectl
 @pytest.mark.parametrize(
     "folder",
     [BASE, *OVERLAYS, *(K8S / "kustomize" / name for name in ("vllm", "mlflow")), K8S / "monitoring"],

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 import time
 from collections import defaultdict
@@ -32,8 +31,6 @@ QUERIES = [
     for panel in dashboard(name)["panels"]
     for target in panel["targets"]
 ]
-needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
-needs_prometheus = pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus is not installed")
 
 
 def promtool(*arguments: str | Path) -> None:
@@ -112,12 +109,12 @@ def firing(rules: Path, wrong: list[dict[str, str]], expected: set[str], *, minu
     promtool("test", "rules", file)
 
 
-@needs_promtool
+@pytest.mark.prometheus
 def test_prometheus_reads_the_rules(rules: Path) -> None:
     promtool("check", "rules", rules)
 
 
-@needs_promtool
+@pytest.mark.prometheus
 def test_nothing_fires_while_all_is_well(rules: Path, tmp_path: Path) -> None:
     firing(rules, [], set(), minutes=25 * 60, folder=tmp_path)
 
@@ -126,7 +123,7 @@ def test_each_alert_has_a_case_that_makes_it_fire() -> None:
     assert set(WRONG) == {each["alert"] for each in ALERTS}
 
 
-@needs_promtool
+@pytest.mark.prometheus
 @pytest.mark.parametrize("alert", WRONG)
 def test_an_alert_fires_alone_where_something_is_wrong(alert: str, rules: Path, tmp_path: Path) -> None:
     minutes = 25 * 60 if alert == "FtFlaggedAttempts" else 3 * 60
@@ -141,7 +138,7 @@ def failures(*outcomes: tuple[str, str]) -> list[dict[str, str]]:
     return [*absent, *(series(jobs.format(outcome, pod), values) for pod in pods for outcome, values in outcomes)]
 
 
-@needs_promtool
+@pytest.mark.prometheus
 @pytest.mark.parametrize(
     ("told", "expected"),
     [
@@ -158,7 +155,7 @@ def test_failures_are_counted_once_and_also_where_nothing_succeeds(
     firing(rules, told, expected, minutes=3 * 60, folder=tmp_path)
 
 
-@needs_promtool
+@pytest.mark.prometheus
 @pytest.mark.parametrize(
     ("copies", "expected"),
     [
@@ -243,8 +240,7 @@ def ready(url: str) -> bool:
 
 
 @pytest.mark.subprocess
-@needs_promtool
-@needs_prometheus
+@pytest.mark.prometheus
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_panels_query_finds_data(query: str, prometheus: str) -> None:
     for name, value in VARIABLES.items():

@@ -1,6 +1,5 @@
 """What Prometheus reads of the server: on a port of its own, in its own form, with no words of clients."""
 
-import shutil
 import subprocess
 import urllib.request
 from collections.abc import Callable
@@ -154,7 +153,7 @@ def test_what_tenants_used_is_counted_anew_only_once_in_a_while_and_what_stands_
     assert hours() == [pytest.approx(3.0)]
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+@pytest.mark.prometheus
 def test_prometheus_takes_the_page() -> None:
     requests = RequestFigures()
     platform = PlatformMetrics(lambda: FIGURES)

@@ -1,6 +1,5 @@
 """A real vLLM loads each export of llm-compressor, and answers as it was evaluated."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -13,17 +12,13 @@ from ft_assets.workers.serving.parity.comparison import compare, summarise
 from ft_assets.workers.serving.parity.figures import Figures
 from ft_assets.workers.serving.parity.limits import LIMITS, Precision
 from ft_assets.workers.serving.parity.reference import Reference
-from ft_resources.environment import LLM_COMPRESSOR
 from ft_resources.store_marker import open_store
 from tests.vllm.running import RealVllm
 from tests.workers.evals.world import World
 from tests.workers.exports.made import Made
 from tests.workers.exports.test_gguf import quantized
 
-pytestmark = pytest.mark.skipif(
-    not (os.environ.get("FT_VLLM_PYTHON") and os.environ.get(LLM_COMPRESSOR)),
-    reason=f"needs vLLM and llm-compressor: set FT_VLLM_PYTHON and {LLM_COMPRESSOR}",
-)
+pytestmark = [pytest.mark.vllm, pytest.mark.llm_compressor]
 FORMATS: dict[str, Precision] = {
     "gptq-w8a8": "8 bits",
     "gptq-w4a16": "4 bits",

@@ -18,7 +18,7 @@ print(found.enable_lora, found.max_loras, found.max_cpu_loras, found.max_lora_ra
 """
 
 
-@pytest.mark.skipif(not os.environ.get("FT_VLLM_PYTHON"), reason="FT_VLLM_PYTHON is not set: no vLLM")
+@pytest.mark.vllm
 def test_vllm_takes_its_options() -> None:
     done = subprocess.run(
         [os.environ["FT_VLLM_PYTHON"], "-c", PARSE, *ENGINE["args"]], capture_output=True, text=True, check=False

@@ -15,11 +15,10 @@ from tests.server.console.browsing import WIDTHS, Browser
 from tests.server.console.world import World
 from tests.server.identity_provider import CLIENT, SECRET, identity_provider
 from tests.server.scripted_server import Scripted
-from tests.workers.datasets.reporting.browser import chromium, has_chromium, too_wide
+from tests.workers.datasets.reporting.browser import chromium, too_wide
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(not has_chromium(), reason="needs chromium, chromedriver and selenium"),
 ]
 
 

@@ -146,7 +146,6 @@ def test_a_process_without_pytorch_answers_as_this_one(rebuilt: Path, monkeypatc
 
 
 @pytest.mark.realdata
-@pytest.mark.skipif("FT_REAL_DATA" not in os.environ, reason="FT_REAL_DATA is not set: no real tokenizers to test")
 @pytest.mark.parametrize(
     ("name", "differs"),
     [

@@ -20,7 +20,6 @@ from tests.workers.datasets.conftest import Add, CurateFiles, Row, WriteRows, re
 
 pytestmark = [
     pytest.mark.realdata,
-    pytest.mark.skipif("FT_REAL_DATA" not in os.environ, reason="FT_REAL_DATA is not set"),
 ]
 GSM8K = DatasetPolicy(fields={"prompt": "question", "completion": "answer"})
 

@@ -233,7 +233,6 @@ def test_items_that_cannot_be_checked_are_refused_with_their_line(
 
 
 @pytest.mark.realdata
-@pytest.mark.skipif("FT_REAL_DATA" not in os.environ, reason="FT_REAL_DATA is not set: no IFEval")
 def test_all_items_of_the_real_benchmark_can_be_checked(tmp_path: Path) -> None:
     source = Path(os.environ["FT_REAL_DATA"]) / "ifeval" / "input_data.jsonl"
     folder = write_suite(tmp_path / "ifeval")

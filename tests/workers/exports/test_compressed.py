@@ -1,7 +1,6 @@
 """Formats by llm-compressor: calibrated on the train split, loaded as any engine loads them, and measured."""
 
 import json
-import os
 import stat
 from pathlib import Path
 
@@ -25,9 +24,6 @@ from tests.workers.exports.made import OWN_TEMPLATE, Made
 from tests.workers.exports.test_gguf import files_of, quantized
 
 pytestmark = pytest.mark.training
-needs_llm_compressor = pytest.mark.skipif(
-    not os.environ.get(LLM_COMPRESSOR), reason=f"needs llm-compressor: set {LLM_COMPRESSOR}"
-)
 CARDS = {
     "gptq-w8a8": "GPTQ W8A8",
     "gptq-w4a16": "GPTQ W4A16",
@@ -37,7 +33,7 @@ CARDS = {
 NOT_CALIBRATED = "fp8-dynamic"
 
 
-@needs_llm_compressor
+@pytest.mark.llm_compressor
 @pytest.mark.parametrize("name", CARDS)
 def test_a_model_is_quantised_with_its_tokenizer_and_its_bytes_are_the_same_each_time(world: World, name: str) -> None:
     made = Made.make(world, wide=True, dtype="bfloat16")
@@ -134,7 +130,7 @@ def test_a_mixture_of_experts_is_refused_before_anything_is_quantised(
     assert not (tmp_path / "begun").exists()
 
 
-@needs_llm_compressor
+@pytest.mark.llm_compressor
 def test_what_enters_a_layer_is_rounded_to_8_bit_floats_for_each_token(world: World) -> None:
     request = quantized(Made.make(world, wide=True, dtype="bfloat16"), "fp8-dynamic")
     folder = quantize_model(world.context(request)).folder

@@ -1,7 +1,6 @@
 """A GGUF file is the merged model in fewer bits: made by llama.cpp, and read alike by it and by the evaluation."""
 
 import json
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +27,6 @@ from tests.workers.evals.world import World
 from tests.workers.exports.made import OWN_TEMPLATE, Made
 
 pytestmark = pytest.mark.training
-needs_llama_cpp = pytest.mark.skipif(not os.environ.get(LLAMA_CPP), reason=f"needs llama.cpp: set {LLAMA_CPP}")
 # In place of llama-server: answers with what it is sent.
 ECHO_SERVER = """
 import socketserver, sys
@@ -63,7 +61,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@needs_llama_cpp
+@pytest.mark.llama_cpp
 @pytest.mark.parametrize("name", KINDS)
 def test_llama_cpp_reads_the_file_as_it_is_evaluated_and_its_bytes_are_the_same_each_time(
     world: World, name: str
@@ -91,7 +89,7 @@ def test_llama_cpp_reads_the_file_as_it_is_evaluated_and_its_bytes_are_the_same_
     assert files_of(again) == files
 
 
-@needs_llama_cpp
+@pytest.mark.llama_cpp
 def test_a_mixture_of_experts_is_read_by_llama_cpp_as_it_is_evaluated(world: World) -> None:
     made = Made.make(world, dtype="bfloat16", experts="qwen3_moe", target_modules=["q_proj", "o_proj"])
     found = quantize_model(world.context(quantized(made))).facts
@@ -101,7 +99,7 @@ def test_a_mixture_of_experts_is_read_by_llama_cpp_as_it_is_evaluated(world: Wor
     assert found["bytes"] < found["parameters"] * 1.5
 
 
-@needs_llama_cpp
+@pytest.mark.llama_cpp
 def test_one_whose_gguf_transformers_does_not_read_is_refused_by_name(world: World) -> None:
     made = Made.make(world, dtype="bfloat16", experts="mixtral", target_modules=["q_proj", "o_proj"])
     with pytest.raises(BadBase, match=r"cannot read GGUF of this architecture.*mixtral") as found:
@@ -109,7 +107,7 @@ def test_one_whose_gguf_transformers_does_not_read_is_refused_by_name(world: Wor
     assert "Export it as merged" in found.value.remedy
 
 
-@needs_llama_cpp
+@pytest.mark.llama_cpp
 def test_fewer_bits_change_more_and_take_less(world: World) -> None:
     made = Made.make(world, dtype="bfloat16")
     found = [quantize_model(world.context(quantized(made, name))).facts for name in KINDS]
@@ -118,7 +116,7 @@ def test_fewer_bits_change_more_and_take_less(world: World) -> None:
     assert sizes == sorted(sizes, reverse=True)
 
 
-@needs_llama_cpp
+@pytest.mark.llama_cpp
 def test_the_modelfile_has_the_template_of_training_in_ollamas_words(world: World) -> None:
     folder = quantize_model(world.context(quantized(Made.make(world)))).folder
     assert (folder / MODELFILE).read_text().splitlines() == [
@@ -131,7 +129,7 @@ def test_the_modelfile_has_the_template_of_training_in_ollamas_words(world: Worl
     ]
 
 
-@needs_llama_cpp
+@pytest.mark.llama_cpp
 def test_a_file_whose_weights_are_others_than_those_evaluated_is_not_stored(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,7 +153,7 @@ def test_a_file_whose_weights_are_others_than_those_evaluated_is_not_stored(
         quantize_model(world.context(request))
 
 
-@needs_llama_cpp
+@pytest.mark.llama_cpp
 def test_a_template_that_the_file_does_not_have_is_found_by_the_prompts_tokens(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,7 +173,7 @@ def test_a_template_that_the_file_does_not_have_is_found_by_the_prompts_tokens(
         quantize_model(world.context(request))
 
 
-@needs_llama_cpp
+@pytest.mark.llama_cpp
 def test_a_first_token_that_template_and_engine_both_write_is_there_once(world: World) -> None:
     folder = make_fake_base(world.folder / "opened")
     settings = json.loads((folder / "tokenizer_config.json").read_bytes())

@@ -19,7 +19,6 @@ from tests.workers.packs.conftest import Conversation, chat
 
 pytestmark = [
     pytest.mark.realdata,
-    pytest.mark.skipif("FT_REAL_DATA" not in os.environ, reason="FT_REAL_DATA is not set: no real tokenizers to test"),
 ]
 TRL = Path(str(importlib.util.find_spec("trl").origin)).parent / "chat_templates"  # type: ignore[union-attr]
 PLAIN = (

@@ -62,7 +62,6 @@ def test_it_holds_no_data() -> None:
 
 
 @pytest.mark.realdata
-@pytest.mark.skipif(not (DATA / "mmlu").exists(), reason="FT_REAL_DATA is not set: no benchmarks")
 def test_all_of_it_installs_from_a_folder_and_keeps_its_digests(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "store"), create=True)
     groups = [group for group in GROUPS if group != "multilingual"]

@@ -179,7 +179,6 @@ def test_mmlus_examples_come_from_the_installed_package(installed: Store, tmp_pa
 
 
 @pytest.mark.realdata
-@pytest.mark.skipif(not (DATA / "mmlu").exists(), reason="FT_REAL_DATA is not set: no benchmarks")
 def test_they_are_mmlus_own_questions_with_their_answers(installed: Store, tmp_path: Path) -> None:
     def plain(text: str) -> str:
         return re.sub(r"\W+", "", text)

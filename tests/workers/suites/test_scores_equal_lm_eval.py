@@ -14,7 +14,6 @@ DATA = Path(os.environ.get("FT_REAL_DATA", ""))
 pytestmark = [
     pytest.mark.training,
     pytest.mark.realdata,
-    pytest.mark.skipif(not (DATA / "mmlu").exists(), reason="FT_REAL_DATA is not set: no benchmarks, no real model"),
 ]
 
 

@@ -13,7 +13,6 @@ from ft_assets.workers.datasets.forms.parse import Parsed, parse_lines, parse_sl
 
 pytestmark = [
     pytest.mark.realdata,
-    pytest.mark.skipif("FT_REAL_DATA" not in os.environ, reason="FT_REAL_DATA is not set"),
 ]
 
 

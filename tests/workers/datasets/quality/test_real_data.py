@@ -12,7 +12,6 @@ from tests.workers.datasets.quality.made import batch, chat
 
 pytestmark = [
     pytest.mark.realdata,
-    pytest.mark.skipif("FT_REAL_DATA" not in os.environ, reason="FT_REAL_DATA is not set"),
 ]
 
 

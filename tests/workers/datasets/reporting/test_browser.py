@@ -18,13 +18,12 @@ from ft_assets.workers.datasets.reporting.report import (
     StepReport,
     Upload,
 )
-from tests.workers.datasets.reporting.browser import chromium, faint, has_chromium, show, too_wide
+from tests.workers.datasets.reporting.browser import chromium, faint, show, too_wide
 from tests.workers.datasets.reporting.everything import curated_with_everything
 from tests.workers.datasets.reporting.made import FILE, exhibit, place, report
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(not has_chromium(), reason="needs chromium, chromedriver and selenium"),
 ]
 
 LONG = "x" * 900

@@ -24,7 +24,6 @@ from tests.workers.packs.encoding.conftest import ATOMS
 
 pytestmark = [
     pytest.mark.realdata,
-    pytest.mark.skipif("FT_REAL_DATA" not in os.environ, reason="FT_REAL_DATA is not set: no real tokenizers to test"),
 ]
 FOLDERS = {
     "qwen2.5": "hf_tokenizers/qwen2.5",

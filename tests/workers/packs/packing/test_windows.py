@@ -123,7 +123,6 @@ def test_where_no_two_documents_fill_a_window_several_are_found_that_do() -> Non
 
 
 @pytest.mark.realdata
-@pytest.mark.skipif("FT_REAL_DATA" not in os.environ, reason="FT_REAL_DATA is not set: no real lengths to pack")
 def test_no_window_is_wasted_on_real_data() -> None:
     from benchmarks.packing import real_lengths
 
