@@ -23,7 +23,8 @@ _OFFLINE = "HF_HUB_OFFLINE" in os.environ
 _TESTS = Path(__file__).parent
 
 # Whoever uses the fixture has its need, without saying so.
-BY_FIXTURE = {"cluster": "cluster", "s3_endpoint": "s3", "vllm": "vllm"}
+JOURNEYS = dict.fromkeys(("accepted", "rejected", "safe_base"), "e2e")
+BY_FIXTURE = {"cluster": "cluster", "s3_endpoint": "s3", "vllm": "vllm", **JOURNEYS}
 
 
 # Examples of `make test` are the same each time, so that none fails by chance; `make test-long` looks for new ones.
