@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -40,6 +41,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Whoever starts the run in the background leaves SIGINT ignored. Processes inherit that, and Dagster does with
+    # SIGTERM as with SIGINT: none of what tests start would end when it is asked to.
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
     for name, words in NEEDS.items():
         config.addinivalue_line("markers", f"{name}: needs {words}")
     for name, (_, how) in OPTIONAL.items():

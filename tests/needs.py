@@ -10,6 +10,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,18 @@ NEEDS = {
     "browser": "a real browser",
     "realdata": "real public data",
 }
+
+
+def contained() -> bool:
+    """Whether the sandbox for written programs works here."""
+    from ft_assets.workers.suites.kinds.sandbox import Limits, SandboxUnavailable, run_program
+
+    try:
+        return run_program("pass", Limits(timeout_s=120.0)) == "passed"
+    except SandboxUnavailable:
+        return False
+
+
 # What a machine may lack, and what to do there: tests with the marker are skipped, and the run's end counts them.
 OPTIONAL: Mapping[str, tuple[Callable[[], object], str]] = {
     "browser": (lambda: _programs("chromium", "chromedriver"), "install chromium and chromedriver"),
@@ -40,11 +53,12 @@ OPTIONAL: Mapping[str, tuple[Callable[[], object], str]] = {
     "images": (lambda: not lacking(), "install buildah, and set FT_IMAGE_BASE to a base by its digest or debootstrap"),
     "jq": (lambda: _programs("jq"), "install jq"),
     "kubectl": (lambda: program("kubectl"), "python -m tools.helm .venv/helm"),
-    "llama_cpp": (lambda: LLAMA_CPP in os.environ, f"set {LLAMA_CPP} to the folder of llama.cpp's programs"),
-    "llm_compressor": (lambda: LLM_COMPRESSOR in os.environ, f"set {LLM_COMPRESSOR} to a Python with llm-compressor"),
+    "llama_cpp": (lambda: os.environ.get(LLAMA_CPP), f"set {LLAMA_CPP} to the folder of llama.cpp's programs"),
+    "llm_compressor": (lambda: os.environ.get(LLM_COMPRESSOR), f"set {LLM_COMPRESSOR} to a Python with llm-compressor"),
     "prometheus": (lambda: _programs("prometheus", "promtool"), "install prometheus"),
-    "realdata": (lambda: "FT_REAL_DATA" in os.environ, "set FT_REAL_DATA to a folder of public data sets"),
-    "vllm": (lambda: "FT_VLLM_PYTHON" in os.environ, "set FT_VLLM_PYTHON to a Python that has vLLM"),
+    "realdata": (lambda: os.environ.get("FT_REAL_DATA"), "set FT_REAL_DATA to a folder of public data sets"),
+    "sandbox": (contained, "use a machine that lets this user make namespaces"),
+    "vllm": (lambda: os.environ.get("FT_VLLM_PYTHON"), "set FT_VLLM_PYTHON to a Python that has vLLM"),
 }
 LONG = "draws over many seeds, or a matrix of which `make test` has the corners: only in `make test-long`"
 LIMIT_S = 2.0
@@ -57,10 +71,11 @@ def needs(item: pytest.Item) -> set[str]:
 
 def skip_absent(items: Iterable[pytest.Item]) -> None:
     """Skip the tests that need what this machine lacks."""
-    absent = {name: how for name, (there, how) in OPTIONAL.items() if not there()}
+    there = cache(lambda name: bool(OPTIONAL[name][0]()))
     for item in items:
-        for name in absent.keys() & {marker.name for marker in item.iter_markers()}:
-            item.add_marker(pytest.mark.skip(reason=f"{name}: {absent[name]}"))
+        for name in sorted(OPTIONAL.keys() & {marker.name for marker in item.iter_markers()}):
+            if not there(name):
+                item.add_marker(pytest.mark.skip(reason=f"{name}: {OPTIONAL[name][1]}"))
 
 
 def skipped(reports: Iterable[pytest.TestReport]) -> list[str]:

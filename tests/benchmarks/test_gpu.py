@@ -192,14 +192,11 @@ def test_a_timed_step_may_wait_where_it_reads_its_loss_and_nowhere_else(
     assert modes == ["default"] * 4 + ["error", "default", "error", "default"] * 2
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize(("name", "levers"), [("lora_8b", {}), ("full_1b", {}), ("full_1b", {"optimizer": "muon"})])
 def test_on_a_gpu_no_step_waits_but_where_it_reads_its_loss(tmp_path: Path, name: str, levers: dict[str, Any]) -> None:
-    import torch
-
     from benchmarks.gpu_case import make_base, run
 
-    if not torch.cuda.is_available():
-        pytest.skip("needs a GPU")
     case = replace(tiny(BY_NAME[name]), device="cuda", documents=16, sync="error", **levers)
     make_base(case, tmp_path / "base")
     assert run(case, tmp_path / "base", tmp_path / "run").tokens_s > 0

@@ -117,20 +117,21 @@ def newcomer(folder: Path, *, cold: bool) -> Iterator[Newcomer]:
     """
     with s3_server() as endpoint, webhook() as hook, pytest.MonkeyPatch.context() as patch:
         project = make_project(folder, use_bucket(patch, endpoint, "demo"))
-        typed = {name: value for name, value in project.environment.items() if name != "FT_TRACKING"}
+        ui, pages = free_port(), free_port()
+        reports = {"FT_REPORTS_URL": f"http://127.0.0.1:{pages}"}
+        typed = {name: value for name, value in project.environment.items() if name != "FT_TRACKING"} | reports
         typed |= {PLACE: "", "PYTHONPATH": str(ROOT)} if cold else {}
         demo = subprocess.run([*FT, "demo"], cwd=folder, env=typed, capture_output=True, text=True)
         assert demo.returncode == 0, demo.stdout[-3000:] + demo.stderr[-3000:]
         notify = f"notify: {{webhook: {{url: '{hook.url}', secret_env: FT_WEBHOOK_US}}}}\n"
         (folder / "tenants.yaml").write_text(notify)
-        ui, pages = free_port(), free_port()
         environment = {
             **project.environment,
             "FT_TENANTS": str(folder / "tenants.yaml"),
             "FT_TENANT": "acme",
             "FT_NOTIFY_HOSTS": "127.0.0.1",
             "FT_WEBHOOK_US": "a key of thirty-two characters..",
-            "FT_REPORTS_URL": f"http://127.0.0.1:{pages}",
+            **reports,
             "FT_SENSOR_SECONDS": "3",
         }
         patch.chdir(folder)

@@ -1,6 +1,5 @@
 """One vLLM at a time for all tests: they share one for as long as they want it of the same dtype."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -50,8 +49,6 @@ def world(tmp_path_factory: pytest.TempPathFactory, warm: None) -> VllmWorld:
 
 @pytest.fixture(scope="package")
 def one_vllm(world: VllmWorld) -> Iterator[OneVllm]:
-    if not os.environ.get("FT_VLLM_PYTHON"):
-        pytest.skip("FT_VLLM_PYTHON is not set: no vLLM")
     made = OneVllm(world)
     yield made
     made.close()

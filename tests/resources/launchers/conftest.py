@@ -109,8 +109,12 @@ class OnCluster:
     def start(self, request: WorkRequest, **changes: Any) -> tuple[Thread, list[Any], Attempt, Watcher]:
         """The work under way in a thread, its result, its first attempt once its worker reports, and its watcher."""
         place, watcher = self.place(**changes), Watcher()
-        thread, got = in_thread(lambda: place.execution().run(request, actor="a", observer=watcher))
-        return thread, got, place.begun(request), watcher
+        execution = place.execution()
+        thread, got = in_thread(lambda: execution.run(request, actor="a", observer=watcher))
+        attempt, followed = place.begun(request), execution.launcher._followed
+        # A pod begins here within less time than the launcher's watch: what ends now has to have been seen.
+        until(lambda: followed[attempt.path].watch.last if attempt.path in followed else None)
+        return thread, got, attempt, watcher
 
     def launched(self, request: WorkRequest, **changes: Any) -> tuple[KubernetesLauncher, Attempt]:
         """An attempt whose orchestrator is gone as soon as its Job is there."""

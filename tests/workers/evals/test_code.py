@@ -16,7 +16,6 @@ from ft_assets.workers.suites.suites import add_suite, read_task, scored_texts, 
 from ft_resources.errors import BadRecipe
 from ft_resources.store_marker import open_store
 from tests.fake_base import make_fake_base
-from tests.workers.evals.sandboxed import needs_sandbox
 
 KEY = "programs.v1"
 ITEM = {
@@ -126,7 +125,7 @@ def test_a_platform_that_does_not_allow_programs_refuses_the_suite_before_anythi
 
 
 @pytest.mark.training
-@needs_sandbox
+@pytest.mark.sandbox
 def test_what_passes_its_tests_counts_and_nothing_else(
     loaded: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import GenerationConfig, LlamaConfig, MistralConfig, Qwen2Config
 
@@ -47,7 +47,6 @@ def test_answers_are_those_of_transformers_own_loop(config: Any, shared: int) ->
 
 
 @given(st.integers(1, 8), st.sampled_from([0, 30, 64, 200]), st.integers(1, 12), st.integers(0, 5))
-@settings(deadline=None, max_examples=25)
 def test_an_answer_does_not_depend_on_the_other_rows(count: int, shared: int, new: int, seed: int) -> None:
     asked = prompts(count, shared, seed)
     together = generate(LLAMA, asked, new, [3, 4])

@@ -1,7 +1,7 @@
 """Common prefixes are planned once, and everything requested is predicted."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets.workers.evals.prefix_tree import MIN_TRUNK, NARROW, Call, Limits, Path, PrefixTree
@@ -75,7 +75,6 @@ def families(draw: st.DrawFn) -> list[Path]:
 
 @pytest.mark.statistics
 @given(families(), st.integers(8, 300), st.integers(1, 40))
-@settings(deadline=None)
 def test_every_token_sees_exactly_its_own_sequence_and_every_path_is_predicted_once(
     paths: list[Path], width: int, predictions: int
 ) -> None:

@@ -11,11 +11,11 @@ import pytest
 
 from ft_assets.workers.suites.kinds import sandbox
 from ft_assets.workers.suites.kinds.sandbox import SandboxUnavailable, require_sandbox, run_program
-from tests.workers.evals.sandboxed import QUICK, holds, needs_sandbox
+from tests.workers.evals.sandboxed import PATIENT, QUICK, holds
 from tests.workers.evals.sandboxed import allowed as allowed
 
 
-@needs_sandbox
+@pytest.mark.sandbox
 @pytest.mark.parametrize(
     "program",
     [
@@ -26,21 +26,21 @@ from tests.workers.evals.sandboxed import allowed as allowed
     ],
 )
 def test_what_a_function_needs_is_there(program: str) -> None:
-    assert run_program(program, QUICK) == "passed"
+    assert run_program(program, PATIENT) == "passed"
 
 
-@needs_sandbox
+@pytest.mark.sandbox
 def test_a_library_is_there_only_where_it_is_asked_for_and_nothing_beside_it() -> None:
     program = "import numpy as np, sys, os\nassert np.dot(np.eye(3), np.eye(3)).sum() == 3\n"
     beside = "assert {each.removesuffix('.libs') for each in os.listdir(sys.path[-1])} == {'numpy'}\n"
-    with_numpy = QUICK.model_copy(update={"libraries": ("numpy",), "memory_mb": 512})
+    with_numpy = PATIENT.model_copy(update={"libraries": ("numpy",), "memory_mb": 512})
     assert run_program(program + beside, with_numpy) == "passed"
     assert run_program("import pydantic", with_numpy) == "failed"
-    assert run_program(program, QUICK) == "failed"
+    assert run_program(program, PATIENT) == "failed"
 
 
 @pytest.mark.subprocess
-@needs_sandbox
+@pytest.mark.sandbox
 @pytest.mark.parametrize(
     ("program", "state"),
     [
@@ -59,10 +59,10 @@ def test_a_library_is_there_only_where_it_is_asked_for_and_nothing_beside_it() -
     ],
 )
 def test_what_does_not_come_to_its_end_has_not_passed(program: str, state: str) -> None:
-    assert run_program(program, QUICK) == state
+    assert run_program(program, QUICK if state == "timeout" else PATIENT) == state
 
 
-@needs_sandbox
+@pytest.mark.sandbox
 def test_nothing_of_the_machine_can_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "very-secret")
     secret = tmp_path / "secret"
@@ -85,7 +85,7 @@ def test_nothing_of_the_machine_can_be_read(monkeypatch: pytest.MonkeyPatch, tmp
     )
 
 
-@needs_sandbox
+@pytest.mark.sandbox
 def test_no_network_is_there_not_even_the_machines_own() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -133,9 +133,9 @@ assert os.waitpid(child, 0)[1] == 0
 """
 
 
-@needs_sandbox
+@pytest.mark.sandbox
 def test_no_namespace_is_made_in_the_namespace_and_threads_and_children_are() -> None:
-    assert run_program(NO_NAMESPACES, QUICK) == "passed"
+    assert run_program(NO_NAMESPACES, PATIENT) == "passed"
 
 
 def container(*command: str) -> list[str]:
@@ -148,7 +148,7 @@ def makes_containers() -> bool:
     return shutil.which("unshare") is not None and not subprocess.run(container("true"), capture_output=True).returncode
 
 
-@needs_sandbox
+@pytest.mark.sandbox
 @pytest.mark.skipif(not makes_containers(), reason="who runs this may make no mount namespace")
 def test_where_the_kernels_settings_are_read_only_as_in_a_container_programs_are_contained_all_the_same() -> None:
     check = (
@@ -162,7 +162,7 @@ def test_where_the_kernels_settings_are_read_only_as_in_a_container_programs_are
     assert done.stdout == "passed\n", done.stderr
 
 
-@needs_sandbox
+@pytest.mark.sandbox
 def test_rights_once_given_up_cannot_be_had_again() -> None:
     assert holds(
         "import ctypes, os\n"
@@ -187,7 +187,7 @@ def test_rights_once_given_up_cannot_be_had_again() -> None:
     )
 
 
-@needs_sandbox
+@pytest.mark.sandbox
 def test_a_harmless_probe_passes_where_a_sandbox_is() -> None:
     require_sandbox()
 
@@ -222,4 +222,4 @@ def test_a_script_that_dies_is_no_verdict(monkeypatch: pytest.MonkeyPatch, tmp_p
     dead.write_text("raise SystemExit(1)")
     monkeypatch.setattr(sandbox, "_SCRIPT", dead)
     with pytest.raises(SandboxUnavailable, match="the sandbox's own process"):
-        run_program("pass", QUICK)
+        run_program("pass", PATIENT)

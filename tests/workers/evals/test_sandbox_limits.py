@@ -8,11 +8,11 @@ import psutil
 import pytest
 
 from ft_assets.workers.suites.kinds.sandbox import run_program
-from tests.workers.evals.sandboxed import QUICK, holds, needs_sandbox
+from tests.workers.evals.sandboxed import PATIENT, QUICK, holds
 from tests.workers.evals.sandboxed import allowed as allowed
 
 
-@needs_sandbox
+@pytest.mark.sandbox
 def test_nothing_can_be_written_but_a_few_megabytes_in_memory(tmp_path: Path) -> None:
     before = sorted(os.listdir(tmp_path))
     assert holds(
@@ -36,13 +36,13 @@ def test_nothing_can_be_written_but_a_few_megabytes_in_memory(tmp_path: Path) ->
 
 
 @pytest.mark.subprocess
-@needs_sandbox
+@pytest.mark.sandbox
 def test_endless_recursion_does_not_pass() -> None:
     program = "import sys\nsys.setrecursionlimit(10**9)\ndef f():\n    f()\nf()\n"
     assert run_program(program, QUICK) in ("failed", "timeout")
 
 
-@needs_sandbox
+@pytest.mark.sandbox
 def test_memory_ends_at_its_limit() -> None:
     assert holds("try:\n    data = bytearray(1 << 30)\nexcept MemoryError:\n    data = None\nassert data is None\n")
 
@@ -77,14 +77,14 @@ QUEUES = "import ctypes\nassert ctypes.CDLL(None).msgget(0, 0o1600) != -1\n"
 SEMAPHORES = "import ctypes\nassert ctypes.CDLL(None).semget(0, 32000, 0o1600) != -1\n"
 
 
-@needs_sandbox
+@pytest.mark.sandbox
 @pytest.mark.parametrize("program", [SHARED_SEGMENTS, NAMELESS_FILES, QUEUES, SEMAPHORES])
 def test_no_memory_is_had_that_its_limit_does_not_count(program: str) -> None:
-    assert run_program(program, QUICK) == "failed"
+    assert run_program(program, PATIENT) == "failed"
 
 
 @pytest.mark.subprocess
-@needs_sandbox
+@pytest.mark.sandbox
 def test_a_fork_bomb_makes_few_processes_and_none_outlives_the_program() -> None:
     assert holds(
         "import os, time\n"
@@ -113,7 +113,7 @@ def test_a_fork_bomb_makes_few_processes_and_none_outlives_the_program() -> None
         "    os.setsid()\n"
         "    time.sleep(3600)\n"
     )
-    assert run_program(stays, QUICK) == "passed"
+    assert run_program(stays, PATIENT) == "passed"
     assert processes() == before
 
 
@@ -130,9 +130,9 @@ def processes() -> int:
 
 
 @pytest.mark.subprocess
-@needs_sandbox
+@pytest.mark.sandbox
 def test_a_program_that_floods_what_it_can_write_to_has_not_passed() -> None:
     program = "import os\nfor number in (1, 2, 3):\n    os.write(number, b'R' * (1 << 20))\n"
     assert run_program(program, QUICK) == "timeout"
-    assert run_program("import os\nos.write(3, b'x' * 16)\nos._exit(0)", QUICK) == "failed"
-    assert run_program("print('x' * 1_000_000)", QUICK) == "passed"
+    assert run_program("import os\nos.write(3, b'x' * 16)\nos._exit(0)", PATIENT) == "failed"
+    assert run_program("print('x' * 1_000_000)", PATIENT) == "passed"

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets.workers.evals.power import Z, minimum_detectable, samples_to_decide
@@ -78,7 +78,6 @@ def test_newcombe_covers_the_true_difference_about_as_often_as_it_says(gains: fl
 
 
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=9).filter(lambda values: any(abs(v) > 1e-3 for v in values)))
-@settings(max_examples=25, deadline=None)
 def test_sign_flips_agree_with_trying_every_sign(values: list[float]) -> None:
     observed = abs(math.fsum(values))
     every = [
@@ -112,7 +111,6 @@ def test_the_bootstrap_is_seeded_and_agrees_with_the_normal_interval_on_many_sam
 @given(
     st.lists(st.tuples(st.floats(-5, 5), st.integers(1, 9)), min_size=1, max_size=30),
 )
-@settings(max_examples=40, deadline=None)
 def test_the_bootstraps_interval_is_finite_and_holds_the_ratio(rows: list[tuple[float, int]]) -> None:
     parts, weights = zip(*rows, strict=True)
     interval = studentized(parts, weights, seed=1)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets.workers.evals.paired_comparison import compare_parts
@@ -28,7 +28,6 @@ def columns(targets: list[str], base: list[str], candidate: list[str], *metrics:
 
 
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=8))
-@settings(deadline=None)
 def test_corpus_bleu_from_the_rows_counts_is_sacrebleus(pairs: list[tuple[str, str]]) -> None:
     import sacrebleu
 
@@ -43,7 +42,6 @@ def test_corpus_bleu_from_the_rows_counts_is_sacrebleus(pairs: list[tuple[str, s
         st.tuples(st.sampled_from("abc"), st.sampled_from("abcx"), st.sampled_from("abc")), min_size=1, max_size=40
     )
 )
-@settings(deadline=None)
 def test_scores_of_labels_are_scikit_learns(rows: list[tuple[str, str, str]]) -> None:
     from sklearn.metrics import f1_score, recall_score
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import GPT2Config, LlamaConfig, MistralConfig, Phi3Config, Qwen2Config, Qwen3Config
 
@@ -69,7 +69,6 @@ def test_a_tree_gives_the_likelihoods_of_each_sequence_alone(config: Any, shots:
 
 
 @given(st.integers(0, 300), st.integers(1, 9), st.integers(16, 600), st.integers(1, 200))
-@settings(deadline=None, max_examples=25)
 def test_the_size_of_calls_changes_nothing(shots: int, questions: int, tokens: int, predictions: int) -> None:
     require_alike(LLAMA, task(shots, questions), Limits(tokens=tokens, predictions=predictions))
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
@@ -72,7 +72,6 @@ def test_a_prompt_has_the_token_ids_of_the_evaluation(exported: Exported, tmp_pa
     base = tmp_path / "base-True"
     rows = ChatPrompts(base, ChatTokenizer.load(base), template)
 
-    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
     @given(CONVERSATIONS)
     def agree(turns: list[tuple[str, str]]) -> None:
         messages = [{"role": role, "content": content} for role, content in turns]

@@ -10,7 +10,6 @@ from ft_assets.workers.suites.suites import asked_items, read_task, safety_promp
 from ft_resources.errors import BadRecipe
 from ft_resources.store import Store
 from tests.fake_hub import FakeHub
-from tests.workers.evals.sandboxed import needs_sandbox
 from tests.workers.suites.hub_rows import commit_of, install_at, installed, rows_of
 from tests.workers.suites.written import mmlu_pro, programs
 
@@ -31,7 +30,7 @@ def test_mmlu_pro_is_asked_and_scored_as_by_lm_eval(store: Store, tmp_path: Path
 
 
 @pytest.mark.subprocess
-@needs_sandbox
+@pytest.mark.sandbox
 @pytest.mark.parametrize("name", ["mbpp", "humaneval-plus"])
 def test_programs_are_asked_and_judged_as_by_lm_eval(store: Store, tmp_path: Path, name: str) -> None:
     rows = rows_of(name, 1)

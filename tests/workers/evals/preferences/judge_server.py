@@ -22,7 +22,8 @@ class Answer:
     body: bytes | None = None
     headers: dict[str, str] = field(default_factory=dict)
     finish_reason: str = "stop"
-    delay_s: float = 0.0
+    # No answer for as long as the server is there.
+    silent: bool = False
     # Bytes that come one by one with a pause between them.
     drip_s: float = 0.0
     # Closes the connection half-way through the body.
@@ -75,7 +76,7 @@ def prefer(better: Callable[[str], bool]) -> Callable[[str], Answer]:
 @contextmanager
 def judge_server(judge: Callable[[str], Answer]) -> Iterator[JudgeServer]:
     """A server on this machine; ``judge`` is given each message, in several threads."""
-    lock = threading.Lock()
+    lock, gone = threading.Lock(), threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -86,7 +87,9 @@ def judge_server(judge: Callable[[str], Answer]) -> Iterator[JudgeServer]:
                 server.asked.append(body)
                 server.headers.append({name.lower(): value for name, value in self.headers.items()})
             answer = judge(body["messages"][0]["content"])
-            time.sleep(answer.delay_s)
+            if answer.silent:
+                gone.wait()
+                return
             data = answer.data
             try:
                 self.send_response(answer.status)
@@ -116,5 +119,6 @@ def judge_server(judge: Callable[[str], Answer]) -> Iterator[JudgeServer]:
     try:
         yield server
     finally:
+        gone.set()
         httpd.shutdown()
         httpd.server_close()

@@ -56,7 +56,7 @@ def test_every_message_is_asked_once_and_comes_back_under_its_place() -> None:
 
 def test_no_more_are_asked_at_once_than_the_recipe_says() -> None:
     now, most, lock = [0], [0], threading.Lock()
-    both = threading.Barrier(2, timeout=20)
+    both = threading.Barrier(2)
 
     def judge(message: str) -> Answer:
         with lock:
@@ -109,7 +109,7 @@ def test_an_endpoint_that_stays_down_ends_the_asking_and_not_after_every_prompt(
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        (Answer(delay_s=3.0), TIMED_OUT),
+        (Answer(silent=True), TIMED_OUT),
         (Answer(drip_s=0.05), TIMED_OUT),
         (Answer(dies=True), UNAVAILABLE),
         (Answer(body=b"x" * (network.MAX_BODY + 1)), UNREADABLE),
@@ -127,7 +127,8 @@ def test_an_endpoint_that_stays_down_ends_the_asking_and_not_after_every_prompt(
 )
 def test_what_is_no_judgement_is_told_by_name_and_never_taken_for_one(answer: Answer, problem: str) -> None:
     with judge_server(lambda message: answer) as server:
-        assert ask(server, timeout_s=1.0) == {0: Judgement(problem=problem)}
+        patience = 1.0 if problem is TIMED_OUT else 600.0
+        assert ask(server, timeout_s=patience) == {0: Judgement(problem=problem)}
 
 
 @pytest.mark.parametrize(
@@ -212,7 +213,7 @@ def test_a_name_that_leads_into_this_network_is_not_asked(monkeypatch: pytest.Mo
 
         def post(*, private: bool) -> int:
             url = f"http://judge.example.com:{port}/v1"
-            return post_json(url, b"{}", {}, timeout_s=5.0, private=private).status
+            return post_json(url, b"{}", {}, timeout_s=600.0, private=private).status
 
         for addresses in (("127.0.0.1",), ("93.184.216.34", "10.0.0.1"), ("::ffff:127.0.0.1",), ("64:ff9b::7f00:1",)):
             resolve(*addresses)
