@@ -15,9 +15,7 @@ from ft_resources.store import Store
 class ModelsAsked:
     """What names mean, and which tenants were not erased, as ``Remembered`` keeps them."""
 
-    def __init__(
-        self, store: Store, launcher: Launcher | None, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, store: Store, launcher: Launcher | None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._store, self._launcher = store, launcher
         self._models = Remembered(self._look, clock=clock)
         self._tenants = Remembered(self._require_not_erased, clock=clock)
