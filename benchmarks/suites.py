@@ -20,8 +20,8 @@ from ft_assets import api
 from ft_assets.workers.suites.catalogue.catalogue import GROUPS, read_catalogue
 from ft_assets.workers.suites.catalogue.hub import hub_suites
 from ft_resources.store_marker import open_store
+from tests.needs import contained
 from tests.workers.evals.real_suites import make_suite
-from tests.workers.evals.sandboxed import contained
 from tests.workers.suites.beside_lm_eval import are_equal, stock
 from tests.workers.suites.hub_rows import installed, lay, rows_of
 from tests.workers.suites.published import NAMES, published, roomy_model

@@ -108,10 +108,10 @@ class OnCluster:
 
     def start(self, request: WorkRequest, **changes: Any) -> tuple[Thread, list[Any], Attempt, Watcher]:
         """The work under way in a thread, its result, its first attempt once its worker reports, and its watcher."""
-        place, watcher = self.place(**changes), Watcher()
-        execution = place.execution()
+        place, launcher, watcher = self.place(**changes), self.launcher(**changes), Watcher()
+        execution = place.execution(launcher=launcher)
         thread, got = in_thread(lambda: execution.run(request, actor="a", observer=watcher))
-        attempt, followed = place.begun(request), execution.launcher._followed
+        attempt, followed = place.begun(request), launcher._followed
         # A pod begins here within less time than the launcher's watch: what ends now has to have been seen.
         until(lambda: followed[attempt.path].watch.last if attempt.path in followed else None)
         return thread, got, attempt, watcher
