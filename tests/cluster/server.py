@@ -248,7 +248,7 @@ class Handler(BaseHTTPRequestHandler):
                 objects.listeners.append(listener)
                 self.server.watches[self.connection] = lines
             told = time.monotonic()
-            while (left := until - objects.clock()) > 0:
+            while (left := max(until - objects.clock(), 0.0)) or not lines.empty():
                 try:
                     line = lines.get(timeout=min(left, _HANG_UP_S))
                 except queue.Empty:
