@@ -21,7 +21,7 @@ from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
 from tests.e2e.project import LONG, make_project
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("forked")]
 
 
 def test_ctrl_c_of_a_foreground_run_stops_its_worker_and_cancels(tmp_path: Path) -> None:
