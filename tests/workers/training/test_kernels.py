@@ -23,6 +23,7 @@ def of(module: str, attempt: Any, *, gpu: bool = False) -> Any:
     return kernels._Kernel(name="k", serves="s", package="p", module=module, gpu=gpu, attempt=attempt)
 
 
+@pytest.mark.long
 @pytest.mark.subprocess
 def test_ft_kernels_tells_the_state_of_each_on_this_machine() -> None:
     # Some libraries change the process that imports them.
