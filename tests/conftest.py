@@ -59,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
-    """With four processes, two of them take only what waits."""
+    """Processes beyond the number of processors take only what waits."""
     return WaitingBeside(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
@@ -105,7 +105,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What was not run here, a line for each reason."""
+    """Print a line for each reason why tests were skipped here."""
     for line in skipped(terminalreporter.stats.get("skipped", [])):
         terminalreporter.line(line)
 

@@ -14,7 +14,7 @@ _CHECKS: dict[tuple[str, str, int], Draft202012Validator | None] = {}
 
 
 def description_of(app: FastAPI) -> dict[str, Any]:
-    """What ``app`` says of itself: made once, as it takes a second and is the same for every application of the
+    """The OpenAPI description of ``app``: made once, as it takes a second and is the same for every application of the
     server."""
     if not _DESCRIPTION:
         _DESCRIPTION.update(app.openapi())

@@ -5,7 +5,6 @@ Processor seconds are of the test's process and of its children that have ended.
 """
 
 import json
-import os
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
@@ -14,16 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.needs import needs
+from tests.needs import needs, processor_s
 from tools.durations import Duration, by_file, by_marker
 
 _PROPERTY = "durations"
-
-
-def processor_s() -> float:
-    """Processor seconds of this process and its ended children so far."""
-    used = os.times()
-    return used.user + used.system + used.children_user + used.children_system
 
 
 @dataclass(eq=False)

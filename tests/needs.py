@@ -107,9 +107,9 @@ def limited(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
 def _timed(item: pytest.Item, nextitem: pytest.Item | None) -> tuple[list[pytest.TestReport], float]:
     """Its reports, and the seconds that it took, without what it set up for other tests too."""
     shared = SHARED.seconds
-    clock, processor = time.monotonic(), _processor_s()
+    clock, processor = time.monotonic(), processor_s()
     reports = runtestprotocol(item, nextitem=nextitem, log=False)
-    took = min(time.monotonic() - clock, _processor_s() - processor)
+    took = min(time.monotonic() - clock, processor_s() - processor)
     return reports, took - (SHARED.seconds - shared)
 
 
@@ -122,7 +122,8 @@ def _programs(*names: str) -> bool:
     return all(map(shutil.which, names))
 
 
-def _processor_s() -> float:
+def processor_s() -> float:
+    """Processor seconds of this process and its ended children so far."""
     used = os.times()
     return used.user + used.system + used.children_user + used.children_system
 
@@ -134,10 +135,10 @@ class Shared:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> object:
-        began = _processor_s()
+        began = processor_s()
         made = yield
         if fixturedef.scope != "function":
-            self.seconds += _processor_s() - began
+            self.seconds += processor_s() - began
         return made
 
 

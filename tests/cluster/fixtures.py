@@ -40,7 +40,7 @@ class Access:
 
     @property
     def long_s(self) -> int:
-        """What passes only by ``after``; on a real cluster few seconds, as they really pass."""
+        """A time that passes only by ``after``; on a real cluster a few real seconds."""
         return 3600 if self.made else 5
 
     def after(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""What happens by itself around a daemon, and how a test waits for it."""
+"""Unattended runs around a daemon, and how a test waits for them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -123,7 +123,7 @@ class Project:
         return path
 
     def tune(self, dataset: Path | str, recipe: Path | str, name: str = "", **more: Any) -> "FineTuned":
-        """What ``fine_tune`` makes of a file, or of a key, and a recipe, by runs on the project's instance."""
+        """The result of ``fine_tune`` for a file, or a key, and a recipe, by runs on the project's instance."""
         # Here, as most who use a project import none of it.
         from ft_assets.api import fine_tune
         from ft_assets.graph.orchestrator import Dagster

@@ -1,4 +1,4 @@
-"""What stands on an accepted adapter: DPO on SFT, SFT on CPT with new tokens, and one that is continued on new rows."""
+"""Trainings that continue an accepted adapter: DPO on SFT, SFT on CPT with new tokens, SFT on new rows."""
 
 import json
 from pathlib import Path

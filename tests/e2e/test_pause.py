@@ -49,7 +49,7 @@ def in_training(project: Project) -> str:
 
 
 def pause_in_the_middle(project: Project, instance: dg.DagsterInstance, paused: list[api.Paused]) -> None:
-    """What another terminal does."""
+    """Run a command as in another terminal."""
     submission = wait_for(lambda: in_training(project), LONG_S, "the training", every_s=0.02)
     how = {"orchestrator": Dagster(instance), "launcher": LocalLauncher()}
     paused.append(api.pause(submission, reason="lunch", store=project.store, actor="bob", **how))

@@ -49,7 +49,7 @@ import dagster as dg
 
 @dg.asset(key=["warehouse", "tickets"])
 def tickets():
-    """What a dbt model does: it makes a table anew."""
+    """Make a table anew, as a dbt model does."""
     with sqlite3.connect({database!r}) as database:
         database.execute("DROP TABLE IF EXISTS tickets")
         database.execute("CREATE TABLE tickets (question TEXT, answer TEXT)")

@@ -85,7 +85,7 @@ class Watcher(Observer):
 
 
 def at_once(callers: int, call: Callable[[int], T]) -> list[T]:
-    """What ``call`` gives each of so many threads, by its number; all begin together."""
+    """The results of ``call`` in so many threads, each with its number; all begin together."""
     barrier = threading.Barrier(callers)
 
     def begin(number: int) -> T:

@@ -74,18 +74,18 @@ def subscribe(project: Project, *recipes: str, per_day: int = 20) -> None:
 def look(
     project: Project, instance: dg.DagsterInstance, sensor: dg.SensorDefinition, *, cursor: str = "", **more: Any
 ) -> Any:
-    """What a tick of the sensor gives; ``more`` are resources beside the store."""
+    """The result of a tick of the sensor; ``more`` are resources beside the store."""
     context = dg.build_sensor_context(instance=instance, cursor=cursor or None)
     return sensor(context, store=StoreResource(url=project.store_url), **more)
 
 
 def say(project: Project, instance: dg.DagsterInstance, sensor: dg.SensorDefinition, **more: Any) -> str:
-    """What a tick says that asks for no run."""
+    """The skip message of a tick that requests no run."""
     return sentence(look(project, instance, sensor, **more))
 
 
 def sentence(found: dg.SkipReason) -> str:
-    """What was looked at and done, without whether the tick worked."""
+    """The objects that a tick looked at and changed, without whether it worked."""
     return str(found.skip_message).removeprefix(f"{WORKED}: ").removeprefix(f"{IDLE}: ")
 
 

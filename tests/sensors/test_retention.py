@@ -142,7 +142,7 @@ def test_nothing_is_retired_while_something_that_production_was_made_of_is_missi
 
 
 def collect(project: Project, instance: dg.DagsterInstance, cursor: str = "") -> Any:
-    """What a tick of the sensor of leftovers gives."""
+    """The result of a tick of the sensor of leftovers."""
     return look(project, instance, leftovers_sensor, cursor=cursor, launcher=LauncherResource(kind="local"))
 
 

@@ -55,7 +55,7 @@ class Fleet:
 
 
 class Prompt(ThreadPoolExecutor):
-    """What it is given has begun when ``submit`` returns."""
+    """An executor whose work has begun when ``submit`` returns."""
 
     def submit(self, call: Any, *given: Any) -> Any:
         begun = threading.Event()

@@ -1,4 +1,4 @@
-"""What is promoted answers on a real server as soon as the follower has looked, and so does what is rolled back."""
+"""Promoted and rolled-back adapters answer on a real server as soon as the follower has looked."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is read off a training's curves, and suggestions, which rest on numbers and are valid recipes."""
+"""Findings from a training's curves; suggestions rest on numbers and are valid recipes."""
 
 import json
 import math

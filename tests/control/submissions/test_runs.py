@@ -1,4 +1,4 @@
-"""What Dagster's runs, backfills and partitions say about submissions."""
+"""Submissions in Dagster's runs, backfills and partitions."""
 
 import sqlite3
 import time

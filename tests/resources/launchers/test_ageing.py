@@ -29,7 +29,7 @@ def queued(on_cluster: OnCluster, *, classes: bool = True) -> dict[str, Any]:
 
 
 def aged(on_cluster: OnCluster, settings: dict[str, Any], *, later_s: float = 0.0) -> str:
-    """What a look at the queue says that it did, by a clock that is so much ahead."""
+    """The changes that a look at the queue reports, by a clock that is so much ahead."""
     queue = on_cluster.launcher(clock=lambda: time.time() + later_s, **settings).queue
     assert queue is not None
     return queue.age(on_cluster.store)[0]

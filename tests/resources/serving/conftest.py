@@ -1,4 +1,4 @@
-"""What tests of servers share: a store with bases and adapters, and a clock."""
+"""Shared by tests of servers: a store with bases and adapters, and a clock."""
 
 from pathlib import Path
 

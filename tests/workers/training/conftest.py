@@ -185,7 +185,7 @@ def bench(tmp_path: Path) -> Bench:
 
 @pytest.fixture(scope="session")
 def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
-    """What forks workers and ranks."""
+    """The process that forks workers and ranks."""
     with Forks(tmp_path_factory.mktemp("forks")) as running:
         yield running
 

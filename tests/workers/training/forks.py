@@ -84,7 +84,7 @@ class Forks:
         return Fork(_asked(str(self.place), {**paths, "blow": asdict(blow) if blow else None}), log)
 
     def ranks(self, *prepare: str) -> Callable[[str, "Layout", Path], list[str]]:
-        """What starts ranks in torchrun's place; ``prepare`` is called in each of them before it works."""
+        """A starter of ranks in torchrun's place; ``prepare`` is called in each of them before it works."""
         return _starting_ranks(str(self.place), *prepare)
 
 
@@ -269,7 +269,7 @@ def _free_port() -> int:
 
 
 def _make_node(first: Path, node: int) -> None:
-    """What the worker of a further node makes for its ranks: the same spec, and a scratch folder of its own."""
+    """Lay out a further node's folder as its worker does for its ranks: the same spec, and another scratch folder."""
     from ft_assets.workers.training.distributed.rank_files import ALIVE, SCRATCH, SPEC
 
     folder = node_folder(first, node)

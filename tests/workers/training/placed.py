@@ -163,7 +163,7 @@ def documents() -> MicroBatch:
 
 
 def losses_alone(model: Any, batch: MicroBatch) -> torch.Tensor:
-    """What each learned token loses, with a forward pass for each document."""
+    """The loss of each learned token, with a forward pass for each document."""
     found = []
     for start, end in pairwise(batch.boundaries.tolist()):
         mine = (batch.sources >= start) & (batch.sources < end)

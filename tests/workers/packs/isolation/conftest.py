@@ -10,7 +10,7 @@ from ft_assets.workers.packs.isolation.attention import register
 
 @pytest.fixture
 def registered_again() -> Iterator[None]:
-    """What a test registers in place of our attention, and what was chosen with it, is gone behind it."""
+    """Restore our attention after a test that registers another one, and forget choices made with that."""
     yield
     register()
     choice._try.cache_clear()

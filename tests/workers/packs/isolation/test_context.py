@@ -62,7 +62,7 @@ class Threads:
         return given
 
     def run(self, rank: Callable[[ContextGroup], float]) -> list[float]:
-        """What ``rank`` returns in either."""
+        """The results of ``rank`` in both threads."""
 
         def guarded(place: int) -> float:
             try:

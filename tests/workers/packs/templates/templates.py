@@ -73,7 +73,7 @@ def tracer_of(template: ChatTemplate, tokenizer: ChatTokenizer, learn: Learn = "
 
 
 def learned(tracer: Tracer, messages: Messages, tools: Tools = None, prompt: int = 0) -> list[str]:
-    """What is learned of a conversation, turn by turn."""
+    """The learned parts of a conversation, turn by turn."""
     traced = tracer.trace(messages, where="row 1", tools=tools, prompt=prompt)
     return [traced.rendering.text[start:end] for start, end in traced.learned]
 

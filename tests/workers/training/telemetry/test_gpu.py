@@ -13,7 +13,7 @@ from ft_assets.workers.training.telemetry.gpu import SAMPLE_S, Cpu, Gpu, Samples
 
 
 class Intervals(threading.Event):
-    """What a device waits for: an interval passes when the test says so."""
+    """An event in place of a device's clock: an interval passes when the test says so."""
 
     def __init__(self) -> None:
         super().__init__()
