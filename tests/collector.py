@@ -8,15 +8,20 @@ from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 
 from ft_resources import tracing
 
 
-class Collector:
-    """What was sent: ``bodies`` as bytes, and the spans in them."""
+class Collector(SpanProcessor):
+    """The spans that were sent, and their ``bodies`` as bytes; ``changed`` is set whenever there may be one more."""
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
+        self.changed = threading.Event()
+
+    def on_end(self, span: ReadableSpan) -> None:
+        self.changed.set()
 
     def spans(self) -> list[Any]:
         """All spans up to now, as they began."""
@@ -28,9 +33,13 @@ class Collector:
         return sorted(spans, key=lambda span: int(span.start_time_unix_nano))
 
     def named(self, name: str) -> Any:
-        """The one span of this name."""
-        (found,) = (span for span in self.spans() if span.name == name)
-        return found
+        """The one span of this name, waited for: that of a request ends after its answer."""
+        while True:
+            self.changed.clear()
+            if found := [span for span in self.spans() if span.name == name]:
+                (one,) = found
+                return one
+            self.changed.wait()
 
 
 def attributes(span: Any) -> dict[str, Any]:
@@ -46,6 +55,7 @@ def collecting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             collector.bodies.append(self.rfile.read(int(self.headers["content-length"])))
+            collector.changed.set()
             self.send_response(200)
             self.send_header("content-length", "0")
             self.end_headers()
@@ -60,6 +70,7 @@ def collecting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
         for proxy in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
             patched.delenv(proxy, raising=False)
         tracing._provider.cache_clear()
+        tracing._provider().add_span_processor(collector)
         try:
             yield collector
         finally:
