@@ -110,6 +110,14 @@ class StoreUnavailable(UserError):
     """The store refused a read or write: it is read-only, full, unreachable, or access is denied."""
 
 
+class Misconfigured(UserError):
+    """The operator's configuration is invalid; an HTTP caller cannot correct it."""
+
+
+class StoreRefusal(StoreUnavailable, Misconfigured):
+    """The store refuses, and will until somebody changes its rights, its settings or its room."""
+
+
 class NoStore(StoreUnavailable):
     """There is no store at ``url``: its folder does not exist, or holds nothing of a store."""
 
@@ -154,8 +162,8 @@ class DatabaseUnavailable(UserError):
     """A SQL database did not answer, or refused."""
 
 
-class Misconfigured(UserError):
-    """The operator's configuration is invalid; an HTTP caller cannot correct it."""
+class DatabaseRefusal(DatabaseUnavailable, Misconfigured):
+    """A SQL database refuses, and will until somebody changes its rights, its settings or its room."""
 
 
 class LauncherRefusal(Exception):

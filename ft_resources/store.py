@@ -5,7 +5,6 @@ is what names, claims and manifests rely on. ``put`` overwrites and is for the p
 Both are atomic: a reader sees all of an object or nothing of it.
 """
 
-import errno
 import json
 import os
 import re
@@ -21,9 +20,10 @@ from obstore import exceptions as obstore_errors
 from obstore.store import LocalStore, from_url
 
 from ft_resources.canonical import canonical_json
-from ft_resources.errors import CorruptArtifact, NoStore, StoreUnavailable, UserError, first_line
+from ft_resources.errors import CorruptArtifact, NoStore, StoreUnavailable, UserError
 from ft_resources.idempotent_retry import broken, create_once, patiently
 from ft_resources.store_layout import ROOT_FOLDERS, Layout
+from ft_resources.store_refusals import CREATE, explained
 from ft_resources.web_identity import narrowed, session_credentials
 
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+=@-]*")
@@ -60,7 +60,7 @@ class Store:
             self.root = Path(self.url.removeprefix("file://"))
             if not create and not self.root.is_dir():
                 raise NoStore(self.url)
-            with _explained(self.url, "open"):
+            with explained(self.url, "open"):
                 self.root.mkdir(parents=True, exist_ok=True)
                 self._backend: Any = LocalStore(self.root)
         else:
@@ -70,12 +70,12 @@ class Store:
             self._narrowed = self.url.startswith("s3://") and narrowed()
             if self._narrowed:
                 options["credential_provider"] = session_credentials
-            with _explained(self.url, "open"):
+            with explained(self.url, "open"):
                 self._backend = from_url(self.url, **options)
 
     def get(self, path: str) -> bytes:
         """The bytes at ``path``. Raises FileNotFoundError if there is no object."""
-        with self._absence_told(path), _explained(path, "read"):
+        with self._absence_told(path), explained(path, "read"):
             return patiently(lambda: bytes(obstore.get(self._backend, self._at(path)).bytes()))
 
     def get_json(self, path: str) -> Any:
@@ -100,7 +100,7 @@ class Store:
     def exists(self, path: str) -> bool:
         """Whether an object is at ``path``."""
         try:
-            with self._absence_told(path), _explained(path, "read"):
+            with self._absence_told(path), explained(path, "read"):
                 patiently(lambda: obstore.head(self._backend, self._at(path)))
         except FileNotFoundError:
             return False
@@ -108,7 +108,7 @@ class Store:
 
     def put(self, path: str, data: bytes) -> None:
         """Write ``data`` at ``path``, replacing any object there."""
-        with _explained(path, "write"):
+        with explained(path, "write"):
             patiently(lambda: obstore.put(self._backend, self._at(path), data))
 
     def put_json(self, path: str, value: Any) -> None:
@@ -118,17 +118,17 @@ class Store:
     def create(self, path: str, data: bytes) -> bool:
         """Write ``data`` unless an object exists. True for the one caller whose write won, False for all others.
 
-        This holds even if the bucket's answer is lost. StoreUnavailable means the outcome is unknown.
+        This holds even if the bucket's answer is lost. StoreUnavailable means the outcome is unknown; it is raised too,
+        by the first call of a process that wins, for a bucket that lets several win.
         """
-        if not isinstance(self._backend, LocalStore):
-            with _explained(path, "write"):
-                return create_once(self._backend, self._at(path), data)
-        try:
-            with _explained(path, "write"):
+        with explained(path, CREATE):
+            if not isinstance(self._backend, LocalStore):
+                return create_once(self._backend, self.url, self._at(path), data)
+            try:
                 obstore.put(self._backend, self._at(path), data, mode="create")
-        except obstore_errors.AlreadyExistsError:
-            return False
-        return True
+            except obstore_errors.AlreadyExistsError:
+                return False
+            return True
 
     def create_json(self, path: str, value: Any) -> bool:
         """``create`` with canonical JSON."""
@@ -137,7 +137,7 @@ class Store:
     def delete(self, path: str) -> None:
         """Remove the object at ``path``; removing nothing is no error."""
         try:
-            with _explained(path, "delete"):
+            with explained(path, "delete"):
                 patiently(lambda: obstore.delete(self._backend, self._at(path)))
         except FileNotFoundError:
             return
@@ -146,7 +146,7 @@ class Store:
         """Every object below the folder ``prefix``, in unspecified order."""
         last: str | None = None
         failures = 0
-        with _explained(prefix, "list"):
+        with explained(prefix, "list"):
             while True:
                 try:
                     for batch in obstore.list(self._backend, self._at(prefix), offset=last, chunk_size=1000):
@@ -164,7 +164,7 @@ class Store:
 
     def names(self, folder: str) -> list[str]:
         """Names of the objects directly in ``folder``, sorted. Cheaper than ``entries``: no sizes or times."""
-        with _explained(folder, "list"):
+        with explained(folder, "list"):
             if self.root is None:
                 found = patiently(lambda: obstore.list_with_delimiter(self._backend, self._at(folder)))["objects"]
                 return sorted(item["path"].rsplit("/", 1)[-1] for item in found)
@@ -182,45 +182,46 @@ class Store:
             yield from (name for name in self.names(folder) if name > after)
             return
         offset = f"{self._at(folder)}/{after}" if after else None
-        with _explained(folder, "list"):
+        with explained(folder, "list"):
             for batch in obstore.list(self._backend, self._at(folder), offset=offset, chunk_size=1000):
                 yield from (item["path"].rsplit("/", 1)[-1] for item in batch)
 
     def folders(self, prefix: str) -> list[str]:
         """Names of the folders directly below ``prefix``, sorted."""
-        with _explained(prefix, "list"):
+        with explained(prefix, "list"):
             return self._folders_at(self._at(prefix))
 
     def tenants(self) -> list[str]:
         """The tenants with anything in the store, including ``shared``, sorted; none of the store's own folders."""
-        with _explained(self.url, "list"):
+        with explained(self.url, "list"):
             found = self._folders_at(self.layout.prefix.rstrip("/"))
         return found if self.layout.prefix else [name for name in found if name not in ROOT_FOLDERS]
 
     def root_folders(self) -> list[str]:
         """Names of all folders that lie directly below the root, sorted."""
-        with _explained(self.url, "list"):
+        with explained(self.url, "list"):
             return self._folders_at("")
 
     def upload(self, source: Path, path: str) -> None:
         """Copy a local file to ``path``; files over 8 MiB go up in parts, and appear only when whole."""
 
-        def put() -> None:
-            with source.open("rb") as file:
+        with source.open("rb") as file, explained(path, "write"):
+
+            def put() -> None:
+                file.seek(0)
                 obstore.put(self._backend, self._at(path), file, chunk_size=_READ_CHUNK)
 
-        with _explained(path, "write"):
             patiently(put)
 
     def write(self, path: str, chunks: Iterator[bytes]) -> None:
         """Write bytes as they come, in parts of 8 MiB. The object appears only when all are there: where ``chunks``
         raises, that is raised and nothing appears. A broken connection is not tried again."""
-        with _explained(path, "write"):
+        with explained(path, "write"):
             obstore.put(self._backend, self._at(path), chunks, chunk_size=_READ_CHUNK)
 
     def read(self, path: str) -> Iterator[bytes]:
         """The bytes at ``path``, in parts. Raises FileNotFoundError, before the first one, if there is no object."""
-        with self._absence_told(path), _explained(path, "read"):
+        with self._absence_told(path), explained(path, "read"):
             found = patiently(lambda: obstore.get(self._backend, self._at(path)))
         return (bytes(chunk) for chunk in found.stream(min_chunk_size=_READ_CHUNK))
 
@@ -235,7 +236,7 @@ class Store:
                 for chunk in stream:
                     file.write(chunk)
 
-        with _explained(path, "read"):
+        with explained(path, "read"):
             try:
                 patiently(fetch)
                 partial.replace(target)
@@ -292,31 +293,3 @@ def _checked(path: str) -> str:
                 remedy="Use letters, digits, '.', '_', '-', '+', '=', '@', and do not start with a dot.",
             )
     return path
-
-
-@contextmanager
-def _explained(path: str, action: str) -> Iterator[None]:
-    """Turn the client's errors into StoreUnavailable, which says what to do."""
-    try:
-        yield
-    except (obstore_errors.AlreadyExistsError, UserError):
-        raise
-    except (obstore_errors.BaseError, OSError) as error:
-        # Whoever reads asks for it; where a store cannot be opened it means that its folder cannot be created.
-        if isinstance(error, FileNotFoundError) and action != "open":
-            raise
-        raise StoreUnavailable(
-            f"the store refused to {action} ({first_line(error)})", where=path, remedy=_remedy(error)
-        ) from error
-
-
-def _remedy(error: Exception) -> str:
-    text = str(error).lower()
-    code = getattr(error, "errno", None)
-    if code == errno.ENOSPC or "no space left" in text or "disk quota" in text:
-        return "The disk is full: free some space or point FT_STORE elsewhere. Nothing half-written is visible."
-    if code in (errno.EROFS, errno.EACCES, errno.EPERM) or "read-only" in text or "permission" in text:
-        return "The store is read-only for this user: fix its permissions or point FT_STORE elsewhere."
-    if isinstance(error, FileNotFoundError | NotADirectoryError | FileExistsError):
-        return "No folder can be created there: point FT_STORE elsewhere."
-    return "Check that the store can be reached and that its credentials are valid, then run this again."

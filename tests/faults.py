@@ -29,18 +29,22 @@ class Fault(Enum):
     SLOW = "answered late"
 
 
+Refusal = tuple[int, str]
+"""A status and a code of S3, answered before the server saw the request."""
 # The method, the path with query, and how many requests came before; what to do to this one.
-FaultPlan = Callable[[str, str, int], Fault | None]
+FaultPlan = Callable[[str, str, int], Fault | Refusal | None]
 
 
 class HttpFaults:
     """Passes requests on to ``upstream``; ``plan`` may be exchanged at any time, ``struck`` says what was done. A page
-    of a listing has ``page`` objects, or with 0 as many as the client and the server agree on."""
+    of a listing has ``page`` objects, or with 0 as many as the client and the server agree on. Headers whose names are
+    in ``dropped``, in lower case, do not reach the server."""
 
     def __init__(self, upstream: str) -> None:
         self.plan: FaultPlan = lambda method, path, number: None
-        self.struck: list[tuple[Fault, str, str]] = []
+        self.struck: list[tuple[Fault | Refusal, str, str]] = []
         self.page = 0
+        self.dropped = {"connection"}
         self.seen = 0
         self._lock = threading.Lock()
         host, port = urlparse(upstream).hostname, urlparse(upstream).port
@@ -55,11 +59,13 @@ class HttpFaults:
                 if fault is Fault.RESET:
                     return self._reset()
                 if fault is Fault.ERROR:
-                    return self._unavailable()
+                    return self._refused(503, "")
+                if isinstance(fault, tuple):
+                    return self._refused(*fault)
                 if fault is Fault.SLOW:
                     time.sleep(_SLOW_S)
                 server = HTTPConnection(str(host), port)
-                headers = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
+                headers = {name: value for name, value in self.headers.items() if name.lower() not in proxy.dropped}
                 paged = f"&max-keys={proxy.page}" if proxy.page and "list-type=2" in self.path else ""
                 server.request(self.command, self.path + paged, body=body or None, headers=headers)
                 answer = server.getresponse()
@@ -68,7 +74,7 @@ class HttpFaults:
                 if fault is Fault.LOST:
                     return self._reset()
                 if fault is Fault.ERROR_AFTER:
-                    return self._unavailable()
+                    return self._refused(503, "")
                 self.send_response(answer.status)
                 for name, value in answer.getheaders():
                     if name.lower() not in _HOP:
@@ -85,10 +91,12 @@ class HttpFaults:
 
             do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_any
 
-            def _unavailable(self) -> None:
-                self.send_response(503)
-                self.send_header("Content-Length", "0")
+            def _refused(self, status: int, code: str) -> None:
+                body = f"<Error><Code>{code}</Code></Error>".encode() if code and self.command != "HEAD" else b""
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
+                self.wfile.write(body)
 
             def _reset(self) -> None:
                 _reset(self.connection)
@@ -106,7 +114,7 @@ class HttpFaults:
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
-    def _fault(self, method: str, path: str) -> Fault | None:
+    def _fault(self, method: str, path: str) -> Fault | Refusal | None:
         with self._lock:
             self.seen += 1
             fault = self.plan(method, path, self.seen - 1)
@@ -133,7 +141,7 @@ def some(rate: float, seed: int = 0, faults: tuple[Fault, ...] = tuple(Fault)) -
     return lambda method, path, number: chance.choice(faults) if chance.random() < rate else None
 
 
-def first(fault: Fault, method: str, part: str) -> FaultPlan:
+def first(fault: Fault | Refusal, method: str, part: str) -> FaultPlan:
     """The first request of ``method`` whose path has ``part`` fails; all others pass."""
     left = [fault]
     return lambda asked, path, number: left.pop() if left and asked == method and part in path else None

@@ -4,19 +4,23 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import boto3
 import pytest
+from obstore import exceptions as obstore_errors
+from obstore.store import from_url
 
 from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import attempts_at
-from ft_resources.errors import StoreUnavailable
+from ft_resources.errors import StoreRefusal, StoreUnavailable
 from ft_resources.execution import Execution
 from ft_resources.launchers.local import LocalLauncher
 from ft_resources.store import Store
-from tests.faults import Fault, HttpFaults, first, http_faults, some
+from ft_resources.store_marker import open_store
+from tests.faults import Fault, HttpFaults, Refusal, first, http_faults, some
 from tests.resources.small_work import at_once, request_for
 from tests.s3_server import ENVIRONMENT, use_bucket
 
@@ -59,17 +63,19 @@ def test_a_create_only_write_is_one_request_that_says_so_however_large_it_is(
 ) -> None:
     """Roles may write manifests by such requests only (``s3_policy.role_policy``); parts would carry no header."""
     asked: list[tuple[str, str | None]] = []
+    # That the condition is heeded is tried with the first object.
+    answers = [200, 412, 200]
 
     class Bucket(BaseHTTPRequestHandler):
         def answer(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             asked.append((f"{self.command} {self.path}", self.headers.get("If-None-Match")))
-            self.send_response(200)
+            self.send_response(200 if self.command == "HEAD" else answers.pop(0))
             self.send_header("ETag", '"x"')
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        do_PUT = do_POST = answer
+        do_PUT = do_POST = do_HEAD = answer
 
         def log_message(self, *_: object) -> None:
             return
@@ -79,11 +85,116 @@ def test_a_create_only_write_is_one_request_that_says_so_however_large_it_is(
     for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}"}.items():
         monkeypatch.setenv(name, value)
     try:
-        assert Store("s3://bucket/ft").create("acme/dataset/f/manifest.json", bytes(size))
+        store = Store("s3://bucket/ft")
+        assert store.create("names/x.json", b"")
+        asked.clear()
+        assert store.create("acme/dataset/f/manifest.json", bytes(size))
     finally:
         server.shutdown()
         server.server_close()
     assert asked == [("PUT /bucket/ft/acme/dataset/f/manifest.json", "*")]
+
+
+CONFLICTS = [(409, "ConditionalRequestConflict"), (409, "OperationAborted"), (409, ""), (412, "PreconditionFailed")]
+
+
+@pytest.mark.parametrize("conflict", CONFLICTS)
+def test_exists_is_no_answer_where_nothing_is_there(bucket: Store, proxy: HttpFaults, conflict: Refusal) -> None:
+    proxy.plan = first(conflict, "PUT", "names/x.json")
+    assert bucket.create("names/x.json", b"mine")
+    assert bucket.get("names/x.json") == b"mine"
+    proxy.plan = first(conflict, "PUT", "names/x.json")
+    assert not bucket.create("names/x.json", b"other")
+    assert len(proxy.struck) == 2
+    proxy.plan = lambda method, path, number: conflict if method == "PUT" else None
+    with pytest.raises(StoreUnavailable, match="the store refused to write"):
+        bucket.create("names/y.json", b"mine")
+
+
+def test_a_conflict_is_no_answer_to_other_writes_either(bucket: Store, proxy: HttpFaults) -> None:
+    proxy.plan = first((409, "OperationAborted"), "PUT", "t/a")
+    bucket.put("t/a", b"x")
+    proxy.plan = lambda method, path, number: (409, "OperationAborted") if method == "PUT" else None
+    with pytest.raises(StoreUnavailable, match="the outcome is unknown"):
+        bucket.put("t/a", b"y")
+
+
+def test_a_bucket_that_lets_every_writer_win_is_refused_by_name(bucket: Store, proxy: HttpFaults) -> None:
+    proxy.dropped.add("if-none-match")
+
+    def refused(number: int) -> bool:
+        with pytest.raises(StoreRefusal, match="ignores If-None-Match") as problem:
+            bucket.create("names/x.json", str(number).encode())
+        return problem.value.where == bucket.url
+
+    assert at_once(16, refused) == [True] * 16
+    with pytest.raises(StoreRefusal, match="ignores If-None-Match"):
+        open_store(f"{bucket.url}/inner", create=True)
+
+
+REFUSALS: list[tuple[Refusal, type[StoreUnavailable], str, str]] = [
+    ((301, "PermanentRedirect"), StoreRefusal, "another region", "AWS_REGION"),
+    ((400, "AuthorizationHeaderMalformed"), StoreRefusal, "another region", "AWS_REGION"),
+    ((400, "ExpiredToken"), StoreRefusal, "token has expired", "Renew"),
+    ((400, "InvalidArgument"), StoreRefusal, "If-None-Match", "a server that does"),
+    ((401, ""), StoreRefusal, "does not know these credentials", "the access key"),
+    ((403, "InvalidAccessKeyId"), StoreRefusal, "does not know these credentials", "the access key"),
+    ((403, "SignatureDoesNotMatch"), StoreRefusal, "does not know these credentials", "the access key"),
+    ((403, "RequestTimeTooSkewed"), StoreRefusal, "clock is wrong", "clock"),
+    ((403, "AccessDenied"), StoreRefusal, "may not do it", "role the right"),
+    ((403, "QuotaExceeded"), StoreRefusal, "it is full", "Free"),
+    ((404, "NoSuchBucket"), StoreRefusal, "no such bucket", "Create it"),
+    ((404, ""), StoreRefusal, "no such bucket", "Create it"),
+    ((405, "MethodNotAllowed"), StoreRefusal, "If-None-Match", "a server that does"),
+    ((413, ""), StoreRefusal, "larger than it takes", "the limit"),
+    ((429, ""), StoreUnavailable, "fewer requests", "Wait"),
+    ((500, "InternalError"), StoreUnavailable, "has a fault", "Wait"),
+    ((501, "NotImplemented"), StoreRefusal, "If-None-Match", "a server that does"),
+    ((502, ""), StoreUnavailable, "has a fault", "Wait"),
+    ((503, "SlowDown"), StoreUnavailable, "fewer requests", "Wait"),
+    ((507, ""), StoreRefusal, "it is full", "Free"),
+]
+
+
+@pytest.mark.parametrize(("refusal", "kind", "what", "remedy"), REFUSALS)
+def test_each_refusal_of_a_bucket_is_told_as_what_it_is(
+    proxy: HttpFaults,
+    monkeypatch: pytest.MonkeyPatch,
+    refusal: Refusal,
+    kind: type[StoreUnavailable],
+    what: str,
+    remedy: str,
+) -> None:
+    # The client repeats what failed on the server for a minute.
+    monkeypatch.setattr("ft_resources.store.from_url", partial(from_url, retry_config={"max_retries": 0}))
+    bucket = Store(use_bucket(monkeypatch, proxy.url, f"test-{uuid.uuid4().hex[:8]}"))
+    proxy.plan = lambda method, path, number: refusal
+    with pytest.raises(StoreUnavailable, match=what) as problem:
+        bucket.create("names/x.json", b"{}")
+    assert type(problem.value) is kind
+    assert remedy in problem.value.remedy
+    # The client keeps the status of a redirection to itself.
+    assert str(refusal[0]) in problem.value.what or refusal[0] == 301
+
+
+@pytest.mark.parametrize("look", ["get", "find_json", "names", "delete"])
+def test_a_bucket_that_is_gone_is_not_taken_for_an_object_that_is(bucket: Store, proxy: HttpFaults, look: str) -> None:
+    proxy.plan = lambda method, path, number: (404, "NoSuchBucket")
+    with pytest.raises(StoreRefusal, match="no such bucket"):
+        getattr(bucket, look)("names/x.json")
+
+
+def test_a_store_without_credentials_says_so(proxy: HttpFaults, monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = Store(use_bucket(monkeypatch, proxy.url, f"test-{uuid.uuid4().hex[:8]}"))
+    asked = "Error performing PUT http://169.254.169.254/latest/api/token in 3ms - HTTP error: error sending request"
+
+    def denied(*_: object, **__: object) -> None:
+        raise obstore_errors.GenericError(asked)
+
+    monkeypatch.setattr("obstore.get", denied)
+    monkeypatch.setattr("ft_resources.idempotent_retry._WAITS_S", (0.0,) * 4)
+    with pytest.raises(StoreRefusal, match="no credentials"):
+        bucket.get("names/x.json")
 
 
 def test_an_object_of_another_tool_is_not_ours(bucket: Store, s3_endpoint: str) -> None:

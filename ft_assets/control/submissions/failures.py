@@ -19,7 +19,7 @@ from ft_resources.outcomes import POLICIES, Outcome
 from ft_resources.store import Store
 
 # The platform's responsibility, although they are raised like user errors.
-_OURS = ("StoreUnavailable", "CorruptArtifact", "HubUnavailable")
+_OURS = ("StoreUnavailable", "StoreRefusal", "CorruptArtifact", "HubUnavailable")
 # Their messages may quote data.
 _QUIET = ("BadData", "WorkFailed")
 _BLAME: dict[str, Blame] = {"none": "user", "full": "platform", "flagged": "unclear"}
