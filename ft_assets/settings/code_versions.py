@@ -5,13 +5,13 @@ from ft_assets.settings.catalogue.exports import EXPORTS
 # Raise an asset's version if its code now gives other bytes for the same inputs.
 CODE_VERSIONS: dict[str, str] = {
     "raw_dataset": "1",
-    "dataset": "13",
+    "dataset": "14",
     "base_model": "1",
-    "baseline_report": "3",
-    "token_pack": "5",
+    "baseline_report": "4",
+    "token_pack": "6",
     "reference_logps": "2",
     "checkpoint": "5",
-    "eval_report": "5",
+    "eval_report": "6",
     "adapter": "4",
     "ungated": "1",
     **{each.asset: each.code_version for each in EXPORTS.values()},

@@ -1,19 +1,23 @@
 """Datasets of the Hugging Face Hub as uploads: the rows of one split at one commit, as JSON lines."""
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+import pyarrow as pa
+
+from ft_assets.workers.datasets.intake.arrow_json import NoJsonForm, to_lines, without_json_form
 from ft_resources.errors import BadData, StoreUnavailable, UserError
 
 PREFIX = "hub:"
 _REFERENCE = re.compile(r"hub:(?P<repo>[\w.-]+(?:/[\w.-]+)?)@(?P<revision>[\w./-]+)#(?P<split>[\w.-]+)")
-# Returns the revision's current commit, and the split's rows at that commit.
-OpenSplit = Callable[[str, str, str], tuple[str, Iterable[dict[str, Any]]]]
+# Returns the revision's current commit, and the split's rows at that commit in tables. As objects of Python, rows no
+# longer say which of their nulls only fill a struct up.
+OpenSplit = Callable[[str, str, str], tuple[str, Iterable[pa.Table]]]
+_ROWS_AT_ONCE = 256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,16 +53,10 @@ def fetch_split(reference: str, folder: Path, *, open_split: OpenSplit | None = 
     target = folder / f"{wanted.repo.replace('/', '--')}-{commit[:12]}-{wanted.split}.jsonl"
     partial = target.with_name(f".{target.name}.partial")
     try:
-        with partial.open("w", encoding="utf-8") as file:
-            for number, row in enumerate(_explained(rows, reference), start=1):
-                try:
-                    file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
-                except (TypeError, ValueError) as error:
-                    raise BadData(
-                        f"a column has no JSON form ({str(error).splitlines()[0][:200]})",
-                        where=f"{reference}, row {number}",
-                        remedy="Use a dataset of text columns, or prepare a JSON lines file yourself.",
-                    ) from error
+        with partial.open("wb") as file:
+            for table in _explained(rows, reference):
+                for batch in table.to_batches():
+                    file.writelines(line.as_buffer() for line in _lines(batch, reference))
         partial.replace(target)
     finally:
         with suppress(FileNotFoundError):
@@ -66,20 +64,35 @@ def fetch_split(reference: str, folder: Path, *, open_split: OpenSplit | None = 
     return target
 
 
-def _explained(rows: Iterable[dict[str, Any]], where: str) -> Iterator[dict[str, Any]]:
-    """``rows``, whose reader streams files from the Hub, with its failures in our words."""
-    iterator = iter(rows)
+def _lines(batch: pa.RecordBatch, where: str) -> pa.Array:
+    try:
+        return to_lines(batch)
+    except NoJsonForm:
+        kinds = ((field.name, without_json_form(field.type)) for field in batch.schema)
+        name, kind = next((name, kind) for name, kind in kinds if kind)
+        raise BadData(
+            f"column {name[:60]!r} holds {kind} values, which have no JSON form",
+            where=where,
+            remedy="Use a dataset of text columns, or prepare a JSON lines file yourself.",
+        ) from None
+
+
+def _explained(tables: Iterable[pa.Table], where: str) -> Iterator[pa.Table]:
+    """``tables``, whose reader streams files from the Hub, with its failures in our words."""
+    iterator = iter(tables)
     while True:
         try:
-            row = next(iterator)
+            table = next(iterator)
         except StopIteration:
             return
         except Exception as error:
             raise _hub_failed(error, where) from error
-        yield row
+        yield table
 
 
-def open_on_hub(repo: str, revision: str, split: str, *, token: Literal[False] | None = None) -> tuple[str, Any]:
+def open_on_hub(
+    repo: str, revision: str, split: str, *, token: Literal[False] | None = None
+) -> tuple[str, Iterable[pa.Table]]:
     """The split with its commit; ``token=False`` reads as nobody, so that only what is public can be read."""
     try:
         from datasets import load_dataset_builder
@@ -94,7 +107,8 @@ def open_on_hub(repo: str, revision: str, split: str, *, token: Literal[False] |
         commit = str(HfApi(token=token).dataset_info(repo, revision=revision).sha)
         builder = load_dataset_builder(repo, revision=commit, token=token)
         _check_own_files(builder.config.data_files or {}, commit, where)
-        return commit, builder.as_streaming_dataset(split=split)
+        rows = builder.as_streaming_dataset(split=split)
+        return commit, rows.with_format("arrow").iter(batch_size=_ROWS_AT_ONCE)
     except Exception as error:
         raise _hub_failed(error, where) from error
 

@@ -93,8 +93,46 @@ def test_parquet_keeps_lists_structs_and_nulls(tmp_path: Path) -> None:
         {"messages": None, "n": 2},
     ]
     rows = [json.loads(json.dumps(row)) for row in rows]
-    rows[0]["messages"][0]["calls"] = None  # a struct has all its fields
     assert rows_of(read(tmp_path, "data.parquet", parquet(pa.Table.from_pylist(rows)))) == rows
+
+
+def filled_up() -> list[dict[str, Any]]:
+    """Rows whose structs differ, as two tools do, and in which every null is meant."""
+
+    def row(called: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
+        turns = [
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": called}}]},
+        ]
+        return {"messages": turns, "tools": [{"name": "f", "parameters": parameters}], "kind": None}
+
+    return [
+        row({"city": "Oslo"}, {"type": "object", "properties": {"city": {"type": "string"}}}),
+        row({"a": 1, "b": [None, 2]}, {"type": "object", "properties": {"a": {"enum": [1, None]}}}),
+        row({}, {"type": "object"}),
+    ]
+
+
+def test_nulls_that_fill_up_structs_are_taken_away_and_those_of_lists_columns_and_json_texts_stay(
+    tmp_path: Path,
+) -> None:
+    rows = filled_up()
+    table = pa.Table.from_pylist(rows)
+    assert "'city': 'Oslo', 'a': None" in str(table.to_pylist())
+    as_categories = pa.array(
+        [{"to": "x", "cc": None}, {"to": None, "cc": "y"}, {}],
+        pa.struct([("to", pa.dictionary(pa.int8(), pa.string())), ("cc", pa.string())]),
+    )
+    texts = [json.dumps(row["tools"], indent=1) for row in rows]
+    as_json = pa.ExtensionArray.from_storage(pa.json_(), pa.array(texts))
+    table = (
+        table.append_column("who", as_categories).append_column("text", pa.array(texts)).append_column("json", as_json)
+    )
+    who: list[dict[str, Any]] = [{"to": "x"}, {"cc": "y"}, {}]
+    assert rows_of(read(tmp_path, "data.parquet", parquet(table))) == [
+        {**row, "who": each, "text": text, "json": row["tools"]}
+        for row, each, text in zip(rows, who, texts, strict=True)
+    ]
 
 
 def test_columns_of_parquet_without_a_json_form_are_not_read_where_nothing_is_learned_from_them(tmp_path: Path) -> None:
@@ -108,7 +146,7 @@ def test_columns_of_parquet_without_a_json_form_are_not_read_where_nothing_is_le
         }
     )
     assert rows_of(read(tmp_path, "data.parquet", parquet(table))) == [
-        {"id": {}, "a.b": "x", "a": {}, "prompt": "a", "facts": '{"n": 1}'},
+        {"id": {}, "a.b": "x", "a": {}, "prompt": "a", "facts": {"n": 1}},
         {"id": {}, "a.b": "y", "a": {}, "prompt": "b", "facts": None},
     ]
 

@@ -3,6 +3,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from ft_assets.control.registry.adding import add_dataset
@@ -20,9 +21,9 @@ def rows(count: int = 120) -> list[dict[str, Any]]:
     return [{"prompt": f"question {n}?", "completion": f"answer {n} — ünïcode"} for n in range(count)]
 
 
-def open_split(repo: str, revision: str, split: str) -> tuple[str, list[dict[str, Any]]]:
+def open_split(repo: str, revision: str, split: str) -> tuple[str, list[pa.Table]]:
     assert (repo, revision, split) == ("org/tickets", "main", "train")
-    return COMMIT, rows()
+    return COMMIT, [pa.Table.from_pylist(rows()[:50]), pa.Table.from_pylist(rows()[50:])]
 
 
 def test_a_split_becomes_a_file_named_after_its_commit(tmp_path: Path) -> None:
@@ -40,9 +41,15 @@ def test_a_hub_split_is_added_like_a_file_and_once_for_a_commit(tmp_path: Path) 
     assert COMMIT[:12] in name
 
 
-def test_a_column_without_a_json_form_is_named_by_row_and_nothing_is_stored(tmp_path: Path) -> None:
+def test_fields_that_a_row_lacks_are_not_read_as_null(tmp_path: Path) -> None:
+    said = [{"call": {"city": "Oslo"}}, {"call": {"a": [None]}}, {"call": {}}]
+    path = fetch_split(REFERENCE, tmp_path, open_split=lambda *_: (COMMIT, [pa.Table.from_pylist(said)]))
+    assert [json.loads(line) for line in path.read_text().splitlines()] == said
+
+
+def test_a_column_without_a_json_form_is_named_and_nothing_is_stored(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "store"), create=True)
-    with pytest.raises(BadData, match="row 121: a column has no JSON form"):
+    with pytest.raises(BadData, match="column 'image' holds binary values, which have no JSON form"):
         add_dataset(
             store,
             load_tenants(),
@@ -50,7 +57,7 @@ def test_a_column_without_a_json_form_is_named_by_row_and_nothing_is_stored(tmp_
             "acme.tickets",
             None,
             actor="ann",
-            open_split=lambda *_: (COMMIT, [*rows(), {"image": b"png"}]),
+            open_split=lambda *_: (COMMIT, [pa.table({"prompt": ["a"], "image": [b"png"]})]),
         )
     assert store.root_folders() == []
 
@@ -64,9 +71,9 @@ def test_a_reference_without_revision_or_split_says_the_form(text: str) -> None:
 
 
 def test_a_hub_that_fails_between_two_rows_is_said_so_and_leaves_no_file(tmp_path: Path) -> None:
-    def failing(*_: str) -> tuple[str, Iterator[dict[str, Any]]]:
-        def stream() -> Iterator[dict[str, Any]]:
-            yield from rows(3)
+    def failing(*_: str) -> tuple[str, Iterator[pa.Table]]:
+        def stream() -> Iterator[pa.Table]:
+            yield pa.Table.from_pylist(rows(3))
             raise ConnectionError("reset by peer")
 
         return COMMIT, stream()

@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from ft_assets.workers.datasets.sources.hub import HubRevision
@@ -17,9 +18,9 @@ def test_a_moved_branch_is_noticed_and_the_rows_are_those_of_its_commit(tmp_path
     (tmp_path / "repo" / "rows.jsonl").write_text("{}")
     first = hub.commit("org/tickets", tmp_path / "repo")
 
-    def rows(repo: str, revision: str, split: str) -> tuple[str, list[dict[str, str]]]:
+    def rows(repo: str, revision: str, split: str) -> tuple[str, list[pa.Table]]:
         asked.append((repo, revision, split))
-        return revision, [{"text": f"row of {revision}"}]
+        return revision, [pa.table({"text": [f"row of {revision}"]})]
 
     source = HubRevision("hub:org/tickets@main#train", hub=hub, open_split=rows)
     assert source.look() == f"commit {first}"
