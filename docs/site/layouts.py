@@ -52,6 +52,16 @@ class Layout:
 LAYOUTS: tuple[Layout, ...] = (
     Layout(name="Messages", row={"messages": _CHAT}),
     Layout(
+        name="Messages with thoughts",
+        row={"messages": [_CHAT[0], {**_CHAT[1], "reasoning_content": "It is about money."}]},
+        becomes={
+            "messages": [
+                _CHAT[0],
+                {"role": "assistant", "content": f"<think>\nIt is about money.\n</think>\n\n{_SAY}"},
+            ]
+        },
+    ),
+    Layout(
         name="Messages with content as a list of parts (OpenAI, Anthropic)",
         row={
             "messages": [

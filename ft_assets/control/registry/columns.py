@@ -7,6 +7,7 @@ from ft_assets.settings.dataset.forms import FormSettings
 from ft_assets.workers.datasets.forms.guess import Guess
 from ft_assets.workers.datasets.forms.guesses import guess_columns, named_columns
 from ft_assets.workers.datasets.forms.nested import nested_advice
+from ft_assets.workers.datasets.forms.reasons import NAME
 from ft_resources.errors import BadData
 
 _SHOWN = 20
@@ -36,9 +37,14 @@ def unknown_columns(error: BadData, rows: Sequence[dict[str, Any]], form: FormSe
         )
         return UnknownColumns(error, remedy, None)
     instead = ", in place of its form and fields" if form.form != "auto" or form.fields or form.joined else ""
-    read = {*guess.columns, *guess.ignore, form.group_by, form.weight}
-    unread = [name for name in columns if name not in read]
-    left = f"\nThese would not be used: {_listed(unread)}." if unread else ""
+    # Of fields in some rows only, the name may be the row's text.
+    lost = [
+        ("", [name for name in columns if name in guess.unused]),
+        (" of the turns", [name for name in guess.turns.ignore if NAME.fullmatch(name)] if guess.turns else []),
+    ]
+    left = "".join(f"\nThese fields{of} would not be used: {_listed(names)}." for of, names in lost if names)
+    if guess.unread:
+        left += f"\nOf {len(rows)} such rows, {guess.unread} cannot be read so, either."
     remedy = (
         f"The columns are {_listed(columns)}. If this is what they hold, put these lines into dataset.yaml{instead}, "
         f"and add the file with `--policy dataset.yaml`:\n{guess.lines}{left}"

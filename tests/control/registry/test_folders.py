@@ -142,12 +142,35 @@ def test_every_column_is_named_and_those_that_the_advice_does_not_use_of_which_a
     assert "the row's fields (Owner and 3 more) fit none of" in error.what
     assert "The columns are Ticket no, Our subject, Reply of the team, Owner." in error.remedy
     assert 'fields: {prompt: ["Ticket no", "Our subject"], completion: "Reply of the team"}' in error.remedy
-    assert error.remedy.endswith("These would not be used: Owner.")
+    assert error.remedy.endswith("These fields would not be used: Owner.")
     error = refused(tmp_path, tickets(Subject="Rain", **{_LONG: "It rains into the kitchen."}, Answer="We come."))
     assert f'fields: {{prompt: [Subject, "{_LONG}"], completion: Answer}}' in error.remedy
     assert "not be used" not in error.remedy
     lines = error.remedy.rpartition("`:\n")[2]
     assert check(tmp_path, tickets(Subject="Rain", **{_LONG: "It rains."}, Answer="We come."), lines).rows == 150
+
+
+def spoken(number: int, **more: Any) -> Row:
+    asked = {"who": "customer", "body": f"Where is order {number}?", "at": number}
+    return {"talk": [asked, {"who": "agent", "body": "On its way.", "at": number, **more}]}
+
+
+def test_advice_loses_no_field_that_turns_are_read_with_and_names_those_that_it_loses(tmp_path: Path) -> None:
+    error = refused(tmp_path, [spoken(number, reasoning_content="It was sent.") for number in range(150)])
+    assert error.remedy.endswith("\nThese fields of the turns would not be used: at.")
+    assert "ignore: [at]" in error.remedy
+    assert "These fields would" not in error.remedy
+    lines = error.remedy.rpartition("`:\n")[2].partition("\nThese")[0]
+    assert (
+        check(tmp_path, [spoken(number, reasoning_content="It was sent.") for number in range(150)], lines).rows == 150
+    )
+
+
+def test_rows_that_the_advice_does_not_read_are_counted(tmp_path: Path) -> None:
+    rows = [
+        spoken(number, **({"mood": {"now": "calm"}, "body": ""} if number % 5 == 0 else {})) for number in range(150)
+    ]
+    assert refused(tmp_path, rows).remedy.endswith("\nOf 50 such rows, 10 cannot be read so, either.")
 
 
 def test_a_kind_that_is_the_answer_itself_is_refused_by_name_and_a_copy_of_it_warned_about(tmp_path: Path) -> None:

@@ -19,13 +19,20 @@ _RESERVED = ("null", "true", "false", "yes", "no", "on", "off")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Guess:
-    """The part of a dataset policy that says how rows are read."""
+    """The part of a dataset policy that says how rows are read.
+
+    Args:
+        unused: fields of the rows that it was tried on that it does not use.
+        unread: how many of these rows it does not read.
+    """
 
     form: str
     fields: Mapping[str, str | tuple[str, ...]]
     ignore: tuple[str, ...] = ()
     turns: TurnSettings | None = None
     labels: LabelSettings | None = None
+    unused: tuple[str, ...] = ()
+    unread: int = 0
 
     @property
     def columns(self) -> list[str]:
@@ -105,7 +112,16 @@ def try_out(
             for old, new in zip(before, read, strict=True)
         ):
             continue
-        return Guess(form=name, fields=kept, ignore=settings.ignore, turns=turns, labels=labels)
+        unused = tuple(dict.fromkeys(field for each in read if each is not None for field in each.unused))
+        return Guess(
+            form=name,
+            fields=kept,
+            ignore=settings.ignore,
+            turns=turns,
+            labels=labels,
+            unused=unused,
+            unread=len(rows) - sum(fits),
+        )
     return None
 
 

@@ -5,13 +5,14 @@ from typing import Any
 from ft_assets.workers.datasets.forms.convert import Converted
 from ft_assets.workers.datasets.forms.pairs import Values
 from ft_assets.workers.datasets.forms.reasons import Reason, RowProblem
+from ft_assets.workers.datasets.forms.switches import refuse_switches
 from ft_assets.workers.datasets.forms.texts import TextReader
 from ft_assets.workers.datasets.forms.tools import read_tools
-from ft_assets.workers.datasets.forms.turns import check_order, read_turns
+from ft_assets.workers.datasets.forms.turns import THOUGHTS, check_order, read_turns
 
 _ANSWER = "response.choices[0]"
 # Other fields of a response's message (annotations, refusal, audio) are not part of a turn.
-_OF_A_TURN = ("role", "content", "tool_calls", "function_call")
+_OF_A_TURN = ("role", "content", "tool_calls", "function_call", *THOUGHTS)
 _WHOLE = ("stop", "tool_calls", "function_call", None)
 
 
@@ -27,6 +28,7 @@ def read_log(value: dict[str, Any], result: Converted, texts: TextReader) -> Non
     request, response = value["request"], value["response"]
     if not isinstance(request, dict) or not isinstance(request.get("messages"), list):
         raise RowProblem(Reason.WRONG_TYPE, "request.messages", "this should be a list of turns")
+    refuse_switches(request, "request")
     choices = response.get("choices") if isinstance(response, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None

@@ -17,6 +17,8 @@ from ft_assets.workers.datasets.forms.joined import as_mapped
 from ft_assets.workers.datasets.forms.parse import Parsed
 from ft_assets.workers.datasets.forms.reasons import RowProblem
 from ft_assets.workers.datasets.forms.spelling import as_label
+from ft_assets.workers.datasets.forms.switches import SWITCHES
+from ft_assets.workers.datasets.forms.turns import THOUGHTS
 from ft_assets.workers.datasets.forms.wording import guess_labels, is_liked
 from ft_resources.errors import BadData
 
@@ -34,6 +36,12 @@ SAYS: Mapping[str, str] = MappingProxyType(
         "tools": "holds tool definitions that the model would not see",
         "history": "holds earlier turns that the model would not see",
         "images": "holds pictures that the model would not see",
+        **dict.fromkeys(SWITCHES, "switches the chat template, and every row is rendered alike"),
+        **dict.fromkeys(
+            THOUGHTS,
+            "holds thoughts that the model would not learn (it learns those at the beginning of the answer, as "
+            "<think>…</think>)",
+        ),
     }
 )
 """The fields, and what is lost if they are not used."""
@@ -58,7 +66,8 @@ class Meanings:
         self._known: dict[str, frozenset[str]] = {}
 
     def add(self, file: str, first_row: int, lines: bytes, parsed: Parsed) -> None:
-        """Count the fields of one chunk. Raises BadData at an answer that was rejected and would be learned."""
+        """Count the fields of one chunk. Raises BadData at an answer that was rejected and would be learned, and at a
+        switch of the chat template."""
         names = [name for name in parsed.unused if name.lower() in SAYS]
         if not names:
             return
@@ -83,6 +92,10 @@ class Meanings:
 
     def _count(self, name: str, row: dict[str, Any], form: str, place: tuple[str, int]) -> None:
         found = self._found.setdefault(name, _Unused())
+        # DeepSeek's switch has the name of thoughts.
+        switch = name.lower() in SWITCHES or (name.lower() in THOUGHTS and isinstance(row[name], bool))
+        if switch and not ROW_FORMS[form].form.plain:
+            raise self._refusal(f"this field {SAYS[SWITCHES[0]]}", name, place, None)
         found.rows += 1
         if len(found.sample) < MAX_SAMPLE:
             found.sample.append(row)

@@ -6,6 +6,7 @@ from typing import Any
 from ft_assets.workers.datasets.forms.convert import Converted, read_instruction, read_system
 from ft_assets.workers.datasets.forms.preference import DIALOGUE_START, read_pair
 from ft_assets.workers.datasets.forms.reasons import Reason, RowProblem
+from ft_assets.workers.datasets.forms.switches import refuse_switches
 from ft_assets.workers.datasets.forms.texts import TextReader
 from ft_assets.workers.datasets.forms.tools import read_tools
 from ft_assets.workers.datasets.forms.turns import SHAREGPT_ROLES
@@ -60,6 +61,7 @@ def read_openai(value: dict[str, Any], result: Converted, texts: TextReader) -> 
     request = value["input"]
     if not isinstance(request, dict) or not isinstance(request.get("messages"), list):
         raise RowProblem(Reason.WRONG_TYPE, "input.messages", "this should be a list of turns")
+    refuse_switches(request, "input")
     _read(request, request["messages"], value["preferred_output"], value["non_preferred_output"], result, texts)
 
 

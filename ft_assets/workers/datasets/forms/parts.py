@@ -1,11 +1,11 @@
-"""Content as a list of parts, as OpenAI and Anthropic write it: texts, tool calls and tool results."""
+"""Content as a list of parts, as OpenAI and Anthropic write it: thoughts, texts, tool calls and tool results."""
 
 from typing import Any, NamedTuple
 
 from ft_assets.workers.datasets.forms.reasons import NAME, Reason, RowProblem
 from ft_assets.workers.datasets.forms.texts import TYPES
 
-_KNOWN = "text, tool_use and tool_result"
+_KNOWN = "text, thinking, tool_use and tool_result"
 
 
 class Result(NamedTuple):
@@ -22,29 +22,37 @@ class Parts(NamedTuple):
         text: the texts, joined without anything between them; None if there are none.
         calls: tool calls as OpenAI writes them.
         results: results of tools, which come before the text.
+        thoughts: those of the assistant, which come first; "" if there are none.
     """
 
     text: str | None
     calls: list[dict[str, Any]]
     results: list[Result]
+    thoughts: str = ""
 
 
 def read_parts(parts: list[Any], role: str, field: str) -> Parts:
     """The ``parts`` of a turn of ``role``.
 
-    Raises RowProblem for a part that is not a text, tool call or result, and for parts in an order that turns cannot
-    have.
+    Raises RowProblem for a part that is not a thought, text, tool call or result, and for parts in an order that turns
+    cannot have.
     """
     pieces: list[str] = []
     calls: list[dict[str, Any]] = []
     results: list[Result] = []
+    thoughts: list[str] = []
     for index, part in enumerate(parts):
         where = f"{field}[{index}]"
         kind = part.get("type") if isinstance(part, dict) else None
         if kind == "text":
             if calls:
                 raise RowProblem(Reason.TOOL_CALLS, where, "a turn's text comes before its tool calls, not after them")
-            pieces.append(_text(part, where))
+            pieces.append(_text(part, "text", where))
+        elif kind == "thinking":
+            _only(role, "assistant", kind, where)
+            if pieces or calls:
+                raise RowProblem(Reason.WRONG_TYPE, where, "a turn's thoughts come before its text and tool calls")
+            thoughts.append(_text(part, "thinking", where))
         elif kind == "tool_use":
             _only(role, "assistant", kind, where)
             function = {"name": part.get("name"), "arguments": part.get("input")}
@@ -57,7 +65,7 @@ def read_parts(parts: list[Any], role: str, field: str) -> Parts:
         else:
             named = f"type {kind!r}" if isinstance(kind, str) and NAME.fullmatch(kind) else "another type"
             raise RowProblem(Reason.WRONG_TYPE, where, f"a part of {named} cannot be used; only {_KNOWN} can")
-    return Parts("".join(pieces) if pieces else None, calls, results)
+    return Parts("".join(pieces) if pieces else None, calls, results, "\n".join(thoughts))
 
 
 def has_tool_parts(turns: list[Any]) -> bool:
@@ -72,10 +80,10 @@ def _only(role: str, wanted: str, kind: str, where: str) -> None:
         raise RowProblem(Reason.TOOL_CALLS, where, f"a part of type {kind!r} belongs in turns of {wanted!r} only")
 
 
-def _text(part: dict[str, Any], where: str) -> str:
-    text = part.get("text")
+def _text(part: dict[str, Any], name: str, where: str) -> str:
+    text = part.get(name)
     if text is not None and not isinstance(text, str):
-        raise RowProblem(Reason.WRONG_TYPE, f"{where}.text", f"this should be text, not {TYPES[type(text)]}")
+        raise RowProblem(Reason.WRONG_TYPE, f"{where}.{name}", f"this should be text, not {TYPES[type(text)]}")
     return text or ""
 
 

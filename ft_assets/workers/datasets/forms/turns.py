@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ft_assets.workers.datasets.forms.parts import Parts, read_parts
 from ft_assets.workers.datasets.forms.reasons import NAME, Reason, RowProblem
-from ft_assets.workers.datasets.forms.texts import TextReader, refuse_surrogates
+from ft_assets.workers.datasets.forms.texts import TextReader, is_blank, refuse_surrogates
 from ft_assets.workers.datasets.forms.tools import parse_inner, read_calls, read_function, to_json
 
 ROLES = ("system", "user", "assistant", "tool")
@@ -33,7 +33,12 @@ SHAREGPT_ROLES: Mapping[str, str] = MappingProxyType(
 # LLaMA-Factory's speakers that also occur as ``role``; the content is then that of a ShareGPT turn.
 _SPOKEN_ROLES = ("function_call", "observation", "function_response")
 _MAX_NAMES = 6
-_TURN_FIELDS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "function_call", "weight"})
+_NOTHING: Sequence[Any] = (None, "", [], {})
+THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+"""What servers call the thoughts that an answer follows from."""
+TURN_FIELDS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "function_call", "weight", *THOUGHTS})
+"""The fields of a turn that are read."""
+_OPEN, _CLOSE = "<think>", "</think>"
 
 
 class Turn(NamedTuple):
@@ -57,6 +62,8 @@ def read_turns(value: Any, where: str, texts: TextReader) -> Placed:
     """The turns in the list ``value``, each by itself; ``check_order`` checks their order.
 
     A turn has role and content, or ShareGPT's from and value. Each tool result in an Anthropic message becomes a turn.
+    Thoughts in a field of their own begin the content, as ``<think>…</think>``: renderings put them where the template
+    has them.
     """
     if not isinstance(value, list) or not value:
         raise RowProblem(Reason.WRONG_TYPE, where, "this should be a list of turns, with at least one in it")
@@ -81,11 +88,14 @@ def _turns_of(turn: Any, where: str, texts: TextReader, *, first: bool) -> list[
     if turn["role"] in _SPOKEN_ROLES and turn.keys() <= {"role", "content", "weight"}:
         return [_sharegpt_turn({**turn, "from": turn["role"], "value": turn.get("content")}, where, texts)]
     role = _role(turn["role"], f"{where}.role", first)
-    # Ignoring reasoning, weights or pictures would train on something other than the upload.
-    extra = [key for key, item in turn.items() if key not in _TURN_FIELDS and item is not None]
+    thoughts = _thoughts(turn, role, where, texts)
+    # Ignoring weights or pictures would train on something other than the upload.
+    extra = [key for key, item in turn.items() if key not in TURN_FIELDS and item not in _NOTHING]
     if extra:
         named = f" ({extra[0]!r})" if NAME.fullmatch(extra[0]) else ""
-        problem = f"a turn has role, content, tool_calls, tool_call_id and name, and nothing else{named}"
+        problem = (
+            "a turn has role, content, tool_calls, tool_call_id, name and reasoning_content, and nothing else" + named
+        )
         raise RowProblem(Reason.WRONG_TYPE, where, problem)
     if turn.get("weight") not in (None, 1) or turn.get("weight") is True:
         problem = "weights of turns are not supported: leave out the row, or the turns after the last to be learned"
@@ -94,6 +104,7 @@ def _turns_of(turn: Any, where: str, texts: TextReader, *, first: bool) -> list[
     if isinstance(content, list):
         parts = read_parts(content, role, f"{where}.content")
         content, calls = parts.text, _with_parts(calls, parts, where)
+        thoughts = _one_of([thoughts, texts.maybe_empty(parts.thoughts, f"{where}.content")], where)
         results = [
             Turn("tool", texts.maybe_empty(given.content, f"{where}.content"), tool_call_id=given.call_id)
             for given in parts.results
@@ -108,8 +119,35 @@ def _turns_of(turn: Any, where: str, texts: TextReader, *, first: bool) -> list[
         content = texts.maybe_empty(content, f"{where}.content")
     else:
         content = texts.text(content, f"{where}.content")
+    content = _behind(thoughts, content, where)
     said = Turn(role, content, calls, _label(turn, "tool_call_id", where), _label(turn, "name", where))
     return [*results, said]
+
+
+def _thoughts(turn: dict[str, Any], role: str, where: str, texts: TextReader) -> str:
+    """The thoughts in the turn's own field; "" if it has none."""
+    there = [name for name in THOUGHTS if turn.get(name) not in _NOTHING]
+    if there and role != "assistant":
+        raise RowProblem(Reason.WRONG_TYPE, f"{where}.{there[0]}", "only the assistant's turns have thoughts")
+    return _one_of([texts.maybe_empty(turn[name], f"{where}.{name}") for name in there], where)
+
+
+def _one_of(thoughts: Sequence[str], where: str) -> str:
+    """Servers write them in two fields for clients of two ages."""
+    found = {each for each in thoughts if not is_blank(each)}
+    if len(found) > 1:
+        raise RowProblem(Reason.WRONG_TYPE, where, "this turn has its thoughts in two places, and they differ")
+    return found.pop() if found else ""
+
+
+def _behind(thoughts: str, content: str, where: str) -> str:
+    """``content`` behind ``thoughts``, if there are some."""
+    if not thoughts:
+        return content
+    if _CLOSE in thoughts or content.lstrip().startswith(_OPEN):
+        problem = f"this turn has thoughts in a field of their own, and {_OPEN} or {_CLOSE} in its texts beside"
+        raise RowProblem(Reason.WRONG_TYPE, where, problem)
+    return f"{_OPEN}\n{thoughts.strip(chr(10))}\n{_CLOSE}\n\n{content}"
 
 
 def _with_parts(calls: str, parts: Parts, where: str) -> str:
@@ -175,11 +213,12 @@ def _sharegpt_turn(turn: dict[str, Any], where: str, texts: TextReader) -> Turn:
     if turn.get("weight") not in (None, 1) or turn.get("weight") is True:
         raise RowProblem(Reason.WRONG_TYPE, f"{where}.weight", "weights of turns are not supported: leave out the row")
     role, value = SHAREGPT_ROLES[speaker], turn["value"]
+    thoughts = _thoughts(turn, role, where, texts)
     if speaker == "function_call":
-        return Turn(role, "", _written_calls(value, f"{where}.value"))
+        return Turn(role, _behind(thoughts, "", where), _written_calls(value, f"{where}.value"))
     if role == "tool":
         return Turn(role, texts.maybe_empty(value, f"{where}.value"))
-    return Turn(role, texts.text(value, f"{where}.value"))
+    return Turn(role, _behind(thoughts, texts.text(value, f"{where}.value"), where))
 
 
 def _written_calls(value: Any, field: str) -> str:

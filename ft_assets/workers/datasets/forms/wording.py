@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ft_assets.settings.dataset.spelling import LabelSettings, Role, TurnSettings, folded
+from ft_assets.workers.datasets.forms.turns import TURN_FIELDS
 
 _ROLE_FIELDS = ("role", "from", "speaker", "sender", "author", "who", "by", "user", "participant", "name", "type")
 _TEXT_FIELDS = ("content", "value", "text", "body", "message", "msg", "utterance", "said", "reply")
@@ -40,7 +41,8 @@ def guess_turns(conversations: Iterable[Sequence[dict[str, Any]]]) -> TurnSettin
         return None
     content = (_by(said, _TEXT_FIELDS) or [max(said, key=lambda name: sum(len(turn[name]) for turn in turns))])[0]
     roles = _roles([[turn[role] for turn in talk] for talk in talks])
-    ignore = tuple(name for name in names if name not in (role, content))
+    # What turns are read with is not lost without a word: the guess has to read it.
+    ignore = tuple(name for name in names if name not in (role, content, *TURN_FIELDS))
     if roles is None or len(ignore) > _MAX_IGNORED:
         return None
     return TurnSettings(role=role, content=content, roles=roles, ignore=ignore)

@@ -89,7 +89,7 @@ def test_tool_parts_of_anthropic_are_the_tool_calls_of_openai(ids: list[str], co
         (
             chat([_SAID, {"type": "image_url", "image_url": {"url": "x"}}], "a"),
             "messages[0].content[1]",
-            "a part of type 'image_url' cannot be used; only text, tool_use and tool_result can",
+            "a part of type 'image_url' cannot be used; only text, thinking, tool_use and tool_result can",
         ),
         (chat(["a"], "a"), "messages[0].content[0]", "a part of another type cannot be used"),
         (chat("a", [_USE, _SAID]), "messages[1].content[1]", "a turn's text comes before its tool calls, not after"),

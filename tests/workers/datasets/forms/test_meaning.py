@@ -98,6 +98,8 @@ def test_a_rejected_answer_that_would_be_learned_is_refused() -> None:
         ({**ALPACA, "rejected": "c"}, {"rejected": "fields: {chosen: output}"}),
         ({**ALPACA, "history": [["a", "b"]]}, {"history": ""}),
         ({**ALPACA, "images": ["a.png"]}, {"images": ""}),
+        ({**PAIR, "reasoning_content": "As a is so, b."}, {"reasoning_content": ""}),
+        ({**ALPACA, "thinking": "As a is so, b."}, {"thinking": ""}),
     ],
 )
 def test_an_unused_field_is_told_with_lines_that_use_or_ignore_it(row: Row, uses: dict[str, str]) -> None:
@@ -114,6 +116,34 @@ def test_an_unused_field_is_told_with_lines_that_use_or_ignore_it(row: Row, uses
     everything = blocks(warnings[-1])[-1]
     assert told(row, policy=everything) == ()
     assert columns(row, everything) == columns(row, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("chat_template_kwargs", {"enable_thinking": False}),
+        ("chat_template_kwargs", '{"enable_thinking": true}'),
+        ("enable_thinking", False),
+        ("thinking", True),
+        ("reasoning_effort", "low"),
+        ("documents", [{"title": "a", "text": "b"}]),
+    ],
+)
+def test_a_switch_of_the_template_is_refused_unless_it_is_ignored_by_name(name: str, value: Any) -> None:
+    for row in (PAIR, CHAT, {**PAIR, "rejected": "c"}):
+        with pytest.raises(BadData) as error:
+            told(row, {**row, name: value})
+        assert error.value.where == f"data.jsonl, row 2, {name}"
+        assert error.value.what == "this field switches the chat template, and every row is rendered alike"
+        (ignore,) = blocks(error.value.remedy)
+        assert ignore == f"fields: {{ignore: [{name}]}}"
+    assert told({**PAIR, name: value}, policy=ignore) == ()
+    assert told({**PAIR, name: None}, {**PAIR, name: {}}) == ()
+
+
+def test_texts_have_no_template_that_could_be_switched() -> None:
+    (warning,) = told({"text": "a", "enable_thinking": True})
+    assert "1 row has a field 'enable_thinking' that is not used: it switches the chat template" in warning
 
 
 @pytest.mark.parametrize(("thumb", "words"), [("down", "liked: [up], disliked: [down]"), ("bad", "liked: [good]")])

@@ -137,6 +137,38 @@ def test_several_fields_of_the_upload_make_one_text_with_blank_lines_between_the
     assert parsed.unused == {}
 
 
+def _thinking(field: str, **more: Any) -> dict[str, Any]:
+    return {"messages": [HI[0], {**HI[1], field: "Greet.", **more}]}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"messages": [HI[0], {"role": "assistant", "content": "<think>\nGreet.\n</think>\n\nHello"}]},
+        _thinking("reasoning_content"),
+        _thinking("reasoning", reasoning_content="Greet.", annotations=[], refusal=None),
+        _thinking("thinking"),
+        {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello", "reasoning": "Greet."}]},
+        _thinking("x", x=None, content=[{"type": "thinking", "thinking": "Greet."}, {"type": "text", "text": "Hello"}]),
+        {
+            "request": {"messages": HI[:1]},
+            "response": {"choices": [{"message": {**HI[1], "reasoning_content": "Greet.\n"}}]},
+        },
+    ],
+)
+def test_thoughts_of_an_answer_are_learned_wherever_they_stand(row: dict[str, Any]) -> None:
+    assert one(row)["messages"] == [HI[0], {"role": "assistant", "content": "<think>\nGreet.\n</think>\n\nHello"}]
+
+
+def test_thoughts_before_a_tool_call_and_in_a_pair_are_learned() -> None:
+    called = {"role": "assistant", "content": None, "reasoning_content": "Add.", "tool_calls": [CALL]}
+    result = {"role": "tool", "content": "3.5", "tool_call_id": "c1"}
+    said = one({"messages": [HI[0], called, result, HI[1]]})["messages"]
+    assert (said[1]["content"], said[3]) == ("<think>\nAdd.\n</think>\n\n", HI[1])
+    pair = one({"prompt": HI[:1], "chosen": [{**HI[1], "reasoning": "Greet."}], "rejected": HI[1:]})
+    assert pair["chosen"][0]["content"] == "<think>\nGreet.\n</think>\n\nHello"
+
+
 @pytest.mark.parametrize(
     ("row", "field", "problem"),
     [

@@ -108,10 +108,47 @@ def calls(*after: dict[str, Any], call: Any = CALL) -> dict[str, Any]:
             "the role should be one of system, user, assistant, tool; did you mean 'user'?",
         ),
         (
-            {"messages": [{"role": "assistant", "content": "a", "reasoning": "b"}]},
+            {"messages": [{"role": "assistant", "content": "a", "mood": "b"}]},
             "wrong_type",
             "messages[0]",
-            "a turn has role, content, tool_calls, tool_call_id and name, and nothing else ('reasoning')",
+            "a turn has role, content, tool_calls, tool_call_id, name and reasoning_content, and nothing else ('mood')",
+        ),
+        (
+            {
+                "request": {"messages": HI[:1], "chat_template_kwargs": {"enable_thinking": False}},
+                "response": {"choices": [{"message": HI[1]}]},
+            },
+            "wrong_type",
+            "request.chat_template_kwargs",
+            "switches of the chat template are not used, as every row is rendered alike: leave it out",
+        ),
+        (
+            {
+                "input": {"messages": HI[:1], "enable_thinking": True},
+                "preferred_output": HI[1:],
+                "non_preferred_output": [{"role": "assistant", "content": "No."}],
+            },
+            "wrong_type",
+            "input.enable_thinking",
+            "switches of the chat template are not used, as every row is rendered alike: leave it out",
+        ),
+        (
+            {"messages": [{"role": "user", "content": "a", "reasoning": "b"}, HI[1]]},
+            "wrong_type",
+            "messages[0].reasoning",
+            "only the assistant's turns have thoughts",
+        ),
+        (
+            {"messages": [HI[0], {"role": "assistant", "content": "a", "reasoning": "b", "thinking": "c"}]},
+            "wrong_type",
+            "messages[1]",
+            "this turn has its thoughts in two places, and they differ",
+        ),
+        (
+            {"messages": [HI[0], {"role": "assistant", "content": "<think>b</think>a", "reasoning": "b"}]},
+            "wrong_type",
+            "messages[1]",
+            "this turn has thoughts in a field of their own, and <think> or </think> in its texts beside",
         ),
         (
             chat("user", "assistant", "assistant"),
