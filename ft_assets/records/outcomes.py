@@ -23,6 +23,7 @@ _MOST_BYTES = 16 << 20
 
 FAILED_S = 86_400.0
 """The latency of an answer that failed."""
+_FEEDBACK = ("thumbs", "judge")
 
 
 class Outcome(Record):
@@ -64,15 +65,21 @@ class OutcomeLog(MinuteLog):
 
 def read_outcomes(store: Store, line: str, since: str, until: str) -> Iterator[Outcome]:
     """Outcomes of a line from ``since`` and before ``until`` (ISO 8601), by time; of several of one kind for one
-    request and adapter the first. Raises CorruptArtifact for an object that cannot be read."""
+    request and adapter the first. What a user or judge said is given after a whole answer of that time alone: ids are
+    sent by clients, who may make them up. Raises CorruptArtifact for an object that cannot be read."""
     seen: set[tuple[str, str, str]] = set()
+    answered: set[tuple[str, str]] = set()
     for of_day in read_days(store, FOLDER, line, since, until):
         found = [Outcome.parse(text, path) for path, text in of_day]
         for outcome in sorted(found, key=lambda each: (each.at, each.request)):
-            key = (outcome.model, outcome.request, outcome.kind)
-            if since <= outcome.at < until and key not in seen:
-                seen.add(key)
-                yield outcome
+            key, answer = (outcome.model, outcome.request, outcome.kind), (outcome.model, outcome.request)
+            made_up = outcome.kind in _FEEDBACK and answer not in answered
+            if not since <= outcome.at < until or key in seen or made_up:
+                continue
+            seen.add(key)
+            if outcome.kind == "latency" and outcome.value < FAILED_S:
+                answered.add(answer)
+            yield outcome
 
 
 def prune_outcomes(store: Store, line: str, before: str) -> int:

@@ -9,9 +9,10 @@ from ft_assets import api
 from ft_assets.remote.calls import Of
 from ft_assets.server.confined import confined
 from ft_assets.server.context import Ctx, Viewer
+from ft_assets.server.key_first import KeyFirst
 from ft_resources.errors import NotFound
 
-router = APIRouter(prefix="/v1/ft/adapters")
+router = APIRouter(prefix="/v1/ft/adapters", route_class=KeyFirst)
 _Short = Annotated[str, Query(min_length=1, max_length=300)]
 
 

@@ -1,42 +1,58 @@
-"""Bodies other than uploads are read whole before anybody is identified, so they have to be short."""
+"""Bodies other than uploads are read whole, so they have to be short, and to come soon."""
+
+import asyncio
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ft_assets.server.errors import error_object
+MOST_BYTES, STRANGERS_BYTES = 1 << 20, 64 << 10
+"""Of a body: of who was identified, and of all others, who sign in by a form."""
+WITHIN_S = 60.0
 
-MOST_BYTES = 1 << 20
-_SAID = "The body is over 1 MiB."
-_TOO_LONG = JSONResponse(error_object(_SAID, code="body_too_long"), 413)
+
+def without_limit(request: Request) -> None:
+    """Let the body have any length and time, for an endpoint that reads it as it comes. Call it only for who was
+    identified."""
+    request.state.any_body = True
 
 
 class BodyLimit:
-    """Refuses a body of more than 1 MiB that is not multipart, with 413."""
+    """Reads no more than 1 MiB of a body, 64 KiB of a stranger's (413), and waits for it no longer than a minute (408);
+    whatever its content type is, and but where ``without_limit`` was called."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    def __init__(self, app: ASGIApp, within_s: float = WITHIN_S) -> None:
+        self.app, self._within_s = app, within_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        kind = Request(scope).headers.get("content-type", "") if scope["type"] == "http" else ""
-        if scope["type"] != "http" or kind.startswith("multipart/form-data"):
+        if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        if _announced(Request(scope)) > MOST_BYTES:
-            await _TOO_LONG(scope, receive, send)
-            return
-        size = 0
+        request, size, complete, until = Request(scope), 0, False, 0.0
 
         async def counted() -> Message:
-            nonlocal size
-            message = await receive()
+            nonlocal size, complete, until
+            if complete or getattr(request.state, "any_body", False):
+                return await receive()
+            most = MOST_BYTES if hasattr(request.state, "caller") else STRANGERS_BYTES
+            _require_short(_announced(request), most)
+            until = until or asyncio.get_running_loop().time() + self._within_s
+            try:
+                async with asyncio.timeout_at(until):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(408, f"The body did not come within {self._within_s:g} seconds.") from None
             size += len(message.get("body", b""))
-            if size > MOST_BYTES:
-                raise HTTPException(413, _SAID)
+            _require_short(size, most)
+            complete = not message.get("more_body")
             return message
 
         await self.app(scope, counted, send)
+
+
+def _require_short(size: int, most: int) -> None:
+    if size > most:
+        raise HTTPException(413, f"The body is over {'1 MiB' if most == MOST_BYTES else '64 KiB'}.")
 
 
 def _announced(request: Request) -> int:

@@ -15,10 +15,11 @@ from ft_assets.api import Identity, WaitsForSecondPerson
 from ft_assets.remote.calls import CALLS, PLATFORM_TOO, PREFIX, Call, Of, answer_of, arguments_of, body_of
 from ft_assets.server.confined import confined
 from ft_assets.server.context import Administrator, Context, Ctx, at_least, context_of
+from ft_assets.server.key_first import KeyFirst
 from ft_assets.server.long_calls import StillRunning
 from ft_resources.canonical import digest
 
-router = APIRouter(prefix=PREFIX)
+router = APIRouter(prefix=PREFIX, route_class=KeyFirst)
 
 
 def answer(function: Callable[..., Any], value: Any) -> Response:

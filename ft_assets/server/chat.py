@@ -21,6 +21,7 @@ from ft_assets.server.chat_bodies import Asked, ChatBody, CompletionBody
 from ft_assets.server.client_gone import GONE, ClientGone, unless_gone
 from ft_assets.server.context import Asker, Context, context_of
 from ft_assets.server.errors import told
+from ft_assets.server.key_first import KeyFirst
 from ft_assets.server.line_requests import LineRequest
 from ft_assets.server.stop_strings import Cutter, Part
 from ft_resources.errors import UserError
@@ -30,7 +31,7 @@ from ft_resources.serving.server import Piece, Sampling
 _LOG = logging.getLogger(__name__)
 
 
-router = APIRouter(prefix="/v1")
+router = APIRouter(prefix="/v1", route_class=KeyFirst)
 
 
 @router.post("/chat/completions", responses=streamed(ChatCompletion, "chat.completion.chunk"))

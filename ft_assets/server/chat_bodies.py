@@ -1,21 +1,53 @@
 """What is asked of a model, in OpenAI's words.
 
 A setting that would change the answer and that no server here has is refused, unless its value is the one that changes
-nothing. What only labels a request (``metadata``) is taken and not used; ``user`` says whose answers come from one
-adapter while two share a line's traffic; with ``store`` a line may keep the conversation.
+nothing. What only labels or speeds up a request (``metadata``, ``prompt_cache_key``) is taken and not used; ``user``
+says whose answers come from one adapter while two share a line's traffic; with ``store`` a line may keep the
+conversation.
 """
 
 from typing import Annotated, Any, Literal
 
+import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from ft_assets.server.wording import unsupported
 
 _Label = Annotated[str, Field(max_length=512)]
 _Stop = Annotated[str, Field(min_length=1, max_length=500)]
-_Zero = Annotated[float, Field(ge=0, le=0)]
+# Of any vocabulary; which ids there are says the server.
+_MOST_ID = 2**31
 
 
 def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
+
+
+def _only(*values: Any) -> BeforeValidator:
+    """Of a setting's values those that change nothing, the first of which is advised; null is another."""
+
+    def check(value: Any) -> Any:
+        if value is None or any(value == each and isinstance(value, bool) == isinstance(each, bool) for each in values):
+            return value
+        raise unsupported(orjson.dumps(values[0]).decode() if values else "null")
+
+    return BeforeValidator(check)
+
+
+def _one_prompt(value: Any) -> Any:
+    """A text or token ids, out of the list that OpenAI's clients may put it into."""
+    found = value[0] if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str | list) else value
+    if isinstance(found, str):
+        return found
+    if isinstance(found, list) and found and all(type(each) is int and 0 <= each < _MOST_ID for each in found):
+        return found
+    raise ValueError(f"must be one text, or the token ids of one (0 to {_MOST_ID - 1})")
+
+
+_Nothing = Annotated[None, _only()]
+_One = Annotated[Literal[1] | None, _only(1)]
+_Zero = Annotated[float | None, _only(0)]
+_Empty = Annotated[list[Any] | None, _only([])]
 
 
 class _Body(BaseModel):
@@ -26,6 +58,8 @@ class StreamOptions(_Body):
     """``stream_options``."""
 
     include_usage: bool | None = None
+    # It asks for padding, whose lack changes no answer.
+    include_obfuscation: bool | None = None
 
 
 class Asked(_Body):
@@ -39,16 +73,21 @@ class Asked(_Body):
     stop: Annotated[list[_Stop], Field(max_length=4), BeforeValidator(_as_list)] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    n: Literal[1] | None = None
-    presence_penalty: _Zero | None = None
-    frequency_penalty: _Zero | None = None
-    logit_bias: Annotated[dict[str, Any], Field(max_length=0)] | None = None
+    n: _One = None
+    presence_penalty: _Zero = None
+    frequency_penalty: _Zero = None
+    logit_bias: Annotated[dict[str, Any] | None, _only({})] = None
     user: _Label | None = None
+    safety_identifier: _Label | None = None
+    metadata: dict[_Label, _Label] | None = None
+    service_tier: Literal["auto", "default"] | None = None
+    prompt_cache_key: _Label | None = None
+    prompt_cache_retention: Literal["in_memory", "24h"] | None = None
 
     @property
     def asker(self) -> str:
         """Who asks, as the request says; empty where it does not."""
-        return self.user or ""
+        return self.safety_identifier or self.user or ""
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -80,12 +119,22 @@ class Message(_Body):
     name: _Label | None = None
     tool_calls: list[dict[str, Any]] | None = None
     tool_call_id: _Label | None = None
+    # Answers have these, and clients send answers back as they came.
+    refusal: _Nothing = None
+    annotations: _Empty = None
+    audio: _Nothing = None
+    function_call: _Nothing = None
+    reasoning_content: str | None = None
 
-
-class TextFormat(_Body):
-    """``response_format`` of answers without a form."""
-
-    type: Literal["text"]
+    @property
+    def turn(self) -> dict[str, Any]:
+        """The turn without what was not said, and without the thoughts before it, which no model reads again."""
+        said = self.model_dump(include={"role", "content", "name", "tool_calls", "tool_call_id"}, exclude_none=True)
+        if said.get("tool_calls") == []:
+            del said["tool_calls"]
+        # An answer of nothing.
+        empty = {"content": ""} if self.role == "assistant" and "tool_calls" not in said else {}
+        return {**empty, **said}
 
 
 class ChatBody(Asked):
@@ -95,27 +144,29 @@ class ChatBody(Asked):
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    tools: Annotated[list[Any], Field(max_length=0)] | None = None
-    tool_choice: Literal["none"] | None = None
-    response_format: TextFormat | None = None
-    modalities: list[Literal["text"]] | None = None
+    tools: _Empty = None
+    tool_choice: Annotated[Literal["none", "auto"] | None, _only("none", "auto")] = None
+    parallel_tool_calls: bool | None = None
+    functions: _Empty = None
+    function_call: Annotated[Literal["none", "auto"] | None, _only("none", "auto")] = None
+    response_format: Annotated[dict[str, Any] | None, _only({"type": "text"})] = None
+    modalities: Annotated[list[str] | None, _only(["text"])] = None
+    audio: _Nothing = None
+    prediction: _Nothing = None
+    moderation: _Nothing = None
+    reasoning_effort: _Nothing = None
+    prompt_cache_options: _Nothing = None
+    verbosity: Annotated[Literal["medium"] | None, _only("medium")] = None
+    web_search_options: _Nothing = None
     store: bool | None = None
-    service_tier: Literal["auto", "default"] | None = None
-    metadata: dict[_Label, _Label] | None = None
-    safety_identifier: _Label | None = None
-    prompt_cache_key: _Label | None = None
 
     @model_validator(mode="after")
     def _agrees(self) -> "ChatBody":
         if self.max_tokens and self.max_completion_tokens and self.max_tokens != self.max_completion_tokens:
-            raise ValueError("max_tokens and max_completion_tokens differ")
-        if self.top_logprobs is not None and not self.logprobs:
-            raise ValueError("top_logprobs needs logprobs")
+            raise ValueError("max_tokens and max_completion_tokens differ: send one of them")
+        if self.top_logprobs and not self.logprobs:
+            raise ValueError("top_logprobs needs logprobs: send it as true")
         return self
-
-    @property
-    def asker(self) -> str:
-        return self.safety_identifier or self.user or ""
 
     @property
     def most(self) -> int | None:
@@ -127,18 +178,18 @@ class ChatBody(Asked):
 
     @property
     def turns(self) -> list[dict[str, Any]]:
-        """The messages, without what was not said."""
-        return [message.model_dump(exclude_none=True) for message in self.messages]
+        """The messages as turns."""
+        return [message.turn for message in self.messages]
 
 
 class CompletionBody(Asked):
     """``POST /v1/completions``: a text to continue, or its token ids."""
 
-    prompt: str | Annotated[list[int], Field(min_length=1)] | Annotated[list[str], Field(min_length=1, max_length=1)]
-    best_of: Literal[1] | None = None
-    echo: Literal[False] | None = None
-    logprobs: None = None
-    suffix: None = None
+    prompt: Annotated[str | list[int], BeforeValidator(_one_prompt)]
+    best_of: _One = None
+    echo: Annotated[bool | None, _only(False)] = None
+    logprobs: _Nothing = None
+    suffix: Annotated[str | None, _only("")] = None
 
     @property
     def most(self) -> int | None:
@@ -148,9 +199,9 @@ class CompletionBody(Asked):
     @property
     def ids(self) -> list[int]:
         """The token ids of the prompt; empty where it is a text."""
-        return [each for each in self.prompt if isinstance(each, int)]
+        return [] if isinstance(self.prompt, str) else self.prompt
 
     @property
     def text(self) -> str:
         """The text of the prompt; empty where it has token ids."""
-        return "".join(each for each in self.prompt if isinstance(each, str))
+        return self.prompt if isinstance(self.prompt, str) else ""

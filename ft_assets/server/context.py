@@ -1,6 +1,6 @@
 """What every endpoint has: the store, who asks, and what the platform's own functions may be given."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -61,31 +61,50 @@ def context_of(request: Request) -> Context:
     return found
 
 
-def caller_of(request: Request, authorization: Annotated[str, Header()] = "") -> Identity:
-    """Who asks. Raises NotIdentified without a valid API key, and TooManyRequests."""
-    return _admitted(request, authorization, partial(api.require_not_erased, store=context_of(request).store))
+# The header stands in the API's description; ``KeyFirst`` has read it.
+_Key = Annotated[str, Header(alias="authorization")]
 
 
-async def asker_of(request: Request, authorization: Annotated[str, Header()] = "") -> Identity:
-    """Who asks a model, a viewer at least, as ``caller_of`` finds it. Only that the tenant was erased counts two
-    seconds later: whether it was is for the store to say, which may be away.
+async def caller_of(request: Request, _: _Key = "") -> Identity:
+    """Who asks, as ``_admit_caller`` found it before the body was read."""
+    found: Identity = request.state.caller
+    return found
 
-    One dependency and not several: FastAPI takes as long for each as for reading the body.
-    """
+
+async def asker_of(request: Request, _: _Key = "") -> Identity:
+    """Who asks a model, a viewer at least, as ``_admit_asker`` found it."""
+    found: Identity = request.state.caller
+    return found
+
+
+async def _admit_caller(request: Request) -> None:
+    """Raise NotIdentified without a valid API key, and TooManyRequests."""
+    await run_in_threadpool(_admitted, request, partial(api.require_not_erased, store=context_of(request).store))
+
+
+async def _admit_asker(request: Request) -> None:
+    """The same for who asks a model. Only that the tenant was erased counts two seconds later: whether it was is for
+    the store to say, which may be away."""
     # Nothing is changed: no entry of the audit log.
     request.state.reads = True
     context = context_of(request)
-    found = await run_in_threadpool(_admitted, request, authorization, lambda tenant: None)
+    found = await run_in_threadpool(_admitted, request, lambda tenant: None)
     try:
         await context.models.require_not_erased(found.tenant)
     except NotIdentified as error:
         raise await run_in_threadpool(rate_limits.refused, request, context.access, error) from None
     api.require_role(found.role, "viewer")
-    return found
 
 
-def _admitted(request: Request, authorization: str, require_there: Callable[[str], None]) -> Identity:
-    context = context_of(request)
+ADMITTING: dict[Callable[..., Any], Callable[[Request], Awaitable[None]]] = {
+    caller_of: _admit_caller,
+    asker_of: _admit_asker,
+}
+"""What identifies a caller, by the dependency that tells of him."""
+
+
+def _admitted(request: Request, require_there: Callable[[str], None]) -> Identity:
+    context, authorization = context_of(request), request.headers.get("authorization", "")
     try:
         found, left = api.admit(_key(authorization), access=context.access, require_there=require_there)
     except NotIdentified as error:

@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from ft_assets.remote.calls import PREFIX as CALLS
+from ft_assets.server.wording import worded
 from ft_resources.errors import (
     CorruptArtifact,
     DatabaseUnavailable,
@@ -124,20 +125,16 @@ def _user_error(request: Request, error: Exception) -> JSONResponse:
 
 def _validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    # FastAPI puts where the value was looked for in front.
-    path = [str(part) for part in first["loc"][1:] if not str(part).startswith("function-")]
-    param = ".".join(path)
-    code = {"missing": "missing_required_parameter", "extra_forbidden": "unknown_parameter"}.get(first["type"])
-    message = f"{param}: {first['msg']}." if param else f"{first['msg']}."
-    return JSONResponse(error_object(message, param=param, code=code or "invalid_value"), 400)
+    param, message, code = worded(error.errors(), error.body)
+    return JSONResponse(error_object(message, param=param, code=code), 400)
 
 
 def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     messages = {404: f"There is nothing at {request.url.path}.", 405: f"{request.method} is not possible here."}
     message = messages.get(error.status_code, str(error.detail))
-    code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "invalid_request")
+    codes = {404: "not_found", 405: "method_not_allowed", 408: "body_too_slow", 413: "body_too_long"}
+    code = codes.get(error.status_code, "invalid_request")
     return JSONResponse(error_object(message, code=code), error.status_code, dict(error.headers or {}))
 
 

@@ -13,11 +13,12 @@ from ft_assets.server.answers.base import Page, answered
 from ft_assets.server.answers.jobs import Event
 from ft_assets.server.context import Ctx, Viewer, identified
 from ft_assets.server.events import events_of
+from ft_assets.server.key_first import KeyFirst
 from ft_assets.server.names import JOB
 from ft_assets.server.pages import After, Limit, beyond, page_of
 from ft_assets.server.streams import Streams
 
-router = APIRouter(prefix="/v1/fine_tuning/jobs")
+router = APIRouter(prefix="/v1/fine_tuning/jobs", route_class=KeyFirst)
 _STREAMS = Streams()
 
 

@@ -8,8 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ft_assets import api
 from ft_assets.api import Thumb
 from ft_assets.server.context import Ctx, Viewer
+from ft_assets.server.key_first import KeyFirst
 
-router = APIRouter(prefix="/v1/ft")
+router = APIRouter(prefix="/v1/ft", route_class=KeyFirst)
 
 
 class Feedback(BaseModel):
@@ -25,7 +26,7 @@ class Feedback(BaseModel):
     @model_validator(mode="after")
     def _one(self) -> "Feedback":
         if (self.thumb is None) == (self.score is None):
-            raise ValueError("send either thumb or score")
+            raise ValueError("send either thumb or score, and not both")
         return self
 
 

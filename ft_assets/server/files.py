@@ -12,13 +12,14 @@ from ft_assets.api import Identity, IncompleteFile, UploadedFile
 from ft_assets.server.answers.base import Page, answered
 from ft_assets.server.answers.files import DeletedFile, File
 from ft_assets.server.context import Context, Ctx, Member, Viewer
+from ft_assets.server.key_first import KeyFirst
 from ft_assets.server.multipart import read_form
 from ft_assets.server.pages import After, Limit, Order, page_of
 from ft_assets.server.results import is_result, read_result
 from ft_resources.errors import BadData, NotFound
 
 PREFIX = "file-"
-router = APIRouter(prefix="/v1/files")
+router = APIRouter(prefix="/v1/files", route_class=KeyFirst)
 
 
 def file_object(file: UploadedFile) -> dict[str, Any]:

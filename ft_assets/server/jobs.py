@@ -13,12 +13,13 @@ from ft_assets.api import Identity, JobState
 from ft_assets.server.answers.base import Page, answered
 from ft_assets.server.answers.jobs import Checkpoint, Job
 from ft_assets.server.context import Context, Ctx, Member, Viewer
+from ft_assets.server.key_first import KeyFirst
 from ft_assets.server.names import JOB, model_name
 from ft_assets.server.pages import After, Limit, beyond, page_of
 from ft_assets.server.results import result_ids
 from ft_resources.errors import NotFound, UserError
 
-router = APIRouter(prefix="/v1/fine_tuning/jobs")
+router = APIRouter(prefix="/v1/fine_tuning/jobs", route_class=KeyFirst)
 
 # Of a submission's states; whatever is under way is running.
 _STATUS = {

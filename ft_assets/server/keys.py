@@ -10,10 +10,11 @@ from ft_assets import api
 from ft_assets.api import ApiKey, AuditEntry, Role
 from ft_assets.server.confined import tenant_asked_for
 from ft_assets.server.context import Administrator, Caller, Ctx
+from ft_assets.server.key_first import KeyFirst
 from ft_assets.settings.keys import SHARED
 from ft_resources.errors import NotFound, UserError
 
-router = APIRouter(prefix="/v1/ft")
+router = APIRouter(prefix="/v1/ft", route_class=KeyFirst)
 _PLATFORM = "platform"
 
 

@@ -10,12 +10,13 @@ from ft_assets import api
 from ft_assets.api import Identity, LinkSignature
 from ft_assets.server import rate_limits
 from ft_assets.server.context import Ctx, Viewer, caller_of
+from ft_assets.server.key_first import KeyFirst
 from ft_assets.server.names import JOB
 from ft_assets.server.reports import HEADERS
 from ft_assets.settings.environment import public_url
 from ft_resources.errors import NotFound, NotPermitted, StoreUnavailable, TooManyRequests, UserError
 
-router = APIRouter()
+router = APIRouter(route_class=KeyFirst)
 _PLATFORM = "platform"
 _Text = Annotated[str, Query(max_length=100)]
 

@@ -12,12 +12,13 @@ from ft_assets.api import FoundModel, JobState
 from ft_assets.server.answers.base import answered
 from ft_assets.server.answers.models import DeletedModel, Model, Models
 from ft_assets.server.context import Admin, Ctx, Viewer
+from ft_assets.server.key_first import KeyFirst
 from ft_assets.server.models_asked import made_by_job
 from ft_assets.server.names import job_of_model, model_name
 from ft_assets.settings.models import models_path
 
 _LOG = logging.getLogger(__name__)
-router = APIRouter(prefix="/v1/models")
+router = APIRouter(prefix="/v1/models", route_class=KeyFirst)
 
 
 def offered_models() -> dict[str, Any]:

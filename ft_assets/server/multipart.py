@@ -12,6 +12,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect
 
+from ft_assets.server.body_limit import without_limit
 from ft_resources.errors import BadData
 
 # A client that is still sending sees the answer only once it was read so far.
@@ -50,6 +51,7 @@ class _Part:
 
 def body_of(request: Request) -> Iterator[bytes]:
     """The body's bytes as they come; for endpoints that run in a thread. Raises BadData where the client goes away."""
+    without_limit(request)
     stream = request.stream()
 
     async def following() -> bytes:

@@ -8,11 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from ft_assets import api
 from ft_assets.api import LineState, PromotionRecord, ProposalState, WaitsForSecondPerson
 from ft_assets.server.context import Ctx, Promoter, Viewer
+from ft_assets.server.key_first import KeyFirst
 from ft_assets.server.names import JOB
 from ft_assets.server.owned import own_adapter, own_adapter_of, own_dataset, own_line, own_recipe
 from ft_resources.errors import UserError
 
-router = APIRouter(prefix="/v1/ft")
+router = APIRouter(prefix="/v1/ft", route_class=KeyFirst)
 
 _Key = Annotated[str, Field(min_length=1, max_length=200)]
 _Reason = Annotated[str, Field(min_length=1, max_length=2000)]

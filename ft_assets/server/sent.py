@@ -18,12 +18,13 @@ from ft_assets.server.calls import described, own_arguments, slowly
 from ft_assets.server.confined import dataset_key, dataset_name, recipe_key
 from ft_assets.server.context import Context, Member, Viewer, context_of
 from ft_assets.server.files import PREFIX as FILE
+from ft_assets.server.key_first import KeyFirst
 from ft_assets.settings.keys import RecipeKey
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.hub import HuggingFaceHub
 from ft_resources.strict import parse_yaml
 
-router = APIRouter(prefix=PREFIX)
+router = APIRouter(prefix=PREFIX, route_class=KeyFirst)
 _REACHED = ("hub:", "folder:sha256:", "artifact:")
 
 

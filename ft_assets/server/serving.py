@@ -6,6 +6,7 @@ from types import FrameType
 import uvicorn
 from starlette.types import ASGIApp
 
+from ft_assets.server.connections import LimitedConnection
 from ft_assets.server.streams import end_streams
 
 DRAIN_S = 240
@@ -35,6 +36,7 @@ def server_of(app: ASGIApp, *, host: str, port: int, proxy: str = "", drain_s: i
         app,
         host=host,
         port=port,
+        http=LimitedConnection,
         log_level="warning",
         proxy_headers=bool(proxy),
         forwarded_allow_ips=proxy or None,

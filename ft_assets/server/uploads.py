@@ -13,11 +13,12 @@ from ft_assets.server.answers.base import answered
 from ft_assets.server.answers.files import Upload, UploadPart
 from ft_assets.server.context import Context, Ctx, Member
 from ft_assets.server.files import file_object
+from ft_assets.server.key_first import KeyFirst
 from ft_assets.server.multipart import read_form
 from ft_resources.errors import BadData
 
 UPLOAD, PART = "upload_", "part_"
-router = APIRouter(prefix="/v1/uploads")
+router = APIRouter(prefix="/v1/uploads", route_class=KeyFirst)
 
 
 class Begin(BaseModel):

@@ -7,7 +7,14 @@ import pytest
 from pydantic import ValidationError
 
 from ft_assets.records import outcomes
-from ft_assets.records.outcomes import Outcome, OutcomeLog, lines_with_outcomes, prune_outcomes, read_outcomes
+from ft_assets.records.outcomes import (
+    FAILED_S,
+    Outcome,
+    OutcomeLog,
+    lines_with_outcomes,
+    prune_outcomes,
+    read_outcomes,
+)
 from ft_resources.errors import CorruptArtifact, StoreUnavailable
 from ft_resources.store import Store
 
@@ -16,7 +23,7 @@ BEGIN = datetime(2026, 5, 1, 23, 59, 30, tzinfo=UTC)
 SINCE, UNTIL = "2026-05-01", "2026-06-01"
 
 
-def made(second: float = 0, value: float = 1.0, request: str = "", line: str = LINE, kind: str = "thumbs") -> Outcome:
+def made(second: float = 0, value: float = 1.0, request: str = "", line: str = LINE, kind: str = "refusal") -> Outcome:
     at = (BEGIN + timedelta(seconds=second)).isoformat(timespec="milliseconds")
     return Outcome(model=f"{line}@{'a' * 16}", request=request or f"r{second}", kind=kind, value=value, at=at)
 
@@ -60,6 +67,21 @@ def test_of_several_of_one_kind_for_one_answer_the_first_counts(store: Store) ->
         log.add(each)
     log.flush(BEGIN + timedelta(minutes=5))
     assert read(store) == [made(0, 0.0, "r"), made(2, 1.0, "r", kind="format")]
+
+
+@pytest.mark.parametrize("kind", ["thumbs", "judge"])
+def test_feedback_counts_after_a_whole_answer_of_that_adapter_and_once(kind: str, store: Store) -> None:
+    given, failed = made(0, 0.5, "given", kind="latency"), made(1, FAILED_S, "failed", kind="latency")
+    said = made(10, 0.0, "given", kind=kind)
+    elsewhere = [each.model_copy(update={"model": f"{LINE}@{'b' * 16}"}) for each in (said, made(11, 1.0, kind=kind))]
+    made_up = [made(12 + number, 1.0, f"made-up-{number}", kind=kind) for number in range(5)]
+    again = [made(20, 1.0, "given", kind=kind), made(21, 1.0, "failed", kind=kind)]
+    early, late = made(30, 1.0, "soon", kind=kind), made(40, 0.5, "soon", kind="latency")
+    log = OutcomeLog(store, "one")
+    for each in (given, failed, said, *elsewhere, *made_up, *again, early, late):
+        log.add(each)
+    log.flush(BEGIN + timedelta(minutes=5))
+    assert read(store) == [given, failed, said, late]
 
 
 def test_only_what_was_asked_for_is_read(store: Store) -> None:

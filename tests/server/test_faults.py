@@ -125,8 +125,8 @@ def test_odd_hyperparameters_are_refused(project: Project, client: Client, http:
     assert http.get("/fine_tuning/jobs").json()["data"] == []
 
 
-def test_a_long_body_is_refused_before_it_is_read(url: str) -> None:
-    answer = httpx.post(f"{url}/fine_tuning/jobs", content=b"[" + b"1," * (1 << 20) + b"1]")
+def test_a_long_body_is_refused_before_it_is_read(http: httpx.Client) -> None:
+    answer = http.post("/fine_tuning/jobs", content=b"[" + b"1," * (1 << 20) + b"1]")
     assert (answer.status_code, answer.json()["error"]["message"]) == (413, "The body is over 1 MiB.")
 
 

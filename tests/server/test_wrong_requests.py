@@ -26,18 +26,18 @@ def error_of(response: httpx.Response) -> tuple[int, str | None, str | None, str
 
 
 JOBS: list[tuple[dict[str, Any], int, str | None, str, str]] = [
-    ({}, 400, "model", "missing_required_parameter", "Field required"),
-    ({"model": "tiny"}, 400, "training_file", "missing_required_parameter", "Field required"),
+    ({}, 400, "model", "missing_required_parameter", "is missing."),
+    ({"model": "tiny"}, 400, "training_file", "missing_required_parameter", "is missing."),
     ({"model": "gpt-9", "training_file": "FILE"}, 404, "model", "not_found", "no model 'gpt-9' to fine-tune"),
     ({"model": "tiny", "training_file": "file-none"}, 404, "training_file", "not_found", "no file file-none"),
     ({"model": "tiny", "training_file": "../../x"}, 404, "training_file", "not_found", "no file"),
     ({"model": "tiny", "training_file": "FILE", "validation_file": "x"}, 404, "validation_file",
      "not_found", "no file"),
     ({"model": "tiny", "training_file": "FILE", "suffix": "Ä"}, 400, "suffix", "invalid_value", "cannot be a suffix"),
-    ({"model": "tiny", "training_file": "FILE", "nepochs": 3}, 400, "nepochs", "unknown_parameter", "not permitted"),
-    ({"model": "tiny", "training_file": "FILE", "seed": -1}, 400, "seed", "invalid_value", "or equal to 0"),
+    ({"model": "tiny", "training_file": "FILE", "nepochs": 3}, 400, "nepochs", "unknown_parameter", "leave it out"),
+    ({"model": "tiny", "training_file": "FILE", "seed": -1}, 400, "seed", "invalid_value", "at least 0"),
     ({"model": "tiny", "training_file": "FILE", "integrations": [{"type": "wandb"}]}, 400, "integrations",
-     "invalid_value", "at most 0"),
+     "invalid_value", "send it empty"),
     ({"model": "tiny", "training_file": "FILE", "method": {"type": "reinforcement"}}, 400, "method.type",
      "invalid_value", "'supervised' or 'dpo'"),
     ({"model": "tiny", "training_file": "FILE", "hyperparameters": {"n_epochs": 0}}, 400, "hyperparameters",
@@ -49,7 +49,8 @@ JOBS: list[tuple[dict[str, Any], int, str | None, str, str]] = [
     ({"model": "tiny", "training_file": "FILE", "recipe": "globex.own.v1"}, 404, "recipe", "not_found", "no recipe"),
     ({"model": "tiny", "training_file": "FILE", "metadata": {"a": "b" * 513}}, 400, "metadata.a", "invalid_value",
      "at most 512"),
-    ({"model": "tiny", "training_file": "FILE", "max_gpu_hours": 0}, 400, "max_gpu_hours", "invalid_value", "greater"),
+    ({"model": "tiny", "training_file": "FILE", "max_gpu_hours": 0}, 400, "max_gpu_hours", "invalid_value",
+     "more than 0"),
 ]  # fmt: skip
 
 

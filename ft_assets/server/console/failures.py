@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from ft_assets.server.console.rendering import page
 from ft_assets.server.errors import operators_words, status_of_error
+from ft_assets.server.wording import worded
 from ft_resources.errors import NotIdentified, TooManyRequests, UserError
 
 _LOG = logging.getLogger(__name__)
@@ -54,8 +55,8 @@ def _user_error(request: Request, error: Exception) -> Response:
 
 def _validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    return failure(request, 400, f"{first['msg']}.", where=".".join(str(part) for part in first["loc"][1:]))
+    param, message, _ = worded(error.errors(), error.body)
+    return failure(request, 400, message, where=param)
 
 
 def _http_error(request: Request, error: Exception) -> Response:

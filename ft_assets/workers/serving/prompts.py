@@ -60,7 +60,7 @@ class Prompts:
         if context is not None and len(messages) > context:
             raise FarTooLong(context, _MESSAGES)
         try:
-            turns = read_turns(list(messages), _MESSAGES, TextReader()).turns
+            turns = read_turns(list(messages), _MESSAGES, _Said(messages)).turns
         except RowProblem as error:
             raise BadRequest(error.problem, where=error.field) from None
         asked = to_messages([turn._asdict() for turn in turns])
@@ -100,6 +100,18 @@ class Prompts:
         """A token as text; an incomplete character is U+FFFD."""
         text: str = self._tokenizer.tokenizer.decode([number], skip_special_tokens=False)
         return text
+
+
+class _Said(TextReader):
+    """Reads a conversation's texts. What a model said in it may be nothing, since models do end at once."""
+
+    def __init__(self, messages: Sequence[dict[str, Any]]) -> None:
+        super().__init__()
+        said = (number for number, each in enumerate(messages) if each.get("role") == "assistant")
+        self._fields = {f"{_MESSAGES}[{number}].{name}" for number in said for name in ("content", "value")}
+
+    def text(self, value: Any, field: str) -> str:
+        return self.maybe_empty(value, field) if field in self._fields else super().text(value, field)
 
 
 class PromptCache:

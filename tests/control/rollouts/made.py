@@ -37,9 +37,11 @@ def outcome(adapter: InputRef, value: float, at: datetime, *, kind: Kind = "thum
 
 
 def leave_outcomes(store: Store, outcomes: Iterable[Outcome], server: str = "one") -> None:
-    """Write them as a server does that ends then."""
+    """Write them, and of feedback also that there was an answer, as a server does that ends then."""
     log = OutcomeLog(store, server)
     for each in outcomes:
+        if each.kind in ("thumbs", "judge"):
+            log.add(each.model_copy(update={"kind": "latency", "value": 0.5}))
         log.add(each)
     log.flush(BEGIN + _LATER)
 
