@@ -1,9 +1,12 @@
-"""Signatures of artifacts in OpenSSF's Model Signing format 1.0, so that its own tool verifies a downloaded folder.
+"""Signatures of artifacts, and of the decisions about what is served.
 
-An in-toto statement lists the files; a DSSE envelope in a Sigstore bundle carries it and an ECDSA signature
-(https://github.com/ossf/model-signing-spec, https://github.com/secure-systems-lab/dsse).
+Those of artifacts have OpenSSF's Model Signing format 1.0, so that its own tool verifies a downloaded folder: an
+in-toto statement lists the files; a DSSE envelope in a Sigstore bundle carries it and an ECDSA signature
+(https://github.com/ossf/model-signing-spec, https://github.com/secure-systems-lab/dsse). A decision is signed in the
+same envelope: its payload is the record.
 
     <tenant>/signatures/<content digest>/<key>.json     the bundle; <key>: SHA-256 of the public key's PEM
+    <tenant>/signatures/<sha256 of a record>/<key>.json
 """
 
 import base64
@@ -13,11 +16,11 @@ import os
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ft_resources.artifacts import EXPLAINING_FOLDERS, Artifact
-from ft_resources.canonical import canonical_json
-from ft_resources.errors import Misconfigured, UserError, first_line
+from ft_resources.canonical import canonical_json, sha256_bytes
+from ft_resources.errors import CorruptArtifact, Misconfigured, first_line
 from ft_resources.store import Store
 
 if TYPE_CHECKING:
@@ -29,14 +32,24 @@ SIGNING_KEY, TRUSTED_KEYS = "FT_SIGNING_KEY", "FT_TRUSTED_KEYS"
 FILE = "model.sig"
 """Where a signature lies in a downloaded folder."""
 _BUNDLE = "application/vnd.dev.sigstore.bundle.v0.3+json"
-_PAYLOAD = "application/vnd.in-toto+json"
+_IN_TOTO, _DECISION = "application/vnd.in-toto+json", "application/vnd.ft.decision+json"
+# Verified decisions, by key and digest: logs are read often, and neither the record nor the key can change.
+_VERIFIED: set[tuple[str, str]] = set()
 # What a copy may lack or hold besides: explanations may be erased, and the signature itself lies there.
 _IGNORED = [*(folder.rstrip("/") for folder in EXPLAINING_FOLDERS), FILE]
 _CURVES = {"secp256r1": "SHA256", "secp384r1": "SHA384", "secp521r1": "SHA512"}
 
 
-class Unsigned(UserError):
+class Unsigned(CorruptArtifact):
     """No trusted key signed these bytes."""
+
+
+class _Signed(NamedTuple):
+    """The signed bytes, their media type, and the folder of their signatures."""
+
+    payload: bytes
+    kind: str
+    folder: str
 
 
 def signing_key() -> "EllipticCurvePrivateKey | None":
@@ -65,21 +78,18 @@ def known_keys() -> "Sequence[EllipticCurvePublicKey]":
 
 def sign(store: Store, artifact: Artifact, key: "EllipticCurvePrivateKey") -> bool:
     """Keep a signature of the artifact by ``key``; False where there is one. Raises StoreUnavailable."""
-    public = key.public_key()
-    return store.create(_path(artifact, public), canonical_json(_bundle(artifact, key)))
+    return _sign(store, _content(artifact), key)
+
+
+def sign_decision(store: Store, tenant: str, record: bytes, key: "EllipticCurvePrivateKey") -> bool:
+    """The same for the bytes of a decision's record, which name what is served, where, on which base and since when."""
+    return _sign(store, _decision(tenant, record), key)
 
 
 def signature_of(store: Store, artifact: Artifact, keys: "Iterable[EllipticCurvePublicKey]") -> bytes | None:
     """The bundle of the first of ``keys`` that signed exactly this artifact; None where none did. A damaged bundle is
     none. Raises StoreUnavailable."""
-    for key in keys:
-        try:
-            bundle = store.get(_path(artifact, key))
-        except FileNotFoundError:
-            continue
-        if _is_signed(bundle, artifact, key):
-            return bundle
-    return None
+    return _signature_of(store, _content(artifact), keys)
 
 
 def require_signed(store: Store, artifact: Artifact) -> None:
@@ -87,46 +97,79 @@ def require_signed(store: Store, artifact: Artifact) -> None:
     StoreUnavailable."""
     keys = trusted_keys()
     if keys is not None and signature_of(store, artifact, keys) is None:
-        raise Unsigned(
-            f"none of the {len(keys)} trusted keys signed it",
-            where=str(artifact.address),
-            remedy=f"Sign it where the key is: {SIGNING_KEY}=… ft adapter sign {artifact.address}",
-        )
+        raise unsigned(str(artifact.address), str(artifact.address))
 
 
-def _bundle(artifact: Artifact, key: "EllipticCurvePrivateKey") -> dict[str, Any]:
+def is_decision_signed(store: Store, tenant: str, record: bytes) -> bool:
+    """Whether a trusted key signed the bytes of a decision's record, or none is demanded. Raises Misconfigured and
+    StoreUnavailable."""
+    keys = trusted_keys()
+    if keys is None:
+        return True
+    signed = _decision(tenant, record)
+    for key in keys:
+        known = _key_id(key), sha256_bytes(record)
+        if known in _VERIFIED or _signature_of(store, signed, [key]) is not None:
+            _VERIFIED.add(known)
+            return True
+    return False
+
+
+def unsigned(where: str, adapter: str) -> Unsigned:
+    """The error that no trusted key signed what is at ``where``, which is about an adapter."""
+    return Unsigned(
+        f"none of the {len(trusted_keys() or ())} trusted keys signed it",
+        where=where,
+        remedy=f"If it is as you decided, sign it where the key is: {SIGNING_KEY}=… ft adapter sign {adapter}",
+    )
+
+
+def _sign(store: Store, signed: _Signed, key: "EllipticCurvePrivateKey") -> bool:
+    return store.create(_path(signed, key.public_key()), canonical_json(_bundle(signed, key)))
+
+
+def _signature_of(store: Store, signed: _Signed, keys: "Iterable[EllipticCurvePublicKey]") -> bytes | None:
+    for key in keys:
+        try:
+            bundle = store.get(_path(signed, key))
+        except FileNotFoundError:
+            continue
+        if _is_signed(bundle, signed, key):
+            return bundle
+    return None
+
+
+def _bundle(signed: _Signed, key: "EllipticCurvePrivateKey") -> dict[str, Any]:
     from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
 
-    payload = _statement(artifact)
-    signature = key.sign(_encoded(payload), ECDSA(_hash(key.public_key())))
+    signature = key.sign(_encoded(signed), ECDSA(_hash(key.public_key())))
     return {
         "mediaType": _BUNDLE,
         "verificationMaterial": {"publicKey": {"hint": _key_id(key.public_key())}, "tlogEntries": []},
         "dsseEnvelope": {
-            "payload": base64.b64encode(payload).decode(),
-            "payloadType": _PAYLOAD,
+            "payload": base64.b64encode(signed.payload).decode(),
+            "payloadType": signed.kind,
             "signatures": [{"sig": base64.b64encode(signature).decode(), "keyid": ""}],
         },
     }
 
 
-def _is_signed(bundle: bytes, artifact: Artifact, key: "EllipticCurvePublicKey") -> bool:
+def _is_signed(bundle: bytes, signed: _Signed, key: "EllipticCurvePublicKey") -> bool:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
 
-    payload = _statement(artifact)
     try:
         envelope = json.loads(bundle)["dsseEnvelope"]
         (signature,) = envelope["signatures"]
-        if base64.b64decode(envelope["payload"], validate=True) != payload:
+        if base64.b64decode(envelope["payload"], validate=True) != signed.payload:
             return False
-        key.verify(base64.b64decode(signature["sig"], validate=True), _encoded(payload), ECDSA(_hash(key)))
+        key.verify(base64.b64decode(signature["sig"], validate=True), _encoded(signed), ECDSA(_hash(key)))
     except (InvalidSignature, ValueError, KeyError, TypeError, RecursionError):
         return False
     return True
 
 
-def _statement(artifact: Artifact) -> bytes:
+def _content(artifact: Artifact) -> _Signed:
     """The in-toto statement of the files that are the artifact's content; the same bytes each time."""
     files = {
         name: entry.sha256
@@ -148,16 +191,20 @@ def _statement(artifact: Artifact) -> bytes:
             "resources": [{"name": name, "algorithm": "sha256", "digest": digest} for name, digest in files.items()],
         },
     }
-    return canonical_json(statement)
+    return _Signed(canonical_json(statement), _IN_TOTO, f"{artifact.address.tenant}/signatures/{artifact.digest}")
 
 
-def _encoded(payload: bytes) -> bytes:
+def _decision(tenant: str, record: bytes) -> _Signed:
+    return _Signed(record, _DECISION, f"{tenant}/signatures/{sha256_bytes(record)}")
+
+
+def _encoded(signed: _Signed) -> bytes:
     """DSSE's pre-authentication encoding: what is signed."""
-    return b"DSSEv1 %d %s %d %s" % (len(_PAYLOAD), _PAYLOAD.encode(), len(payload), payload)
+    return b"DSSEv1 %d %s %d %s" % (len(signed.kind), signed.kind.encode(), len(signed.payload), signed.payload)
 
 
-def _path(artifact: Artifact, key: "EllipticCurvePublicKey") -> str:
-    return f"{artifact.address.tenant}/signatures/{artifact.digest}/{_key_id(key)}.json"
+def _path(signed: _Signed, key: "EllipticCurvePublicKey") -> str:
+    return f"{signed.folder}/{_key_id(key)}.json"
 
 
 def _key_id(key: "EllipticCurvePublicKey") -> str:

@@ -8,6 +8,7 @@ from ft_assets.api.addresses import find_address
 from ft_assets.api.defaults import store_or_default
 from ft_assets.api.own_keys import own_line
 from ft_assets.control import identity
+from ft_assets.control.rollouts.sign import sign_decided
 from ft_assets.settings.ungated import UNGATED, without_gates
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import UserError
@@ -74,8 +75,9 @@ def adapter_signature(source: str, *, store: Store | None = None) -> str:
 
 
 def sign_adapter(source: str, *, store: Store | None = None) -> tuple[Artifact, bool]:
-    """Sign an accepted adapter, as a promotion does; for adapters promoted before there was a key. The second value is
-    False if this key had signed it already. Raises UserError without ``FT_SIGNING_KEY``."""
+    """Sign an accepted adapter and the records that put it into stages or rollouts, as a promotion does; for what was
+    decided before there was this key. A line stands for its last adapter and all of its records. The second value is
+    False if this key had signed all of it already. Raises UserError without ``FT_SIGNING_KEY``."""
     store = store_or_default(store)
     key = signing_key()
     if key is None:
@@ -83,7 +85,10 @@ def sign_adapter(source: str, *, store: Store | None = None) -> tuple[Artifact, 
         raise UserError("there is no key to sign with", where=SIGNING_KEY, remedy=remedy)
     adapter = find_adapter(source, store=store)
     identity.require_gated(adapter.manifest.identity["params"], str(adapter.address))
-    return adapter, sign(store, adapter, key)
+    new = sign(store, adapter, key)
+    of_line = "/" not in source
+    decided = sign_decided(Artifacts(store), str(adapter.facts["line"]), None if of_line else adapter.ref)
+    return adapter, decided or new
 
 
 def download_base(source: str, target: Path | str, *, store: Store | None = None) -> Artifact:

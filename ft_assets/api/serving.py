@@ -1,10 +1,12 @@
 """Serving: the model servers, the reconciler that makes them follow the lines, and their status."""
 
 import os
+from functools import partial
 from pathlib import Path
 
 from ft_assets.api.defaults import store_or_default
 from ft_assets.control.notices.serving_drift import DriftWatch as DriftWatch
+from ft_assets.control.serving.decided import require_decided
 from ft_assets.control.serving.reconciler import Reconciler as Reconciler
 from ft_assets.control.serving.status import LineServed as LineServed
 from ft_assets.control.serving.status import ServerShown as ServerShown
@@ -43,6 +45,7 @@ def open_fleet(
         AdapterFolders(folder, whole_number("FT_CACHE_MB", _CACHE_MB, at_least=1) << 20),
         ConfiguredServers(servers.configured()),
         EmbeddedServers(store, logs or status_file().parent, most=embedded),
+        decided=partial(require_decided, store),
     )
 
 

@@ -30,7 +30,7 @@ def base(source: Source, target: Target) -> None:
 
 @app.command()
 def sign(source: Source) -> None:
-    """Sign an adapter with the key of FT_SIGNING_KEY; a promotion signs by itself."""
+    """Sign an adapter, and what was decided about it, with the key of FT_SIGNING_KEY; a promotion signs by itself."""
     from ft_assets.cli.output import note
 
     adapter, new = api.sign_adapter(source)

@@ -25,7 +25,7 @@ and ``attempts/<number>/``):
     <tenant>/uploads/<id>/                          a file that comes in parts
     <tenant>/lines/<line>/<seq>.json                promotions of a line, hash-chained
     <tenant>/parity/<digest>/<settings>/<seq>.json  whether a server gives what was evaluated, hash-chained
-    <tenant>/signatures/<digest>/<key>.json         signatures of adapters, by content digest and public key
+    <tenant>/signatures/<digest>/<key>.json         signatures of adapters and decisions, by digest and public key
     <tenant>/proposals/<line>/<id>.json             who asks for production; <id>/answer.json: what a second person said
     <tenant>/rollouts/<line>/<seq>.json             rollouts of a line's candidates, hash-chained
     <tenant>/outcomes/<line>/<day>/                 what came of requests, an object a minute and server; kept 30 days

@@ -35,6 +35,7 @@ class StoreFleet:
     Args:
         configured: servers that others started.
         embedded: those that this process starts, for bases that none of the configured has.
+        decided: raises where signatures are demanded and nobody decided that an adapter is served on its base.
     """
 
     def __init__(
@@ -44,10 +45,12 @@ class StoreFleet:
         configured: ConfiguredServers,
         embedded: EmbeddedServers,
         *,
+        decided: Callable[[ServedModel], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._artifacts, self._folders = artifacts, folders
         self._configured, self._embedded = configured, embedded
+        self._decided = decided
         self._clock = clock
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="load")
         self._lock = threading.Lock()
@@ -57,7 +60,7 @@ class StoreFleet:
         self._loading: dict[tuple[Endpoint, str], Future[None]] = {}
         self._digests: dict[str, tuple[str, float]] = {}
         self._asked_at: dict[str, float] = {}
-        self._signed: dict[str, None] = {}
+        self._signed: dict[ServedModel, None] = {}
 
     def endpoints(self, base: str) -> Sequence[Endpoint]:
         """As ``Fleet.endpoints``."""
@@ -200,15 +203,16 @@ class StoreFleet:
             raise
 
     def _require_signed(self, model: ServedModel) -> None:
-        """Raise Unsigned where signatures are demanded and lacking. A digest whose signature was seen stays signed, so
+        """Raise Unsigned where signatures are demanded and lacking. A model whose signatures were seen stays signed, so
         a store that is away does not matter to what was served before."""
-        if trusted_keys() is None or model.digest in self._signed:
+        if trusted_keys() is None or model in self._signed:
             return
         artifact = self._found(model)
         require_signed(self._artifacts.store, artifact)
         if artifact.digest != model.digest:
             raise CorruptArtifact(f"its content is not {model.digest[:16]}, which was promoted", where=model.address)
-        self._signed[model.digest] = None
+        self._decided(model)
+        self._signed[model] = None
         if len(self._signed) > _SIGNED:
             del self._signed[next(iter(self._signed))]
 

@@ -1,11 +1,12 @@
 """A store with an adapter that was trained on the demo's base, others of its line, and a vLLM that fetches them."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from shutil import copytree, rmtree
 
 from ft_assets import api, demo
+from ft_assets.control.serving.decided import require_decided
 from ft_assets.settings.base_sources import source_of
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.serving.adapter_folders import AdapterFolders
@@ -115,6 +116,7 @@ class VllmWorld:
             AdapterFolders(self.folder / "unused", 1 << 20),
             ConfiguredServers([server]),
             EmbeddedServers(self.project.store, self.folder / "logs", most=0),
+            decided=partial(require_decided, self.project.store),
         )
         fleet.provide([Base(address=str(self.base.address), digest=self.base.digest, source=self.source)])
         return fleet

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from ft_assets.control.lines.signing import assure_decision_signed, require_decisions_signed
 from ft_assets.records.chained_log import ChainedLog, SealedRecord
 from ft_assets.records.due_notices import mark_due
 from ft_assets.settings.keys import check_part
@@ -155,7 +156,16 @@ def list_lines(store: Store, tenant: str = "") -> list[str]:
 
 def read_line(store: Store, line: str) -> LineState:
     """The state of ``line``; empty if nothing was ever decided. Raises CorruptArtifact, which names the file, for a log
-    with a gap or a record that is foreign, malformed or altered."""
+    with a gap or a record that is foreign, malformed or altered; Unsigned, which is one, for a record that puts an
+    adapter into a stage without the signature that ``FT_TRUSTED_KEYS`` demands."""
+    state = read_unproved(store, line)
+    # Out of use goes without: taking an adapter away needs no key.
+    require_decisions_signed(store, ((each, each.adapter) for each in state.records if each.stage in POINTERS))
+    return state
+
+
+def read_unproved(store: Store, line: str) -> LineState:
+    """As ``read_line``, whoever signed its records: for the one who signs them."""
     records, head = _log(store, check_line(line)).read()
     return fold(line, records, head)
 
@@ -167,7 +177,10 @@ def address_at(store: Store, line: str, stage: str) -> str | None:
 
 
 def append(store: Store, record: PromotionRecord) -> PromotionRecord:
-    """Write the record at its place in the log. Raises PromotionLost, which names the winner, if the place is taken."""
+    """Write the record at its place in the log, signed. Raises PromotionLost, which names the winner, if the place is
+    taken, and Unsigned where signatures are demanded and this process has no key."""
+    if record.stage in POINTERS:
+        assure_decision_signed(store, record)
     mark_due(store, "line", record.line.partition(".")[0], record.path)
     winner = _log(store, record.line).append(record)
     if winner.id == record.id:

@@ -4,7 +4,8 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ft_assets.control.lines.lines import read_line
+from ft_assets.control.lines.lines import POINTERS, read_unproved
+from ft_assets.control.lines.signing import unsigned_decisions
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.records.names import DATASET, RECIPE
 from ft_assets.settings.ungated import UNGATED
@@ -30,14 +31,14 @@ class Verified:
 def verify_line(artifacts: Artifacts, line: str) -> Verified:
     """Verify the line's log, record by record, and every adapter in it with everything it was made from."""
     try:
-        state = read_line(artifacts.store, line)
+        state = read_unproved(artifacts.store, line)
     except CorruptArtifact as error:
         return Verified(looked_at=(), findings=(f"{error.where}: {error.what}",), erased=())
     if not state.records:
         raise UserError(f"nothing was ever promoted in {line!r}", where="line", remedy="See all lines: ft lines")
     addresses = list(dict.fromkeys(record.adapter.address for record in state.records))
     verified = verify(artifacts, *addresses)
-    changed = []
+    changed = list(unsigned_decisions(artifacts.store, [each for each in state.records if each.stage in POINTERS]))
     for record in state.records:
         found = artifacts.find(Address.parse(record.adapter.address)) if not verified.findings else None
         if found is not None and found.ref != record.adapter:

@@ -93,6 +93,7 @@ def start(
         rollout=drawn,
         candidate=made.adapter,
         incumbent=standing.adapter,
+        base=made.base,
         plan=plan,
         weight=0 if plan.shadow else plan.steps[0],
         evidence=[],

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from ft_assets.control.lines.lines import check_line
+from ft_assets.control.lines.signing import assure_decision_signed, require_decisions_signed
 from ft_assets.control.rollouts.evidence import Evidence
 from ft_assets.records.chained_log import ChainedLog, SealedRecord
 from ft_assets.records.due_notices import mark_due
@@ -83,6 +84,7 @@ class RolloutRecord(SealedRecord):
     rollout: str = Field(min_length=1, description="Id of the record that started it.")
     candidate: InputRef = Field(description="Address and content digest.")
     incumbent: InputRef = Field(description="What stood in production when it started.")
+    base: InputRef | None = added_field(None, description="The candidate's base model; null in records without it.")
     plan: RolloutPlan
     weight: int = Field(ge=0, le=WHOLE, description="Percent of the traffic that the candidate has from now on.")
     evidence: list[Evidence] = Field(description="What outcomes said; empty where nothing was looked at.")
@@ -169,7 +171,16 @@ def fold(line: str, records: Iterable[RolloutRecord], head: str = "") -> Rollout
 
 
 def read_rollouts(store: Store, line: str) -> RolloutState:
-    """The rollouts of a line. Raises CorruptArtifact, which names the file, as ``read_line`` does."""
+    """The rollouts of a line. Raises CorruptArtifact, which names the file, as ``read_line`` does; Unsigned, too."""
+    state = read_unproved(store, line)
+    records = (record for rollout in state.rollouts for record in rollout.records)
+    # The end of a rollout goes without: it gives the candidate nothing.
+    require_decisions_signed(store, ((each, each.candidate) for each in records if each.going))
+    return state
+
+
+def read_unproved(store: Store, line: str) -> RolloutState:
+    """As ``read_rollouts``, whoever signed its records: for the one who signs them."""
     records, head = _log(store, check_line(line)).read()
     return fold(line, records, head)
 
@@ -181,7 +192,10 @@ def lines_with_rollouts(store: Store, tenant: str = "") -> list[str]:
 
 
 def append(store: Store, record: RolloutRecord) -> RolloutRecord:
-    """Write the record at its place in the log. Raises RolloutLost, which names the winner, if the place is taken."""
+    """Write the record at its place in the log, signed. Raises RolloutLost, which names the winner, if the place is
+    taken, and Unsigned where signatures are demanded and this process has no key."""
+    if record.going:
+        assure_decision_signed(store, record)
     mark_due(store, "rollout", record.line.partition(".")[0], record.path)
     winner = _log(store, record.line).append(record)
     if winner.id == record.id:

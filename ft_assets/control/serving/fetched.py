@@ -4,12 +4,14 @@ import threading
 from collections import Counter, deque
 from pathlib import Path
 
+from ft_assets.control.serving.decided import require_decided
 from ft_assets.control.serving.names import find_model, is_adapter
 from ft_assets.settings.base_sources import source_of
 from ft_resources.artifacts import Address, Artifacts, InputRef
 from ft_resources.errors import CorruptArtifact, NotFound
 from ft_resources.serving.adapter_folders import AdapterFolders
 from ft_resources.serving.errors import BadAdapter
+from ft_resources.serving.fleet import ServedModel
 from ft_resources.signatures import require_signed
 
 
@@ -43,8 +45,11 @@ class FetchedAdapters:
             raise NotFound(f"{name!r} does not say which adapter it means", where="model", remedy=remedy)
         if not is_adapter(artifact):
             raise BadAdapter("it is a whole model, and servers load adapters", where=str(artifact.address))
-        self._require_base(artifact.manifest.inputs["base"], name)
+        base = artifact.manifest.inputs["base"]
+        self._require_base(base, name)
         require_signed(self._artifacts.store, artifact)
+        model = ServedModel(line=line, address=str(artifact.address), digest=artifact.digest, base=base.digest)
+        require_decided(self._artifacts.store, model)
         self._keep(taken=artifact.digest)
         try:
             return artifact.digest, self._folders.folder(artifact.digest, lambda: artifact)

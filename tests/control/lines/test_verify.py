@@ -5,14 +5,17 @@ from pathlib import Path
 import pytest
 
 from ft_assets.control.erasure.collect import collect
-from ft_assets.control.lines.lines import read_line, record_path
+from ft_assets.control.lines.lines import PromotionRecord, line_folder, read_line, record_path
 from ft_assets.control.lines.promotion import promote, rollback
 from ft_assets.control.lines.verify import verify, verify_line
+from ft_assets.control.rollouts.sign import sign_decided
+from ft_assets.records.chained_log import ChainedLog
 from ft_assets.records.tombstones import Subject, delete
 from ft_assets.settings.keys import DatasetKey
+from ft_resources.artifacts import InputRef
 from ft_resources.canonical import canonical_json
-from ft_resources.errors import UserError
-from ft_resources.signatures import Unsigned, require_signed
+from ft_resources.errors import CorruptArtifact, UserError
+from ft_resources.signatures import SIGNING_KEY, Unsigned, require_signed, sign, signing_key
 from ft_resources.store_layout import MARKER
 from tests.control.erasure.test_collect import LATER
 from tests.control.lines.promotable import LINE, RECIPE, Promotable, decided, flip
@@ -105,19 +108,32 @@ def test_a_promotion_signs_and_a_rollback_signs_what_stood_there_before_there_wa
     trusts(monkeypatch, public)
     with pytest.raises(Unsigned):
         require_signed(line.world.store, first)
+    # What was decided before is nobody's word now, and no later decision vouches for it.
+    for ask in (read_line, lambda *_: promote(line.world.artifacts, str(second.address), "staging", decided())):
+        with pytest.raises(Unsigned, match="none of the 1 trusted keys signed it") as caught:
+            ask(line.world.store, LINE)
+        assert caught.value.where == record_path(LINE, 1)
+    assert sign_decided(line.world.artifacts, LINE)
     promote(line.world.artifacts, str(second.address), "staging", decided())
     require_signed(line.world.store, second)
     rollback(line.world.artifacts, LINE, decided(), stage="staging")
     require_signed(line.world.store, first)
 
 
-def test_who_has_no_key_promotes_only_what_was_signed_where_signatures_are_demanded(
+def test_who_has_no_key_promotes_nothing_where_signatures_are_demanded(
     line: Promotable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     adapter = line.adapter()
-    _, public = make_pair(tmp_path / "keys", "ours")
+    private, public = make_pair(tmp_path / "keys", "ours")
     trusts(monkeypatch, public)
     with pytest.raises(Unsigned, match="ft adapter sign"):
+        promote(line.world.artifacts, str(adapter.address), "staging", decided())
+    assert read_line(line.world.store, LINE).records == ()
+    # Neither by the signature of its bytes: the move itself is signed.
+    signs_with(monkeypatch, private)
+    sign(line.world.store, adapter, signing_key())
+    monkeypatch.delenv(SIGNING_KEY)
+    with pytest.raises(Unsigned, match="this process has none"):
         promote(line.world.artifacts, str(adapter.address), "staging", decided())
     assert read_line(line.world.store, LINE).records == ()
     # Out of use goes without.
@@ -131,7 +147,41 @@ def test_verification_tells_what_no_trusted_key_signed(line, tmp_path, monkeypat
     private, public = make_pair(tmp_path / "keys", "ours")
     trusts(monkeypatch, public)
     unsigned = f"{adapter.address}: none of the 1 trusted keys signed it"
-    assert list(verify_line(line.world.artifacts, LINE).findings) == [*before, unsigned]
+    unsigned_move = f"{record_path(LINE, 1)}: none of the 1 trusted keys signed it"
+    assert list(verify_line(line.world.artifacts, LINE).findings) == [*before, unsigned, unsigned_move]
     signs_with(monkeypatch, private)
+    sign_decided(line.world.artifacts, LINE)
     promote(line.world.artifacts, str(adapter.address), "dev", decided())
     assert unsigned not in verify(line.world.artifacts, adapter.address).findings
+
+
+FORGED = {
+    "another stage": {"stage": "production"},
+    "another base": {"base": InputRef(address="shared/base_model/0", digest="0" * 64)},
+    "another time": {"at": "2031-01-01T00:00:00.000+00:00"},
+    "another adapter": {"adapter": InputRef(address="acme/adapter/0", digest="0" * 64)},
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_forged_move_is_refused_though_its_adapter_was_signed_once(line, tmp_path, monkeypatch, forged: str) -> None:
+    store = line.world.store
+    older, newer = line.adapter(1), line.adapter(2)
+    private, public = make_pair(tmp_path / "keys", "ours")
+    signs_with(monkeypatch, private)
+    trusts(monkeypatch, public)
+    for adapter in (older, newer):
+        promote(line.world.artifacts, str(adapter.address), "staging", decided())
+    state = read_line(store, LINE)
+    signed = state.records[0]
+    # A chain needs no key: whoever may write to the bucket continues it well.
+    changes = {"id": "forged", "seq": 3, "previous": state.head, **FORGED[forged]}
+    record = signed.model_copy(update=changes)
+    assert ChainedLog(store=store, folder=line_folder(LINE), kind=PromotionRecord).append(record) == record
+    with pytest.raises(Unsigned, match="ft adapter sign") as caught:
+        read_line(store, LINE)
+    assert caught.value.where == record.path
+    # Nor is it what was signed, put into its place.
+    store.put(record.path, signed.data())
+    with pytest.raises(CorruptArtifact):
+        read_line(store, LINE)

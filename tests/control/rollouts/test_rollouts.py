@@ -13,12 +13,14 @@ from ft_assets.control.rollouts.asked import Wish, cancel, start
 from ft_assets.control.rollouts.automatic import start_automatic
 from ft_assets.control.rollouts.look import SETTLED
 from ft_assets.control.rollouts.rollouts import RolloutLost, RolloutRecord, append, read_rollouts
+from ft_assets.control.rollouts.sign import sign_decided
 from ft_assets.control.rollouts.verify import rollout_findings
 from ft_assets.control.rollouts.weights import weights_of
 from ft_assets.records.tombstones import Subject, delete, restore
 from ft_assets.settings.rollout_settings import RolloutSettings
 from ft_assets.settings.tenants import LineSettings, Tenant, TenantsFile
 from ft_resources.artifacts import InputRef
+from ft_resources.canonical import sha256_bytes
 from ft_resources.errors import CorruptArtifact, NotFound, UserError
 from ft_resources.signatures import Unsigned, require_signed
 from tests.control.lines.promotable import LINE, SERVED, Promotable, decided
@@ -218,10 +220,20 @@ def test_a_candidate_gets_no_traffic_unsigned_where_signatures_are_demanded(roll
     trusts(monkeypatch, public)
     with pytest.raises(Unsigned):
         rolled.start()
-    assert read_rollouts(rolled.store, LINE).rollouts == ()
     signs_with(monkeypatch, private)
-    rolled.start()
+    # What stands in production was promoted before there was a key.
+    sign_decided(rolled.artifacts, LINE)
+    assert read_rollouts(rolled.store, LINE).rollouts == ()
+    record = rolled.start()
     require_signed(rolled.store, rolled.candidate)
+    assert record.base == rolled.candidate.manifest.inputs["base"]
+    # A share that nobody signed is none.
+    forged = record.model_copy(
+        update={"kind": "advanced", "weight": 99, "seq": 2, "previous": sha256_bytes(record.data())}
+    )
+    rolled.store.put(forged.path, forged.data())
+    with pytest.raises(Unsigned, match="none of the 1 trusted keys signed it"):
+        weights_of(rolled.store, LINE)
 
 
 def settings(**values: object) -> TenantsFile:

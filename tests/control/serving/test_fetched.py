@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ft_assets.control.rollouts.sign import sign_decided
 from ft_assets.control.serving.fetched import FetchedAdapters
 from ft_assets.records import tombstones
 from ft_assets.records.tombstones import Subject
@@ -178,4 +179,8 @@ def test_an_adapter_that_no_trusted_key_signed_is_not_fetched_even_where_a_copy_
         fetching(lines, tmp_path / "copies").take(name_of(adapter))
     signs_with(monkeypatch, private)
     sign(lines.store, adapter, signing_key())
+    # Nor by a record that none signed.
+    with pytest.raises(Unsigned, match="none of the 1 trusted keys signed it"):
+        fetching(lines, tmp_path / "copies").take(name_of(adapter))
+    sign_decided(lines.artifacts, LINE)
     assert fetching(lines, tmp_path / "copies").take(name_of(adapter))[0] == adapter.digest

@@ -5,11 +5,13 @@ import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from ft_assets.control.serving.decided import require_decided
 from ft_assets.settings.servers import ServersFile
 from ft_resources.artifacts import Artifact
 from ft_resources.errors import CorruptArtifact, Misconfigured, NotFound
@@ -85,6 +87,7 @@ def fleet(lines: Lines, far: Far, tmp_path: Path, clock: Clock) -> Iterator[Stor
         AdapterFolders(tmp_path / "shared", 1 << 20),
         ConfiguredServers([server, away]),
         EmbeddedServers(lines.store, tmp_path / "logs", most=0),
+        decided=partial(require_decided, lines.store),
         clock=clock,
     )
     yield made
@@ -203,6 +206,12 @@ def test_only_signed_adapters_are_loaded_where_signatures_are_demanded(
     sign(lines.store, first, signing_key())
     fleet.provide([wanted(base)])
     (at,) = fleet.endpoints(base.digest)
+    # Bytes that were signed once are no decision that they are served here.
+    with pytest.raises(Unsigned, match="no signed decision"):
+        fleet.load(model(first, base), at)
+    lines.promote(first, base)
+    with pytest.raises(Unsigned, match="no signed decision puts it on this base"):
+        fleet.load(replace(model(first, base), base="0" * 64), at)
     fleet.load(model(first, base), at)
     with pytest.raises(Unsigned, match="none of the 1 trusted keys signed it"):
         fleet.load(model(second, base), at)
