@@ -27,9 +27,9 @@ class Asked:
     method: str
     path: str
     headers: dict[str, str]
-    read: int = 0
-    status: int = 0
-    said: bytes = field(default=b"", repr=False)
+    read: int = field(default=0, init=False)
+    status: int = field(default=0, init=False)
+    said: bytes = field(default=b"", init=False, repr=False)
 
     async def of(self, app: FastAPI | BodyLimit) -> "Asked":
         names = [(name.encode(), value.encode()) for name, value in self.headers.items()]
@@ -48,6 +48,17 @@ class Asked:
     async def _send(self, message: Message) -> None:
         self.status = message.get("status", self.status)
         self.said += message.get("body", b"")
+
+
+@dataclass
+class Short(Asked):
+    """A request with a body that ends."""
+
+    body: bytes = b""
+
+    async def _receive(self) -> Message:
+        sent, self.read = (b"" if self.read else self.body), 1
+        return {"type": "http.request", "body": sent, "more_body": False}
 
 
 def asked(app: FastAPI | BodyLimit, method: str, path: str, **headers: str) -> Asked:
@@ -121,15 +132,21 @@ HALVES: tuple[bytes, ...] = (b'"\\ud800"', b'"a\\udfff"', b'{"\\ud83d": 1}', b"N
 def test_what_is_no_json_is_refused_at_every_address(
     half: bytes, addresses: list[tuple[str, str]], served: FastAPI, of_a_member: str
 ) -> None:
-    class Short(Asked):
-        async def _receive(self) -> Message:
-            sent, self.read = (b"" if self.read else b'{"model": ' + half + b"}"), 1
-            return {"type": "http.request", "body": sent, "more_body": False}
-
     headers = {"content-type": "application/json", "authorization": of_a_member}
     told = 0
     for method, path in addresses:
-        found = asyncio.run(Short(method, path, headers).of(served))
+        found = asyncio.run(Short(method, path, headers, b'{"model": ' + half + b"}").of(served))
         assert 400 <= found.status < 500 or not found.read, (found, found.said)
         told += b"The body is not valid JSON" in found.said
     assert told > 15
+
+
+@pytest.mark.parametrize("charset", ["utf-7", "unicode_escape", "undefined", "idna", "utf-16"])
+@pytest.mark.parametrize(("path", "name"), [("/console/sign-in", "key"), ("/console/oidc/tenant", "token")])
+def test_a_form_whose_encoding_makes_what_is_no_text_is_refused(
+    path: str, name: str, charset: str, served: FastAPI
+) -> None:
+    headers = {"content-type": f"multipart/form-data; boundary=b; charset={charset}", "host": "a", "origin": "http://a"}
+    part = f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n+2AA-\\ud800\r\n--b--\r\n'
+    found = asyncio.run(Short("POST", path, headers, part.encode()).of(served))
+    assert (found.status, b"not in UTF-8" in found.said) == (400, True)

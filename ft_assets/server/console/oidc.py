@@ -10,7 +10,7 @@ from ft_assets import api
 from ft_assets.api import SignedIn
 from ft_assets.server import rate_limits
 from ft_assets.server.console.rendering import page
-from ft_assets.server.console.session import by_tls, set_session
+from ft_assets.server.console.session import by_tls, form_of, set_session
 from ft_assets.server.console.sign_in import own_page, ways
 from ft_assets.server.context import Context, Ctx
 from ft_resources.errors import NotIdentified
@@ -52,8 +52,8 @@ def end(request: Request, context: Ctx, state: _Text = "", code: _Text = "", iss
 @router.post("/tenant")
 async def choose(request: Request, context: Ctx) -> Response:
     """A session in the tenant that the person chose."""
-    form = await request.form()
-    token, tenant = (str(form.get(name, "")) for name in ("token", "tenant"))
+    form = await form_of(request)
+    token, tenant = (form.get(name, "") for name in ("token", "tenant"))
     browser = request.cookies.get(_cookie(request), "")
 
     def chosen() -> Response:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
+from python_multipart.multipart import parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -13,7 +14,7 @@ from ft_assets import api
 from ft_assets.api import Identity, Role
 from ft_assets.server import rate_limits
 from ft_assets.server.context import context_of
-from ft_resources.errors import NotIdentified, NotPermitted
+from ft_resources.errors import BadData, NotIdentified, NotPermitted
 
 _NAME, _TLS_NAME = "ft-session", "__Host-ft-session"
 _LIFETIME_S = 12 * 3600
@@ -91,9 +92,18 @@ def known_person(request: Request) -> Person:
 
 async def fields_of(request: Request, person: Annotated[Person, Depends(person_of)]) -> dict[str, str]:
     """The fields of a form that one of this person's own pages sent. Raises NotPermitted for any other form."""
-    fields = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
+    fields = await form_of(request)
     require_form_token(person, fields.pop(FORM_TOKEN, request.headers.get(_HEADER, "")))
     return fields
+
+
+async def form_of(request: Request) -> dict[str, str]:
+    """The texts of a form. Raises BadData for one that names an encoding other than UTF-8, as no browser does: some of
+    them make what is no text, or are no encodings of text."""
+    _, options = parse_options_header(request.headers.get("content-type", ""))
+    if options.get(b"charset", b"utf-8").lower() != b"utf-8":
+        raise BadData("the form is not in UTF-8", where="form", remedy="Send it as a browser does.")
+    return {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
 
 
 def require_form_token(person: Person, given: str) -> None:

@@ -15,6 +15,7 @@ from ft_assets.server.console.report_pages import report_for_platform
 from ft_assets.server.console.session import (
     Fields,
     drop_session,
+    form_of,
     may_be_person,
     set_session,
     token_of,
@@ -62,8 +63,8 @@ async def sign_in_page(request: Request, next: str = "") -> Response:
 @router.post("/sign-in")
 async def sign_in(request: Request, context: Ctx) -> Response:
     """A session for who holds a key."""
-    form = await request.form()
-    key, asked = (str(form.get(name, "")) for name in ("key", "next"))
+    form = await form_of(request)
+    key, asked = (form.get(name, "") for name in ("key", "next"))
 
     def opened() -> Response:
         try:
