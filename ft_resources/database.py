@@ -1,5 +1,7 @@
 """SQL databases of the platform: PostgreSQL in production, SQLite embedded. Opening one migrates its schema."""
 
+import os
+import socket
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -10,8 +12,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ft_resources.errors import DatabaseUnavailable, UserError
+from ft_resources.database_refusals import meaning
+from ft_resources.errors import DatabaseRefusal, DatabaseUnavailable, UserError, first_line
 
+# A PostgreSQL that is frozen takes connections and questions, and answers none: libpq waits for ever.
+_CONNECT_S, _LONGEST_S = 10, 30.0
 # Alembic keeps a migration's context in module globals.
 _MIGRATING = threading.Lock()
 
@@ -41,8 +46,8 @@ class Database:
     def __init__(self, url: str, schema: Schema) -> None:
         self._schema = schema
         try:
-            self._engine = sa.create_engine(_driven(url), pool_pre_ping=True)
-        except (sa.exc.ArgumentError, ImportError) as error:
+            self._engine = sa.create_engine(_driven(url))
+        except (sa.exc.ArgumentError, ImportError, ValueError) as error:
             raise UserError(
                 f"{schema.what} cannot be used ({error})",
                 where=schema.variable,
@@ -54,8 +59,8 @@ class Database:
         if self._engine.dialect.name == "sqlite":
             self._one_at_a_time = threading.RLock()
             _prepare_sqlite(self._engine)
-            if name := self._engine.url.database:
-                Path(name).parent.mkdir(parents=True, exist_ok=True)
+        elif self._engine.dialect.name == "postgresql":
+            _limit_time(self._engine)
         with self._explained(), _MIGRATING:
             self._migrate()
 
@@ -95,33 +100,92 @@ class Database:
     def _migrate(self) -> None:
         from alembic import command
         from alembic.config import Config
+        from alembic.util import CommandError
 
         config = Config()
         # Percent signs in the path would be read as interpolation.
         config.set_main_option("script_location", str(self._schema.migrations).replace("%", "%%"))
+        if self._engine.dialect.name == "sqlite" and (name := self._engine.url.database):
+            Path(name).parent.mkdir(parents=True, exist_ok=True)
         with self._engine.begin() as connection:
             if self._engine.dialect.name == "postgresql":
+                # A large table takes its time.
+                connection.execute(sa.text("SET LOCAL statement_timeout = 0"))
+                connection.info.pop(_LIMIT).end()
                 # Two processes starting at once would both create the tables.
                 connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({self._schema.lock})"))
             config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            try:
+                command.upgrade(config, "head")
+            except CommandError as error:
+                raise DatabaseRefusal(
+                    f"{self._schema.what} was used by a later version ({first_line(error)})",
+                    where=self._schema.variable,
+                    remedy="Use that version or a later one.",
+                ) from error
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except sa.exc.SQLAlchemyError as error:
-            raise DatabaseUnavailable(
-                f"{self._schema.what} does not answer ({type(error).__name__})",
+        except (sa.exc.SQLAlchemyError, OSError) as error:
+            found, name = meaning(error), type(getattr(error, "orig", None) or error).__name__
+            raise (DatabaseUnavailable if found.passes else DatabaseRefusal)(
+                f"{self._schema.what} {found.what} ({name})",
                 where=self._schema.variable,
-                remedy=self._schema.comfort,
+                remedy=f"{found.remedy} {self._schema.comfort}".strip(),
             ) from error
 
 
 def _driven(url: str) -> sa.URL:
-    """``url`` with the PostgreSQL driver that Dagster uses, if it names none."""
+    """``url`` with the PostgreSQL driver that Dagster uses, if it names none, and a limit of the time to connect."""
     parsed = sa.make_url(url)
-    return parsed.set(drivername="postgresql+psycopg2") if parsed.drivername == "postgresql" else parsed
+    if parsed.drivername not in ("postgresql", "postgresql+psycopg2"):
+        return parsed
+    return parsed.set(drivername="postgresql+psycopg2", query={"connect_timeout": str(_CONNECT_S), **parsed.query})
+
+
+class _Limit:
+    """Breaks the connection off after a time: no time-out of the server's or of TCP ends a wait for one that is
+    frozen."""
+
+    def __init__(self, connection: Any) -> None:
+        # Of its own, as the number may soon be that of another socket.
+        self._socket = socket.socket(fileno=os.dup(connection.fileno()))
+        self._timer = threading.Timer(_LONGEST_S, self._break)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _break(self) -> None:
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def end(self) -> None:
+        self._timer.cancel()
+        self._socket.close()
+
+
+_LIMIT = "limit"
+
+
+def _limit_time(engine: sa.Engine) -> None:
+    """Give each use of a connection ``_LONGEST_S``, and see beforehand that it is alive."""
+
+    @sa.event.listens_for(engine, "checkout")
+    def taken(connection: Any, record: Any, proxy: Any) -> None:
+        record.info[_LIMIT] = limit = _Limit(connection)
+        try:
+            with connection.cursor() as cursor:
+                # Of the transaction that this statement begins, and that the caller goes on with.
+                cursor.execute(f"SET LOCAL statement_timeout = {int(_LONGEST_S * 1000)}")
+        except engine.dialect.loaded_dbapi.Error as error:
+            limit.end()
+            raise sa.exc.InvalidatePoolError(str(error)) from error
+
+    @sa.event.listens_for(engine, "checkin")
+    def given_back(connection: Any, record: Any) -> None:
+        if limit := record.info.pop(_LIMIT, None):
+            limit.end()
 
 
 def _prepare_sqlite(engine: sa.Engine) -> None:

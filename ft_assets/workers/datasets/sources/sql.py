@@ -14,12 +14,15 @@ from uuid import UUID
 from ft_assets.settings.connections import SqlConnection
 from ft_assets.workers.datasets.sources.place import Fetched, SourceUnavailable, secret
 from ft_resources.canonical import digest
+from ft_resources.database_refusals import meaning
 from ft_resources.errors import BadData, UserError, first_line
 
 _AT_ONCE = 1000
 _MOST_BYTES = 16 << 30
 _LONGEST_MARK = 100
 _NAME = "rows.jsonl"
+# PostgreSQL's code for a missing right.
+_NO_RIGHT = "42501"
 
 
 class Query:
@@ -176,10 +179,15 @@ def _failed(error: Any) -> UserError:
         isinstance(error, exc.OperationalError) and "sqlite3" in str(type(error.orig))
     ):
         return UserError(
-            f"the database refused the query ({said})", where="source.sql.query", remedy="Correct the query."
+            f"the database refused the query ({said})",
+            where="source.sql.query",
+            remedy="Grant the connection's user SELECT on what it reads."
+            if getattr(error.orig, "pgcode", None) == _NO_RIGHT
+            else "Correct the query.",
         )
+    known = meaning(error)
     return SourceUnavailable(
-        f"the database does not answer ({said})",
+        f"the database {known.what} ({said})",
         where="source.sql",
-        remedy="Check that it can be reached with the connection's URL. The source is read again later.",
+        remedy=f"{known.remedy or 'Check that its address can be reached.'} The source is read again later.",
     )

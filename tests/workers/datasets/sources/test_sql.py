@@ -117,6 +117,24 @@ def test_a_query_that_cannot_work_is_refused_in_the_databases_words_and_changes_
         assert connection.exec_driver_sql("SELECT count(*) FROM tickets").scalar() == len(ROWS)
 
 
+def test_a_missing_right_and_an_unknown_user_are_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with postgres_database() as url:
+        parsed = sa.make_url(url)
+        reader = f"reader_{parsed.database}"
+        with engine_of(url).begin() as connection:
+            connection.exec_driver_sql(f"CREATE TABLE tickets (at INT); CREATE ROLE {reader} LOGIN")
+        monkeypatch.setenv(NAME, parsed.set(username=reader).render_as_string())
+        with pytest.raises(UserError, match="permission denied for table tickets") as denied:
+            opened("SELECT at FROM tickets").fetch(tmp_path, most_rows=None)
+        assert "Grant" in denied.value.remedy
+        monkeypatch.setenv(NAME, parsed.set(username="nobody").render_as_string())
+        with pytest.raises(SourceUnavailable, match="does not let this user in") as unknown:
+            opened("SELECT at FROM tickets").look()
+        assert "the password in its URL" in unknown.value.remedy
+        with engine_of(url).begin() as connection:
+            connection.exec_driver_sql(f"DROP ROLE {reader}")
+
+
 def test_a_function_that_writes_is_refused_where_the_database_can_tell(tmp_path: Path, monkeypatch) -> None:
     with postgres_database() as url:
         monkeypatch.setenv(NAME, url)
