@@ -8,7 +8,7 @@ CODE_VERSIONS: dict[str, str] = {
     "dataset": "14",
     "base_model": "1",
     "baseline_report": "4",
-    "token_pack": "6",
+    "token_pack": "7",
     "reference_logps": "2",
     "checkpoint": "5",
     "eval_report": "6",

@@ -220,6 +220,12 @@ def _tokenizer_files(base: Artifact, scratch: Path) -> Path:
 
 def _require_examples(train: TokenizedSplit, settings: PrepareSettings) -> None:
     if not len(train.spool.lengths):
+        if not len(train.dropped):
+            raise BadData(
+                f"no training example is left: both answers of {len(train.equal)} pairs are the same tokens",
+                where="train split",
+                remedy="The template trims white space and drops thoughts: give pairs whose answers differ otherwise.",
+            )
         longer = longer_windows(settings.max_length, settings.context)
         raise BadData(
             f"no training example is left; {len(train.dropped)} are longer than {settings.max_length} tokens",
@@ -241,6 +247,8 @@ def _split_facts(index: Index, tokenized: TokenizedSplit) -> dict[str, Any]:
         "shards": len(index.shards),
         "dropped": len(tokenized.dropped),
         "dropped_rows": tokenized.dropped[:_NAMED_ROWS, 0].tolist(),
+        "equal": len(tokenized.equal),
+        "equal_rows": tokenized.equal[:_NAMED_ROWS].tolist(),
         "shortened": len(cut),
         "shortened_rows": cut[:_NAMED_ROWS].tolist(),
         "trimmed": tokenized.trimmed,

@@ -1,6 +1,6 @@
 """The pack's page for people, with decoded samples."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -26,14 +26,20 @@ def pack_warnings(facts: Mapping[str, Any]) -> list[str]:
     """Warnings about a pack's facts, in sentences; older packs lack some counts."""
     warnings = []
     for split, counts in (("training", facts), ("validation", facts.get("validation", {}))):
-        count, rows = counts.get("spelled", 0), counts.get("spelled_rows", [])
-        if count:
+        if count := counts.get("spelled", 0):
             what = f"1 {split} row spells" if count == 1 else f"{count:,} {split} rows spell"
-            named = (
-                ("row " if count == 1 else "rows ") + ", ".join(map(str, rows)) + (", …" if count > len(rows) else "")
-            )
             warnings.append(
-                f"{what} control tokens, which are packed as plain text ({named} of the upload). Remove them from the "
-                "texts: the template writes its own control tokens."
+                f"{what} control tokens, which are packed as plain text ({_rows(count, counts['spelled_rows'])} of the "
+                "upload). Remove them from the texts: the template writes its own control tokens."
+            )
+        if count := counts.get("equal", 0):
+            what = f"1 {split} pair is" if count == 1 else f"{count:,} {split} pairs are"
+            warnings.append(
+                f"{what} left out: both answers are the same tokens ({_rows(count, counts['equal_rows'])} of the "
+                "upload). They differ only in what the template removes, such as white space around them or thoughts."
             )
     return warnings
+
+
+def _rows(count: int, named: Sequence[int]) -> str:
+    return ("row " if count == 1 else "rows ") + ", ".join(map(str, named)) + (", …" if count > len(named) else "")

@@ -17,6 +17,7 @@ from ft_assets.workers.packs import build
 from ft_assets.workers.packs.documents import examples, tokenize
 from ft_assets.workers.packs.evidence import DOCTOR_CHECKS
 from ft_assets.workers.packs.format import Pack
+from ft_assets.workers.packs.report import pack_warnings
 from ft_resources.artifacts import Address
 from ft_resources.errors import BadBase, BadData, WorkFailed
 from ft_resources.worker_context import WorkResult
@@ -186,6 +187,42 @@ def test_a_preference_example_is_a_window_of_the_chosen_and_the_rejected_answer(
         seen.add(row)
         assert texts == [rows[row][side][0]["content"] + "<|end|>" for side in ("chosen", "rejected")]
     assert len(seen) == 30
+
+
+def test_the_doctor_passes_answers_that_stand_in_for_others_that_have_no_room(workbench: Workbench) -> None:
+    rows = [
+        {
+            "messages": [{"role": "user", "content": f"{n} " * (5 if n % 5 else 1)}],
+            "chosen": [{"role": "assistant", "content": f"a{n}"}] if n % 2 else [],
+            "rejected": [] if n % 2 else [{"role": "assistant", "content": "b" * 50 if n % 10 == 0 else f"b{n}"}],
+        }
+        for n in range(30)
+    ]
+    result = workbench.build(workbench.dataset_of({"train": rows}), form="unpaired_preference")
+    assert (result.facts["examples"], result.facts["documents"], result.facts["dropped"]) == (30, 60, 0)
+    assert all(_checks(result).values())
+
+
+def test_pairs_that_become_equal_are_told_and_none_left_is_refused(workbench: Workbench) -> None:
+    trims = (
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content.strip() }}<|end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+    rows = [
+        {
+            "messages": [{"role": "user", "content": f"is {n} even?"}],
+            "chosen": [{"role": "assistant", "content": "yes"}],
+            "rejected": [{"role": "assistant", "content": "yes\n" if n % 5 == 0 else "no"}],
+        }
+        for n in range(30)
+    ]
+    result = workbench.build(workbench.dataset_of({"train": rows}), form="preference", chat_template=trims)
+    assert (result.facts["examples"], result.facts["equal"]) == (24, 6)
+    assert result.facts["equal_rows"] == [1, 6, 11, 16, 21, 26]
+    (warning,) = pack_warnings(result.facts)
+    assert warning.startswith("6 training pairs are left out: both answers are the same tokens (rows 1, 6, 11")
+    with pytest.raises(BadData, match="both answers of 6 pairs are the same tokens"):
+        workbench.build(workbench.dataset_of({"train": rows[::5]}), form="preference", chat_template=trims)
 
 
 @pytest.mark.subprocess

@@ -39,8 +39,14 @@ Contents = Callable[[int], NDArray[np.int8] | None]
 """The contents of a document by its number, as ``packing.shorten`` takes them; None if they cannot be located."""
 
 
-def fit(documents: Documents, each: int, max_length: int, overlong: Overlong, contents: Contents) -> Fitted:
-    """Apply ``overlong`` to rows of ``each`` documents (two for preference data, which go or stay together)."""
+def fit(
+    documents: Documents, each: int, answers: int, max_length: int, overlong: Overlong, contents: Contents
+) -> Fitted:
+    """Apply ``overlong`` to rows of ``each`` documents, of which the first ``answers`` hold what the row itself says.
+
+    Of a pair both do, and they go or stay together. KTO's second document holds another row's answer: where that is too
+    long, the row's own document stands in its place.
+    """
     lengths = documents.lengths
     if not (lengths > max_length).any():
         origin = np.arange(len(lengths))
@@ -52,22 +58,23 @@ def fit(documents: Documents, each: int, max_length: int, overlong: Overlong, co
     for row in range(len(lengths) // each):
         numbers = range(row * each, (row + 1) * each)
         own = [documents.document(number) for number in numbers]
-        longest = max(len(document.ids) for document in own)
+        longest = max(len(document.ids) for document in own[:answers])
         made: list[list[Tokens]] | None = None
         if longest <= max_length:
             made = [[document] for document in own]
         elif overlong == "split":
             made = [list(_split(document, max_length)) for document in own]
         elif overlong == "truncate":
-            made = _truncated(own, row * each, max_length, contents)
+            made = _truncated(own, answers, row * each, max_length, contents)
         if made is None:
             dropped.append((row, longest))
             continue
-        for number, document, parts in zip(numbers, own, made, strict=True):
-            tokens += parts
-            origin_of += [number] * len(parts)
-            cut = len(document.ids) - sum(len(part.ids) for part in parts)
-            shortened += [cut] * len(parts)
+        for place, parts in enumerate(made):
+            long = place >= answers and any(len(part.ids) > max_length for part in parts)
+            taken, kept = (0, made[0]) if long else (place, parts)
+            tokens += kept
+            origin_of += [numbers[taken]] * len(kept)
+            shortened += [len(own[taken].ids) - sum(len(part.ids) for part in kept)] * len(kept)
     return Fitted(
         documents=Documents.of(tokens, offsets_of(np.array([len(part.ids) for part in tokens], np.int64))),
         origin=np.array(origin_of, np.int64),
@@ -114,12 +121,15 @@ def longer_windows(max_length: int, context: int | None) -> str:
     return f"raise packing.max_length in the recipe (the base reads up to {context} tokens at once), "
 
 
-def _truncated(own: Sequence[Tokens], first: int, max_length: int, contents: Contents) -> list[list[Tokens]] | None:
+def _truncated(
+    own: Sequence[Tokens], answers: int, first: int, max_length: int, contents: Contents
+) -> list[list[Tokens]] | None:
     """A row's documents, the first of which has number ``first``, shortened alike; None if the row is left out.
 
-    A row's documents share one prompt, and must still do so afterwards: only shared tokens may be removed.
+    The longest of the first ``answers`` decides. A row's documents share one prompt, and must still do so afterwards:
+    only shared tokens may be removed.
     """
-    index = max(range(len(own)), key=lambda number: len(own[number].ids))
+    index = max(range(answers), key=lambda number: len(own[number].ids))
     longest, known = own[index], contents(first + index)
     keep = None if known is None else shorten(longest.learned, known, max_length)
     if keep is None:

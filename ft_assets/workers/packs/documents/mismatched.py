@@ -8,7 +8,8 @@ first prompt the last row's::
                  p0 a2   p1 a0   p2 a1
 
 TRL's ``KTOTrainer`` rotates in the same way within each micro-batch. Here the pairs stay the same whatever the batches,
-so the reference scores them once. A row that is alone in its batch gets its own answer.
+so the reference scores them once. A row that is alone in its batch gets its own answer, as does one that has no room
+for the other's (``fitting.fit``): it is not left out because another row's answer is long.
 """
 
 import numpy as np

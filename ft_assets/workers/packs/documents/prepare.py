@@ -1,7 +1,7 @@
 """Convert a dataset's rows to documents: render, encode, label, and apply the policy on length. Pure, for processes."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -68,12 +68,14 @@ class Prepared(Batch):
         dropped: int64 [dropped, 2], row of the upload and tokens of each row left out as too long. Also under
             ``reject``: the collector of the batches names them all in one error (``fitting.too_long``).
         dropped_files: the upload's file of each of them.
+        equal: int64 [equal], rows of the upload whose two answers are the same tokens, and which are left out.
         trimmed: number of rows in which the template removed white space around a message.
         spelled: int64 [spelled], rows of the upload in which a message or text spells a control token.
     """
 
     dropped: NDArray[np.int64]
     dropped_files: tuple[str, ...]
+    equal: NDArray[np.int64]
     trimmed: int
     spelled: NDArray[np.int64]
 
@@ -112,9 +114,13 @@ class Preparer:
         labelled = self._label(batch)
         rows = np.asarray(batch.column("row")).astype(np.int64)
         _require_learned(labelled.documents, rows, each)
+        if self._form.answers == 2 and (equal := _equal_answers(labelled.documents)).any():
+            others = self.prepare(batch.filter(pa.array(~equal)))
+            return replace(others, equal=rows[equal])
         fitted = fit(
             labelled.documents,
             each,
+            self._form.answers or each,
             self.settings.max_length,
             self.settings.overlong,
             lambda number: self._contents(batch, labelled.documents, number),
@@ -136,6 +142,7 @@ class Preparer:
             rows=rows,
             dropped=np.array([(rows[row], tokens) for row, tokens in fitted.dropped], np.int64).reshape(-1, 2),
             dropped_files=tuple(batch.column("file")[row].as_py() for row, _ in fitted.dropped),
+            equal=np.empty(0, np.int64),
             trimmed=int(labelled.trimmed.reshape(-1, each).any(axis=1).sum()),
             spelled=rows[labelled.spelled.reshape(-1, each).any(axis=1)],
             weights=np.asarray(batch.column(WEIGHT.name)) if WEIGHT.name in batch.schema.names else None,
@@ -175,6 +182,12 @@ def _row(batch: pa.RecordBatch, number: int, side: str | None) -> Row:
 
 def _where(batch: pa.RecordBatch, number: int) -> str:
     return f"row {batch.column('row')[number]} of the upload"
+
+
+def _equal_answers(documents: Documents) -> NDArray[np.bool_]:
+    """Which pairs of documents are the same tokens, bool [pairs]: templates trim white space, and drop thoughts."""
+    both = ((documents.document(place), documents.document(place + 1)) for place in range(0, len(documents.lengths), 2))
+    return np.array([np.array_equal(one.ids, other.ids) for one, other in both], np.bool_)
 
 
 def _require_learned(documents: Documents, rows: NDArray[np.int64], each: int) -> None:

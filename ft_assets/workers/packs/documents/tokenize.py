@@ -26,11 +26,13 @@ _SMALL_BYTES = 16 << 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenizedSplit:
-    """The documents of a split; int64 [dropped, 2], rows left out: row of the upload, tokens; number of rows in which
-    the template removed white space around a message; and int64 [spelled], rows that spell a control token."""
+    """The documents of a split; int64 [dropped, 2], rows left out: row of the upload, tokens; int64 [equal], rows left
+    out because their two answers are the same tokens; number of rows in which the template removed white space around a
+    message; and int64 [spelled], rows that spell a control token."""
 
     spool: Spool
     dropped: NDArray[np.int64]
+    equal: NDArray[np.int64]
     trimmed: int
     spelled: NDArray[np.int64]
 
@@ -51,7 +53,7 @@ def tokenize_split(
     SkeletonDiffers as ``Preparer.prepare`` does.
     """
     total, done, trimmed = pq.read_metadata(path).num_rows, 0, 0
-    dropped, spelled = [np.empty((0, 2), np.int64)], [np.empty(0, np.int64)]
+    dropped, spelled, equal = [np.empty((0, 2), np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     files: list[str] = []
     with Spool(folder).writing() as spool:
         batches = read_batches(path, FORMS[settings.form])
@@ -60,13 +62,16 @@ def tokenize_split(
             dropped.append(prepared.dropped)
             files += prepared.dropped_files
             spelled.append(prepared.spelled)
+            equal.append(prepared.equal)
             trimmed += prepared.trimmed
-            done += len(prepared.rows)
+            done += len(prepared.rows) + len(prepared.equal)
             progress(done, total)
     rows = np.concatenate(dropped)
     if len(rows) and settings.overlong == "reject":
         raise too_long(rows, files, settings.max_length, settings.context, plain=FORMS[settings.form].plain)
-    return TokenizedSplit(spool=spool, dropped=rows, trimmed=trimmed, spelled=np.concatenate(spelled))
+    return TokenizedSplit(
+        spool=spool, dropped=rows, equal=np.concatenate(equal), trimmed=trimmed, spelled=np.concatenate(spelled)
+    )
 
 
 def is_large(paths: Iterable[Path]) -> bool:

@@ -86,6 +86,31 @@ def test_a_preference_is_two_documents_and_only_the_answers_are_learned(base: Pa
     assert text_of(base, prepared, 1).startswith("<|user|>a<|end|><|assistant|>earlier<|end|><|user|>b<|end|>")
 
 
+_TRIMS = (
+    "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'user' %}{{ m.content }}<|end|>{% else %}{% generation %}"
+    "{% set said = m.content %}{% if not loop.last and '</think>' in said %}{% set said = said.split('</think>')[1] %}"
+    "{% endif %}{{ said.strip() }}<|end|>{% endgeneration %}{% endif %}{% endfor %}"
+)
+
+
+def test_pairs_that_are_equal_in_tokens_are_left_out_and_named(base: Path) -> None:
+    def thinking(thoughts: str) -> list[dict[str, str]]:
+        return turns_of(chat("", f"<think>{thoughts}</think>a", "b", "c")[1:])
+
+    different = pair_of(chat("c"), "yes", "no")
+    thoughts = {"messages": turns_of(chat("d")), "chosen": thinking("one"), "rejected": thinking("two")}
+    batch = batch_of(
+        pair_of(chat("a"), "yes", " yes"), different, pair_of(chat("b"), "no\n", "no"), thoughts, different
+    )
+    prepared = make_preparer(base, "preference", chat_template=_TRIMS).prepare(batch)
+    assert prepared.equal.tolist() == [10, 12, 13]
+    assert prepared.rows.tolist() == [11, 14]
+    alone = make_preparer(base, "preference", chat_template=_TRIMS).prepare(batch_of(different, different))
+    assert prepared.input_ids.tolist() == alone.input_ids.tolist()
+    nothing = make_preparer(base, "preference", chat_template=_TRIMS).prepare(batch.slice(0, 1))
+    assert (nothing.equal.tolist(), len(nothing.input_ids)) == ([10], 0)
+
+
 def test_an_empty_batch_is_no_documents(base: Path) -> None:
     for form in ("chat", "text", "preference"):
         prepared = make_preparer(base, form).prepare(batch_of().slice(0, 0))
