@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs, unquote_plus, urlencode
 
 from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
@@ -34,7 +34,8 @@ def key_of(number: int) -> RSAKey:
 @dataclass
 class Provider:
     """``claims`` are those of who signs in; ``change`` changes the claims of the next tokens, ``sign`` how they are
-    signed."""
+    signed, ``header`` their headers. ``beside`` are further members of its set of keys. ``refusal`` is its answer in
+    place of tokens; ``told`` are further members of its metadata."""
 
     url: str = ""
     key: RSAKey = field(default_factory=lambda: key_of(0))
@@ -42,6 +43,11 @@ class Provider:
     claims: dict[str, Any] = field(default_factory=dict)
     change: dict[str, Any] = field(default_factory=dict)
     sign: str = "RS256"
+    header: dict[str, Any] = field(default_factory=dict)
+    beside: list[Any] = field(default_factory=list)
+    refusal: tuple[int, Any] | None = None
+    told: dict[str, Any] = field(default_factory=dict)
+    secret: str = SECRET
     asked: dict[str, dict[str, str]] = field(default_factory=dict)
     sent: list[str] = field(default_factory=list)
 
@@ -53,10 +59,11 @@ class Provider:
     def metadata(self, _: Request) -> Response:
         ends = {"authorization_endpoint": "authorize", "token_endpoint": "token", "jwks_uri": "keys"}
         found = {name: f"{self.url}/{path}" for name, path in ends.items()}
-        return JSONResponse({"issuer": self.url, **found, "response_types_supported": ["code"]})
+        return JSONResponse({"issuer": self.url, **found, "response_types_supported": ["code"], **self.told})
 
     def keys(self, _: Request) -> Response:
-        return JSONResponse(KeySet(self.published).as_dict(private=False))
+        published = KeySet(self.published).as_dict(private=False)["keys"]
+        return JSONResponse({"keys": [*self.beside, *published]})
 
     def authorize(self, request: Request) -> Response:
         asked = dict(request.query_params)
@@ -67,12 +74,19 @@ class Provider:
 
     async def token(self, request: Request) -> Response:
         sent = {name: values[0] for name, values in parse_qs((await request.body()).decode()).items()}
-        expected = "Basic " + base64.b64encode(f"{CLIENT}:{SECRET}".encode()).decode()
+        if self.refusal is not None:
+            return JSONResponse(self.refusal[1], self.refusal[0])
+        if "authorization" in request.headers:
+            # RFC 6749, section 2.3.1.
+            pair = base64.b64decode(request.headers["authorization"].removeprefix("Basic ")).decode().split(":")
+            client, secret = (unquote_plus(each) for each in pair)
+        else:
+            client, secret = sent["client_id"], sent["client_secret"]
         # A code is good once.
         asked = self.asked.pop(sent["code"], None)
         challenge = base64.urlsafe_b64encode(hashlib.sha256(sent["code_verifier"].encode()).digest()).rstrip(b"=")
         if (
-            request.headers["authorization"] != expected
+            (client, secret) != (CLIENT, self.secret)
             or asked is None
             or sent["redirect_uri"] != asked["redirect_uri"]
             or challenge.decode() != asked["code_challenge"]
@@ -95,7 +109,8 @@ class Provider:
             return (said + b"." + base64.urlsafe_b64encode(proof).rstrip(b"=")).decode()
         if self.sign == "none":
             return jwt.encode({"alg": "none"}, claims, None, algorithms=["none"])
-        return jwt.encode({"alg": self.sign, "kid": self.key.kid}, claims, self.key)
+        head = {"alg": self.sign, "kid": self.key.kid, **self.header}
+        return jwt.encode({name: value for name, value in head.items() if value is not None}, claims, self.key)
 
 
 @contextmanager

@@ -6,21 +6,26 @@ The ID token's signature and claims are checked by joserfc, against the keys tha
 
 import base64
 import hashlib
+import re
 import time
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote_plus, urlencode
 
 import httpx
 from joserfc import jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
-from joserfc.jwk import KeySet
+from joserfc.jwk import Key, KeySet, OctKey, import_key
 
-from ft_resources.errors import DatabaseUnavailable, NotIdentified
+from ft_resources.errors import DatabaseUnavailable, Misconfigured, NotIdentified
 
 # Signatures that only the issuer can make: neither "none" nor HMAC with a shared secret.
 _SIGNATURES = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
+# The kind of key that each of them is made with, by its first two letters.
+_KINDS = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
+# RFC 6749, section 5.2: the server's own mistakes, that no new sign-in mends.
+_OF_CLIENT = {"invalid_client", "unauthorized_client", "invalid_request", "invalid_scope", "unsupported_grant_type"}
 _TIMEOUT_S = 10.0
 # Allowed clock skew.
 _LEEWAY_S = 60
@@ -72,11 +77,11 @@ class Provider:
         with self._lock:
             age = time.monotonic() - self._keys_at
             if self._keys is None or age > (_AGAIN_S if anew else _KEPT_S):
-                found = _json(address)
-                try:
-                    self._keys, self._keys_at = KeySet.import_key_set(found), time.monotonic()  # type: ignore[arg-type]
-                except (JoseError, KeyError, TypeError, ValueError) as error:
-                    raise _unavailable("its keys cannot be read") from error
+                listed = _json(address).get("keys")
+                usable = [key for each in listed if (key := _usable(each))] if isinstance(listed, list) else []
+                if not usable:
+                    raise _unavailable("none of its keys can be used")
+                self._keys, self._keys_at = KeySet(usable), time.monotonic()
             return self._keys
 
 
@@ -101,7 +106,7 @@ def claims_of(provider: Provider, client: Client, *, code: str, nonce: str, veri
     """The checked claims of the ID token that ``code`` stands for.
 
     Raises NotIdentified if the provider refuses the code, or the token is not signed, current, and made by this issuer
-    for this client and this sign-in; ProviderUnavailable.
+    for this client and this sign-in; Misconfigured if it refuses this server; ProviderUnavailable.
     """
     metadata = provider.metadata()
     sent = {
@@ -110,9 +115,12 @@ def claims_of(provider: Provider, client: Client, *, code: str, nonce: str, veri
         "redirect_uri": client.redirect_uri,
         "code_verifier": verifier,
     }
+    methods = metadata.get("token_endpoint_auth_methods_supported")
     # The default of OpenID Connect Discovery 1.0, section 3.
-    if "client_secret_basic" in metadata.get("token_endpoint_auth_methods_supported", ["client_secret_basic"]):
-        answer = _post(metadata["token_endpoint"], sent, auth=httpx.BasicAuth(client.client_id, client.secret))
+    if not isinstance(methods, list) or "client_secret_basic" in methods:
+        # RFC 6749, section 2.3.1: both are encoded as in a form, and then as user and password.
+        auth = httpx.BasicAuth(quote_plus(client.client_id), quote_plus(client.secret))
+        answer = _post(metadata["token_endpoint"], sent, auth=auth)
     else:
         credentials = {"client_id": client.client_id, "client_secret": client.secret}
         answer = _post(metadata["token_endpoint"], {**sent, **credentials})
@@ -137,23 +145,60 @@ def claims_of(provider: Provider, client: Client, *, code: str, nonce: str, veri
     return found
 
 
+def _usable(member: Any) -> Key | None:
+    """The key that ``member`` of a set describes, or None if signatures cannot be checked with it: RFC 7517, section 5,
+    says to ignore members of a kind, a curve or a form that is not known."""
+    try:
+        key = import_key(member) if isinstance(member, dict) else None
+    except Exception:
+        # Each library below has errors of its own, and all mean this.
+        return None
+    if key is None or isinstance(key, OctKey) or key.get("use", "sig") != "sig":
+        return None
+    return key if "verify" in key.get("key_ops", ["verify"]) else None
+
+
 def _decoded(provider: Provider, token: str) -> dict[str, Any]:
     """The claims of a token with a valid signature. Raises JoseError and ValueError."""
+
+    def claims(keys: KeySet) -> dict[str, Any]:
+        def fitting(signed: Any) -> KeySet:
+            # RFC 7517, section 4.5: keys of two kinds may have one id.
+            kind = _KINDS.get(str(signed.headers().get("alg"))[:2])
+            return KeySet([key for key in keys if key.key_type == kind])
+
+        return jwt.decode(token, fitting, algorithms=_SIGNATURES).claims
+
     try:
-        return jwt.decode(token, provider.keys(), algorithms=_SIGNATURES).claims
+        return claims(provider.keys())
     except InvalidKeyIdError:
-        return jwt.decode(token, provider.keys(anew=True), algorithms=_SIGNATURES).claims
+        return claims(provider.keys(anew=True))
 
 
 def _post(address: str, sent: dict[str, str], auth: httpx.Auth | None = None) -> dict[str, Any]:
     try:
         answer = httpx.post(address, data=sent, auth=auth, timeout=_TIMEOUT_S)
-        if answer.status_code < 500 and not answer.is_success:
-            raise _refused("the provider does not know this sign-in")
-        found = answer.raise_for_status().json()
+        # An error is JSON with one of these, RFC 6749, section 5.2.
+        if answer.status_code not in (400, 401):
+            answer.raise_for_status()
+        found = answer.json()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         raise _unavailable(f"{type(error).__name__} at {address}") from error
-    return found if isinstance(found, dict) else {}
+    found = found if isinstance(found, dict) else {}
+    problem = found.get("error")
+    if problem == "invalid_grant":
+        raise _refused("the provider does not know this sign-in")
+    if isinstance(problem, str) and problem in _OF_CLIENT:
+        raise Misconfigured(
+            f"the identity provider refuses this server ({problem})",
+            where="sign_in",
+            remedy="Check client_id and scopes in tenants.yaml, the client's secret and FT_PUBLIC_URL against what the "
+            "provider has for this client.",
+        )
+    if problem or not answer.is_success:
+        named = problem if isinstance(problem, str) and re.fullmatch(r"\w{1,50}", problem) else answer.status_code
+        raise _unavailable(f"{named} at {address}")
+    return found
 
 
 def _json(address: str) -> dict[str, Any]:
