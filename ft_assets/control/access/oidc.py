@@ -155,7 +155,7 @@ def _usable(member: Any) -> Key | None:
         return None
     if key is None or isinstance(key, OctKey) or key.get("use", "sig") != "sig":
         return None
-    return key if "verify" in key.get("key_ops", ["verify"]) else None
+    return key if "verify" in (key.get("key_ops") or "verify") else None
 
 
 def _decoded(provider: Provider, token: str) -> dict[str, Any]:

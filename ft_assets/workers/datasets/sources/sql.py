@@ -182,7 +182,7 @@ def _failed(error: Any) -> UserError:
             f"the database refused the query ({said})",
             where="source.sql.query",
             remedy="Grant the connection's user SELECT on what it reads."
-            if getattr(error.orig, "pgcode", None) == _NO_RIGHT
+            if getattr(getattr(error, "orig", None), "pgcode", None) == _NO_RIGHT
             else "Correct the query.",
         )
     known = meaning(error)
