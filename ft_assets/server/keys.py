@@ -45,7 +45,7 @@ def create(body: CreateKey, context: Ctx, caller: Administrator) -> dict[str, An
     if caller.role != _PLATFORM:
         api.require_role(caller.role, body.role)
     key, text = api.create_key(
-        tenant, role=body.role, name=body.name, expires=body.expires, access=context.access, actor=caller.actor
+        tenant, role=body.role, name=body.name, expires=body.expires, access=context.access, actor=caller.maker
     )
     return {**_key(key), "key": text}
 

@@ -10,6 +10,8 @@ from ft_resources.settings import Settings
 Kind = Literal["thumbs", "judge", "latency", "refusal", "format"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 STEPS = (1, 5, 25, 100)
+ALONE = 25
+"""Highest weight that a rollout has before a second person approves it, where production needs one."""
 MINIMUM = 200
 MARGIN = 0.05
 OUTCOMES: tuple[Kind, ...] = ("thumbs", "latency")

@@ -38,6 +38,23 @@ def test_a_key_is_kept_as_a_digest_only(keys: api.Access, tmp_path: Path) -> Non
     assert keys.identify(text) == asker
 
 
+def test_the_root_of_a_key_is_the_person_of_its_tenant_above_all_its_makers(keys: api.Access) -> None:
+    def made(actor: str, tenant: str = "acme", role: api.Role = "promoter") -> api.Identity:
+        return keys.identify(api.create_key(tenant, role=role, name="n", access=keys, actor=actor)[1])
+
+    def root(identity: api.Identity) -> str:
+        return api.maker_of(identity, access=keys)
+
+    ann, ops = made("root"), made("root", "shared", "platform")
+    kim = api.Identity(tenant="acme", role="admin", actor="kim@acme.example", proof="oidc:https://idp/kim")
+    child = made(ann.maker)
+    grandchild, of_kim, of_ops = made(child.maker), made(kim.maker), made(ops.maker)
+    api.revoke_key(child.proof.removeprefix("key:"), access=keys, actor="root")
+    assert [root(each) for each in (child, grandchild, made(of_kim.maker))] == [ann.actor, ann.actor, kim.maker]
+    # What an operator makes is the key of whom it is given to.
+    assert [root(each) for each in (ann, of_ops, made(of_ops.maker), kim)] == ["root", "n", of_ops.actor, ""]
+
+
 def test_a_revoked_key_is_refused_at_once_and_its_end_is_on_record(keys: api.Access) -> None:
     key, text = api.create_key("acme", access=keys, actor="root")
     assert api.revoke_key(text, access=keys, actor="bea").revoked_by == "bea"

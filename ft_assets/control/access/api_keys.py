@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from ft_assets.control.access import links
 from ft_assets.control.access.audit import Asked, Entry, add_entry, read_entries, read_page
-from ft_assets.control.access.identities import KEY, Identity, actor_of_key
+from ft_assets.control.access.identities import KEY, Identity, actor_of_key, is_of_tenant, key_of, without_proof
 from ft_assets.control.access.rate_limits import Allowance, Limit, count_request, count_within, forget_old
 from ft_assets.control.access.roles import PLATFORM, ROLES, Role
 from ft_assets.control.access.sessions import add_session, find_session, revoke_session
@@ -123,10 +123,13 @@ class Access:
             return found, count_within(connection, self._database, limits(found))
 
     def maker_of(self, proof: str) -> str:
-        """Who made the key that proved an identity; "" if it was not proved by a key."""
-        query = sa.select(api_keys.c.created_by).where(api_keys.c.prefix == proof.removeprefix(KEY))
+        """Who stands at the root of the makers of the key that proved an identity: the person of the tenant who made
+        it, or who made its maker, and so on, as ``Identity.maker`` says it; else the operator who made it, by name
+        alone. "" if the identity was not proved by a key."""
+        if not proof.startswith(KEY):
+            return ""
         with self._database.connect() as connection:
-            return str(connection.execute(query).scalar() or "") if proof.startswith(KEY) else ""
+            return _root(connection, proof.removeprefix(KEY))
 
     def list_keys(self, tenant: str = "") -> list[ApiKey]:
         """The keys of one tenant, or all, newest first."""
@@ -235,6 +238,20 @@ def _identified(connection: sa.Connection, text: str) -> Identity:
         )
     actor = actor_of_key(key.name, key.prefix)
     return Identity(tenant=key.tenant, role=key.role, actor=actor, proof=f"{KEY}{key.prefix}")
+
+
+def _root(connection: sa.Connection, prefix: str) -> str:
+    def found(prefix: str) -> "sa.RowMapping | None":
+        return connection.execute(_BY_PREFIX, {"prefix": prefix}).mappings().first()
+
+    root, key = "", found(prefix)
+    while key is not None:
+        maker, above = key["created_by"], found(key_of(key["created_by"]))
+        if not is_of_tenant(maker) or (above is not None and above["tenant"] != key["tenant"]):
+            # An operator, perhaps with a key of the platform: whoever holds what they made stands for themselves.
+            return root or without_proof(maker)
+        root, key = maker, above
+    return root
 
 
 def _digest(secret: str) -> str:

@@ -57,7 +57,7 @@ class Decision:
     Args:
         tenants: what is served and how safe it must be, for a move to production; without it nothing may go there.
         servers: those that others started, where parity is demanded of them; None for what ``load_servers`` reads.
-        made_by: who made the key that proved the actor; empty for no key.
+        made_by: the root of the makers of the key that proved the actor; empty for no key.
         waive_incumbent: accept an inconclusive comparison with the incumbent, but never a failed one.
         tracking: MLflow's URI; None for the configured one, empty for none.
     """

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ft_assets.control.access.identities import person_of
+from ft_assets.control.access.identities import is_of_tenant, person_of
 from ft_assets.control.lines.lines import LineState, PromotionRecord, check_line, read_line
 from ft_assets.records.sorted_ids import new_id
 from ft_resources.artifacts import InputRef
@@ -34,7 +34,7 @@ class Proposal(Record):
     findings: list[str] = Field(description="What the checks found then; they run again at the approval.")
     waived: list[str] = Field(description="Inconclusive checks that would be let through.")
     actor: str = Field(min_length=1, description="Who asks.")
-    made_by: str = Field(description="Who made the key that proved the actor; empty for no key.")
+    made_by: str = Field(description="The root of the makers of the key that proved the actor; empty for no key.")
     reason: str = Field(min_length=1, description="Why.")
     at: str = Field(description="UTC, ISO 8601.")
 
@@ -122,9 +122,12 @@ def answer(store: Store, proposal: Proposal, answer: Answer) -> Answer:
 
 
 def same_person(proposal: Proposal, actor: str, made_by: str) -> bool:
-    """Whether ``actor`` made the proposal, holds a key that the proposer made, or made the proposer's key."""
+    """Whether ``actor`` made the proposal, or one of both keys comes from the other's holder, or both from one person
+    of the tenant. Keys that an operator made for two people are two people's."""
     proposer, person = person_of(proposal.actor), person_of(actor)
-    return proposer in (person, person_of(made_by)) or person == person_of(proposal.made_by)
+    if proposer in (person, person_of(made_by)) or person == person_of(proposal.made_by):
+        return True
+    return is_of_tenant(made_by) and person_of(made_by) == person_of(proposal.made_by)
 
 
 def _state(store: Store, line: LineState, proposal: Proposal) -> ProposalState:

@@ -31,7 +31,7 @@ def approve(artifacts: Artifacts, line: str, decision: Decision, *, proposal: st
         raise NotPermitted(
             f"{asked.actor} proposed it, so somebody else has to approve it",
             where=f"proposal {asked.id}",
-            remedy="Ask another promoter. Keys of one name, and a key and who made it, are the same person.",
+            remedy="Ask another promoter. Keys of one name, and all keys that one person made, are the same person.",
         )
     _require_unanswered(found, besides=("approved",))
     as_asked = replace(decision, reason=asked.reason, waive_incumbent=asked.waive_incumbent)

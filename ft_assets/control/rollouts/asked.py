@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from ft_assets.control.lines.lines import check_line, read_line
 from ft_assets.control.lines.promotion import Decision, prepare
+from ft_assets.control.lines.proposals import WaitsForSecondPerson, propose
 from ft_assets.control.lines.signing import assure_signed
 from ft_assets.control.rollouts.look import model_name
 from ft_assets.control.rollouts.require_judge import require_judge
@@ -20,7 +21,8 @@ from ft_assets.control.rollouts.rollouts import (
     read_rollouts,
 )
 from ft_assets.records.outcomes import read_outcomes
-from ft_assets.settings.rollout_settings import KINDS, MARGIN, MINIMUM, OUTCOMES, STEPS
+from ft_assets.settings.rollout_settings import ALONE, KINDS, MARGIN, MINIMUM, OUTCOMES, STEPS
+from ft_assets.settings.tenants import TenantsFile
 from ft_resources.artifacts import Artifacts, InputRef
 from ft_resources.errors import NotFound, UserError
 from ft_resources.store import Store
@@ -60,7 +62,7 @@ def start(
 
     Every check of a promotion to production runs before. Raises UserError if one refuses it, for a wish that makes no
     plan, where nothing stands in production, and where a rollout of the line is open; RolloutLost if another one began
-    in the same moment.
+    in the same moment; WaitsForSecondPerson for a first weight that needs one.
     """
     store, now = artifacts.store, now or datetime.now(UTC)
     state = read_rollouts(store, check_line(line))
@@ -85,6 +87,9 @@ def start(
     plan = _plan(store, line, wish, decision, standing.adapter, now)
     if plan.judge is not None:
         require_judge(artifacts, plan.judge, decision.tenants, (made, standing))
+    if not plan.shadow and needs_second_person(line, plan.steps[0], decision.tenants):
+        waive = decision.waive_incumbent
+        raise WaitsForSecondPerson(propose(store, made, made_by=decision.made_by, waive_incumbent=waive))
     record = RolloutRecord(
         id=(drawn := uuid.uuid4().hex),
         line=line,
@@ -105,6 +110,11 @@ def start(
     )
     assure_signed(artifacts, made.adapter)
     return append(store, record)
+
+
+def needs_second_person(line: str, weight: int, tenants: TenantsFile) -> bool:
+    """Whether a share of the traffic is as good as production, which needs another person's approval there."""
+    return weight > ALONE and tenants.second_person_of(line.partition(".")[0])
 
 
 def cancel(store: Store, line: str, *, actor: str, reason: str, now: datetime | None = None) -> RolloutRecord:

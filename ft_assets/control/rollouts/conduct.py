@@ -6,7 +6,7 @@ from typing import Any
 
 from ft_assets.control.lines.auto import ACTOR
 from ft_assets.control.lines.promotion import Decision, promote
-from ft_assets.control.rollouts.asked import following
+from ft_assets.control.rollouts.asked import following, needs_second_person
 from ft_assets.control.rollouts.look import look
 from ft_assets.control.rollouts.rollouts import WHOLE, RolloutRecord, append, read_rollouts
 from ft_assets.settings.tenants import TenantsFile
@@ -37,8 +37,8 @@ def conduct(
     """Look at the line's open rollout, and do what follows; None where none is open.
 
     A completion is a promotion by whoever started the rollout, with all its checks. It waits where one refuses it, and
-    where the line needs a second person until that one approves. Raises RolloutLost if another decision was first,
-    StoreUnavailable and CorruptArtifact.
+    where the line needs a second person until that one approves; so does a step to a large share. Raises RolloutLost if
+    another decision was first, StoreUnavailable and CorruptArtifact.
     """
     now = now or datetime.now(UTC)
     state = read_rollouts(artifacts.store, line)
@@ -47,6 +47,9 @@ def conduct(
     seen = look(artifacts, state.open, now)
     action, reason = seen.verdict.action, seen.verdict.reason
     findings: list[str] = []
+    if action == "advance" and needs_second_person(line, state.open.next_step, tenants):
+        action = "complete"
+        reason = f"its next step of {state.open.next_step} % is left to a second person: {reason}"
     if action == "complete" and not tenants.settings_of(line).rollouts.completes:
         said = f"ready for production, which the line's settings leave to a person: {reason}"
         return Conducted(record=None, said=said)

@@ -39,7 +39,7 @@ class RolloutPlan(StrictModel):
     margins: dict[Kind, float] = Field(description="By kind of outcome that counts: the loss that is a regression.")
     latency_limit_s: float | None = Field(gt=0, description="Answers within it are good; null if latency is not asked.")
     waive_incumbent: bool = Field(description="Whether an inconclusive offline comparison is let through.")
-    made_by: str = Field(description="Who made the key of who started it; empty for no key.")
+    made_by: str = Field(description="The root of the makers of the key of who started it; empty for no key.")
     shadow: int = added_field(
         0,
         ge=0,

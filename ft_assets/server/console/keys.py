@@ -39,7 +39,7 @@ def create(request: Request, context: Ctx, person: Admin, fields: Fields) -> Res
         name=fields.get("name", "").strip(),
         expires=fields.get("expires", "").strip(),
         access=context.access,
-        actor=who.actor,
+        actor=who.maker,
     )
     found = api.list_keys(who.tenant, access=context.access)
     return page(request, "keys.html", keys=found, made=made, text=text, roles=ROLES)

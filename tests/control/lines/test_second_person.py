@@ -54,6 +54,15 @@ def test_a_promotion_to_production_waits_and_the_approval_carries_it_out_with_bo
     assert len(read_line(line.world.store, LINE).records) == 2
 
 
+@pytest.mark.parametrize("root", [ANN, "kim (sign-in)", "kim@acme.example"])
+def test_two_keys_that_one_person_made_are_one_person(line: Promotable, root: str) -> None:
+    proposed(line, line.adapter(), "first (key cccccccccccc)", made_by=root)
+    with pytest.raises(NotPermitted, match="somebody else has to approve it"):
+        approve(line.world.artifacts, LINE, by("second (key dddddddddddd)", made_by=root))
+    assert in_production(line) == ""
+    approve(line.world.artifacts, LINE, by("second (key dddddddddddd)", made_by=BEA))
+
+
 @pytest.mark.parametrize(
     ("actor", "made_by"),
     [
@@ -70,7 +79,7 @@ def test_who_proposed_it_is_nobody_else_by_another_key(line: Promotable, actor: 
     with pytest.raises(NotPermitted, match="somebody else has to approve it"):
         approve(line.world.artifacts, LINE, by(actor, made_by=made_by))
     assert in_production(line) == ""
-    # Whose keys were made by a third one are two people.
+    # Two people to whom an operator gave keys are two.
     approve(line.world.artifacts, LINE, by(BEA, made_by="root"), proposal=waiting.id)
 
 

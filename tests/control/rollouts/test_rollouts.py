@@ -8,10 +8,13 @@ import pytest
 from ft_assets import api
 from ft_assets.control.lines.lines import read_line
 from ft_assets.control.lines.promotion import rollback
+from ft_assets.control.lines.proposals import WaitsForSecondPerson, read_proposals
 from ft_assets.control.lines.second_person import approve, decline
+from ft_assets.control.rollouts import conduct as conducting
 from ft_assets.control.rollouts.asked import Wish, cancel, start
 from ft_assets.control.rollouts.automatic import start_automatic
-from ft_assets.control.rollouts.look import SETTLED
+from ft_assets.control.rollouts.decide import Verdict
+from ft_assets.control.rollouts.look import SETTLED, Look
 from ft_assets.control.rollouts.rollouts import RolloutLost, RolloutRecord, append, read_rollouts
 from ft_assets.control.rollouts.sign import sign_decided
 from ft_assets.control.rollouts.verify import rollout_findings
@@ -21,7 +24,7 @@ from ft_assets.settings.rollout_settings import RolloutSettings
 from ft_assets.settings.tenants import LineSettings, Tenant, TenantsFile
 from ft_resources.artifacts import InputRef
 from ft_resources.canonical import sha256_bytes
-from ft_resources.errors import CorruptArtifact, NotFound, UserError
+from ft_resources.errors import CorruptArtifact, NotFound, NotPermitted, UserError
 from ft_resources.signatures import Unsigned, require_signed
 from tests.control.lines.promotable import LINE, SERVED, Promotable, decided
 from tests.control.rollouts.made import BEGIN, HOUR, Rolled, leave_outcomes, outcome
@@ -92,6 +95,43 @@ def test_production_by_two_people_waits_for_the_second_and_a_declined_completion
         assert (record.kind, record.reason) == ("rolled_back", "bea has declined its promotion: it is rude")
     else:
         assert (record.kind, rolled.weights) == ("completed", {"candidate": 100})
+
+
+@pytest.mark.parametrize("steps", [(99, 100), (26, 100), (50, 75, 100)])
+def test_a_large_first_step_waits_for_the_second_person_as_production_does(rolled: Rolled, steps) -> None:
+    with pytest.raises(WaitsForSecondPerson, match="needs a second person; ann proposed"):
+        rolled.start(tenants=TWO, steps=steps)
+    assert rolled.weights == {"incumbent": 100}
+    with pytest.raises(NotPermitted, match="somebody else"):
+        approve(rolled.artifacts, LINE, decided("ann", tenants=TWO))
+    approve(rolled.artifacts, LINE, decided("bea", tenants=TWO))
+    assert rolled.weights == {"candidate": 100}
+
+
+@pytest.mark.parametrize(
+    "begin", [{"steps": (5, 99, 100)}, {"steps": (99, 100), "shadow": 100, "outcomes": ("refusal",)}]
+)
+def test_no_later_step_gets_past_the_second_person(rolled: Rolled, monkeypatch, begin: dict[str, object]) -> None:
+    rolled.start(tenants=TWO, margins={}, **begin)
+    seen = Look(evidence=[], verdict=Verdict(action="advance", reason="none shows it worse"))
+    monkeypatch.setattr(conducting, "look", lambda *_: seen)
+    before = rolled.weights
+    waits = rolled.conduct(BEGIN + HOUR, TWO)
+    assert (waits.record, rolled.weights) == (None, before)
+    assert "needs a second person" in waits.said
+    # Without the rule it is a step as each other.
+    assert rolled.conduct(BEGIN + HOUR).record.weight == 99
+
+
+def test_a_large_automatic_step_that_a_person_declined_is_not_proposed_again(rolled: Rolled) -> None:
+    rolled.promote(rolled.candidate, "staging")
+    large = settings(steps=(50, 100)).model_copy(update={"production_second_person": True})
+    for _ in range(2):
+        with pytest.raises(WaitsForSecondPerson):
+            begin(rolled, large)
+    decline(rolled.artifacts, LINE, decided("bea", reason="not yet", tenants=TWO))
+    assert begin(rolled, large) is None
+    assert len(read_proposals(rolled.store, LINE)) == 1
 
 
 def test_a_completion_waits_while_a_check_of_promotions_refuses_it(rolled: Rolled) -> None:
