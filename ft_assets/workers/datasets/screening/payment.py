@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from ft_assets.workers.datasets.screening.boundaries import ends_word, starts_word
+from ft_assets.workers.datasets.screening.figures import are_figures
 from ft_assets.workers.datasets.screening.found import Span
 from ft_assets.workers.datasets.screening.tables import IBAN_LENGTHS
 
@@ -94,9 +95,20 @@ def _card_from(raw: bytes, groups: list[tuple[int, int]], first: int) -> int:
         sizes = f"{sizes},{high - low}" if sizes else str(high - low)
         if len(digits) >= 12 and _SHAPES.fullmatch(sizes) and _may_end(raw, high):
             number = digits.decode()
-            if has_luhn(number) and (spoken or has_issuer(number)):
+            if has_luhn(number) and (spoken or (has_issuer(number) and not _are_figures(raw, groups, first, at + 1))):
                 best = at + 1
     return best
+
+
+def _are_figures(raw: bytes, groups: list[tuple[int, int]], first: int, following: int) -> bool:
+    """Whether the groups from ``first`` to before ``following`` are figures in a row, or part of a longer row of
+    figures of four digits."""
+    row = groups[max(0, first - 1) : first + 1], groups[following - 1 : following + 1]
+    beside = [(sides, sides[place]) for sides, place in zip(row, (0, -1), strict=True) if len(sides) == 2]
+    longer = following - first > 1 and any(
+        high - low == 4 and raw[before[1] : after[0]] == b" " for (before, after), (low, high) in beside
+    )
+    return longer or are_figures(raw[groups[first][0] : groups[following - 1][1]])
 
 
 def _may_begin(raw: bytes, at: int) -> bool:

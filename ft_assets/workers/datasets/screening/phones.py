@@ -3,8 +3,10 @@
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 
 from ft_assets.workers.datasets.screening.boundaries import ends_word, starts_word
+from ft_assets.workers.datasets.screening.figures import are_figures
 from ft_assets.workers.datasets.screening.found import Span
 from ft_assets.workers.datasets.screening.phone_regions import ALL, Regions
 from ft_assets.workers.datasets.screening.phone_words import COUNTED_AFTER, SPOKEN_AFTER, SPOKEN_BEFORE
@@ -78,12 +80,14 @@ def _phone_from(raw: bytes, groups: list[tuple[int, int]], first: int, regions: 
         if spoken or _is_spoken_after(raw, stop):
             if any(is_valid(digits, region) for region in regions.likely):
                 return following
+        elif _are_figures(raw, groups, first, following):
+            continue
         elif regions.inferred:
             if not _is_counted(raw, stop) and _is_dialled_somewhere(text, digits, sizes, regions):
                 return following
         elif is_valid(digits, regions.likely[0]) and (
             _is_grouped(text, sizes, regions.likely[0])
-            or (len(sizes) > 1 and sizes in written_sizes(digits, regions.likely[0]))
+            or (len(sizes) > 1 and _is_written(text, digits, sizes, regions.likely[0]))
         ):
             return following
     for following, _ in windows:
@@ -107,18 +111,33 @@ def _is_dialled_somewhere(text: bytes, digits: str, sizes: tuple[int, ...], regi
         return plausible and 9 <= len(digits) <= 11 and any(is_valid(digits, region) for region in regions.likely[:-1])
     separators = set(text) & set(b".-/(")
     # Decimals, versions, years in brackets; eight digits with a hyphen are as often a span of years.
-    if not (trunk or bracket or sizes in _NORTH_AMERICA) and separators - ({0x2D} if len(digits) > 8 else set()):
+    if not (trunk or bracket or (sizes in _NORTH_AMERICA and b"/" not in text)) and separators - (
+        {0x2D} if len(digits) > 8 else set()
+    ):
         return False
     spaced = not separators
     for region in regions.likely:
         if not (trunk or bracket or not needs_trunk(region)):
             continue
         loosely = _is_grouped(text, sizes, region) and (bracket or country_code(region) == 1 or (trunk and spaced))
-        if (loosely and is_valid(digits, region)) or sizes in written_sizes(digits, region):
+        if (loosely and is_valid(digits, region)) or _is_written(text, digits, sizes, region):
             return True
     if not (bracket or (trunk and (spaced or len(digits) >= 10))) or set(text) & set(b"./"):
         return False
     return any(sizes in written_sizes(digits, region) for region in ALL)
+
+
+def _are_figures(raw: bytes, groups: list[tuple[int, int]], first: int, following: int) -> bool:
+    """Whether the groups from ``first`` to before ``following``, with white space between, are figures in a row, or
+    part of a longer row."""
+    begin, stop = groups[first][0], groups[following - 1][1]
+    if following - first < 2 or raw[begin : begin + 1] == b"0" or raw[begin - 1 : begin] in (b"+", b"("):
+        return False
+    row = groups[max(0, first - 1) : following + 1]
+    spaced = [raw[before[1] : after[0]].isspace() for before, after in pairwise(row)]
+    inside = spaced[first > 0 : len(spaced) - (following < len(groups))]
+    beside = [spaced[0]] * (first > 0) + [spaced[-1]] * (following < len(groups))
+    return all(inside) and (any(beside) or are_figures(raw[begin:stop]))
 
 
 def _windows(raw: bytes, groups: list[tuple[int, int]], first: int) -> list[tuple[int, str]]:
@@ -171,11 +190,12 @@ def _may_end(raw: bytes, at: int) -> bool:
 def _is_grouped(text: bytes, sizes: tuple[int, ...], region: str) -> bool:
     """Whether ``text`` with groups of ``sizes`` digits looks like a phone number, not like a sum, score or code.
 
-    In North America that means 3-3-4. Elsewhere customs vary: no single digits but the first, one kind of separator
-    besides brackets, and a last group of at least three digits unless all groups after the first are pairs.
+    In North America that means 3-3-4, not with spaces alone. Elsewhere customs vary: no single digits but the first,
+    one kind of separator besides brackets, and a last group of at least three digits unless all groups after the first
+    are pairs.
     """
     if country_code(region) == 1:
-        return sizes in _NORTH_AMERICA
+        return sizes in _NORTH_AMERICA and (len(sizes) == 1 or not set(text).isdisjoint(b".-("))
     separators = set(text) & set(b".-/")
     tails = sizes[1:]
     return (
@@ -184,6 +204,11 @@ def _is_grouped(text: bytes, sizes: tuple[int, ...], region: str) -> bool:
         and min(tails) >= 2
         and (tails[-1] >= 3 or all(size == 2 for size in tails))
     )
+
+
+def _is_written(text: bytes, digits: str, sizes: tuple[int, ...], region: str) -> bool:
+    """Whether ``region`` writes its number ``digits`` in groups of ``sizes``; North America not with spaces alone."""
+    return sizes in written_sizes(digits, region) and (country_code(region) != 1 or _is_grouped(text, sizes, region))
 
 
 @lru_cache

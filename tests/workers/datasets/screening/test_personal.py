@@ -96,11 +96,17 @@ def test_each_kind_is_found_whole_in_running_text(kind: str, value: str) -> None
         "4155552671 might be anything",
         "150-1200-2000 and 16-18-9-13-5 and (2001) 8.8 4",
         "ring the bell, the Lord of the Ring 2001 8.84 123",
+        "4300 4400 4500 4600, 4300-4800-5300-5800 and 4111 1111 1111 1111 2222 3333 in a row of figures",
     ],
 )
 def test_what_only_looks_like_it_is_left_alone(text: str) -> None:
     assert found(text) == []
     assert scrub(text) == text
+
+
+def test_what_else_stands_behind_a_card_number_hides_it_not() -> None:
+    assert found("4111 1111 1111 1111 12/27 123") == [("card", "4111 1111 1111 1111")]
+    assert found("card 4300 4400 4500 4600") == [("card", "4300 4400 4500 4600")]
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,39 @@ def test_spans_of_years_laws_decimals_and_part_numbers_have_no_country(text: str
     assert phones(f"As the second chapter of this book says, {text}, and nothing else.") == set()
 
 
+@pytest.mark.parametrize("region", ["auto", "US"])
+@pytest.mark.parametrize(
+    "figures",
+    [
+        *("250 300 1000", "250  300 1000", "250\t300\t1000", "256 512 1024", "512 768 1024", "480 640 1080"),
+        *("250/300/1000", "1 250 300 1000", "310 4152024", "212 555 2368 4097", "415 230 415 2309 212 555"),
+    ],
+)
+def test_figures_in_a_row_are_no_phone_number(figures: str, region: str) -> None:
+    for text in (f"The sizes are {figures}.", figures, f"{figures} are the sizes that we sell in these shops."):
+        assert phones(text, region) == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Vi har valgt størrelserne 20 30 40 50 til de her billeder, og det er fint.",
+        "Vi har målt dem alle sammen i dag: 21 22 23 24 er de rigtige tal til det her.",
+        "Vi har målt dem alle sammen i dag: 21 27 24 29 31 26 er de rigtige tal til det her.",
+        "Liczby, które trzeba wpisać do tabeli w tym wierszu, to 500 600 700, i nic więcej.",
+        "Os tamanhos que temos na loja para esta semana são 910 920 930 e nada mais.",
+    ],
+)
+def test_figures_in_a_row_are_no_phone_number_where_phone_numbers_are_written_like_them(text: str) -> None:
+    assert phones(text) == set()
+
+
+@pytest.mark.parametrize("number", ["250-300-1000", "(250) 300-1000", "250.300.1000", "+1 250 300 1000"])
+def test_the_same_digits_written_as_a_phone_number_or_said_to_be_one_are_one(number: str) -> None:
+    assert {found[-10:] for found in phones(f"Ask for them at {number}.")} == {"2503001000"}
+    assert phones("Phone: 250 300 1000") == {"2503001000"}
+
+
 def test_a_zero_in_brackets_belongs_to_an_international_number() -> None:
     assert phones("+49 (0) 30 901820") == {"49030901820"}
 
