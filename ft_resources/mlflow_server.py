@@ -3,6 +3,9 @@
 import json
 import logging
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +20,13 @@ ADDRESS, MARKS, FINGERPRINT = "ft.address", "ft.marks", "ft.fingerprint"
 _SQLITE = "sqlite:///"
 # With this tag MLflow's UI nests a run below another.
 _PARENT = "mlflow.parentRunId"
+# Tables are made and migrated by one process at a time, behind a lock of MLflow's, and not in this process: alembic has
+# one context for all threads, and Dagster migrates by it too. The address may have a password, so it is no argument.
+_MAKE_TABLES = """
+import sys
+from mlflow.store.db import utils
+utils._safe_initialize_tables(utils.create_sqlalchemy_engine_with_retry(sys.stdin.read()))
+"""
 # Limits of one log_batch call, and the longest texts that all of MLflow's databases accept.
 _MAX_METRICS, _MAX_PARAMS, _MAX_TEXT = 1000, 100, 5000
 
@@ -49,6 +59,7 @@ class MlflowServer:
             Path(self._uri.removeprefix(_SQLITE)).parent.mkdir(parents=True, exist_ok=True)
         from mlflow.tracking import MlflowClient
 
+        make_tables(self._uri)
         return MlflowClient(self._uri, self._uri)
 
     def start(self, address: str, name: str, params: Mapping[str, Any], tags: Mapping[str, str]) -> None:
@@ -185,6 +196,24 @@ class MlflowServer:
             found = self._client.get_experiment_by_name(tenant)
         experiment_id: str = found.experiment_id
         return experiment_id
+
+
+def make_tables(uri: str) -> None:
+    """The tables of MLflow in the database at ``uri``, if it is one and has none. Two may call at once."""
+    from mlflow.store.db import utils
+    from mlflow.store.db.db_types import DATABASE_ENGINES
+
+    if re.split(r"[+:]", uri)[0] not in DATABASE_ENGINES:
+        return
+    engine = utils.create_sqlalchemy_engine_with_retry(uri)
+    try:
+        if utils._get_schema_version(engine) == utils._get_latest_schema_revision():
+            return
+    finally:
+        engine.dispose()
+    made = subprocess.run([sys.executable, "-c", _MAKE_TABLES], check=False, input=uri, capture_output=True, text=True)
+    if made.returncode:
+        raise RuntimeError(f"its tables could not be made: {made.stderr.strip()[-300:]}")
 
 
 def _text(value: Any) -> str:

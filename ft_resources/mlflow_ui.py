@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from ft_resources.errors import UserError
+from ft_resources.mlflow_server import make_tables
 from ft_resources.tracking import default_uri
 
 
@@ -29,4 +30,6 @@ if __name__ == "__main__":
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     # Its pages need none of the eight processes for MLflow's own jobs.
     os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
+    # A training may be the first to need them, at this moment.
+    make_tables(default_uri())
     os.execv(arguments[0], arguments)

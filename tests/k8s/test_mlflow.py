@@ -56,6 +56,11 @@ def test_the_door_asks_for_a_group_and_leads_to_the_server_beside_it() -> None:
     assert ENVIRONMENT["OAUTH2_PROXY_REDIRECT_URL"] == f"https://{HOST}/oauth2/callback"
 
 
+def test_no_worker_is_killed_for_being_silent() -> None:
+    """As uvicorn does with each of several."""
+    assert SERVER["command"][SERVER["command"].index("--workers") + 1] == "1"
+
+
 @pytest.mark.parametrize(("origin", "refused"), [(f"https://{HOST}", False), ("https://evil.example", True)])
 def test_its_pages_may_ask_and_those_of_others_may_not(origin: str, refused: bool) -> None:
     """They search by POST, under the name of the door, which the server is not asked by."""
@@ -72,8 +77,6 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     with s3_server() as endpoint, own_postgres() as (_, database):
         use_bucket(monkeypatch, endpoint, "ft-example")
         program, *arguments = [each.replace("5000", str(port)) for each in SERVER["command"]]
-        # Of several workers uvicorn kills each that is silent for five seconds, as on a machine that does other things.
-        arguments[arguments.index("--workers") + 1] = "1"
         variables = {key: value for key, value in ENVIRONMENT.items() if key.startswith("MLFLOW_")}
         uri = f"postgresql+psycopg2://postgres@127.0.0.1:{database.port}/postgres"
         process = subprocess.Popen(

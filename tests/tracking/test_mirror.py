@@ -263,3 +263,20 @@ def test_the_pages_open_on_the_store_that_trainings_write_to(tmp_path: Path, mon
     monkeypatch.setenv("FT_TRACKING", "off")
     with pytest.raises(UserError, match="FT_TRACKING"):
         command(default_uri(), "5001")
+
+
+@pytest.mark.subprocess
+def test_two_who_are_first_at_once_make_the_tables_once_and_not_in_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dagster migrates by the alembic of this process, perhaps at this moment."""
+
+    def refused(*_: object, **__: object) -> None:
+        pytest.fail("a migration in a process that may make others")
+
+    monkeypatch.setattr("alembic.command.upgrade", refused)
+    uri = f"sqlite:///{tmp_path}/state/mlflow.db"
+    mirrors = [Mirror(uri) for _ in range(2)]
+    for number, mirror in enumerate(mirrors):
+        mirror.run_started(f"acme/checkpoint/{number}", name="x", params={}, tags={})
+    assert [mirror.flush(PATIENCE_S) for mirror in mirrors] == ["", ""]
