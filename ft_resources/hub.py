@@ -1,5 +1,6 @@
 """The hub of models and data sets: the commit of a revision, its files, and their verified bytes."""
 
+import errno
 import hashlib
 import shutil
 import tempfile
@@ -80,7 +81,8 @@ class HuggingFaceHub:
             for sibling in info.siblings or []
         }
         if info.sha is None:
-            raise HubUnavailable("the hub did not say which commit this is", where=f"hub:{repo}@{revision}")
+            where = f"hub:{repo}@{revision}"
+            raise HubUnavailable("the hub did not say which commit this is", where=where, remedy=_NETWORK)
         return HubSnapshot(repo=repo, commit=info.sha, files=files)
 
     def download(self, repo: str, commit: str, name: str, target: Path) -> None:
@@ -139,10 +141,40 @@ def _explained(repo: str, revision: str, kind: str) -> Iterator[None]:
             raise _unavailable(error, where) from error
         remedy = f"Check the reference against the {kind}'s page."
         raise BadBase(f"the hub does not have this ({first_line(error)})", where=where, remedy=remedy) from error
-    except (errors.HTTPError, OSError) as error:
+    except errors.DisabledRepoError as error:
+        remedy = f"Use another {kind}; this one's page may say why."
+        raise BadBase(f"the hub has disabled this {kind}", where=where, remedy=remedy) from error
+    except (errors.HTTPError, errors.XetDownloadError, OSError) as error:
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        if status in _REFUSALS:
+            what, remedy = _REFUSALS[status]
+            raise BadBase(f"{what} ({status})", where=where, remedy=remedy) from error
+        if status == 429:
+            remedy = "Wait some minutes, then try again. With HF_TOKEN set it answers more often."
+            raise HubUnavailable("the hub asks for fewer requests (429)", where=where, remedy=remedy) from error
+        if getattr(error, "errno", None) in _OF_THE_DISK:
+            remedy = "Free some space, or mend the permissions of the folder that files are fetched to (TMPDIR)."
+            raise StoreUnavailable(
+                f"the file cannot be kept ({first_line(error)})", where=where, remedy=remedy
+            ) from error
         raise _unavailable(error, where) from error
 
 
+_NETWORK = "Check the network and HF_ENDPOINT and try again; a local folder needs no network."
+# What another try would be answered too, https://huggingface.co/docs/hub/security-tokens.
+_REFUSALS = {
+    400: ("the hub does not take this request", "Check the reference, and that HF_ENDPOINT is a hub."),
+    401: ("the hub does not know the token in use", "Set HF_TOKEN to a valid one; what is public needs none."),
+    403: (
+        "the token in use may not read this",
+        "Give it the right to read this repository, or set HF_TOKEN to another.",
+    ),
+    404: ("the hub has nothing at this address", "Check the reference, and that HF_ENDPOINT is a hub."),
+    410: ("the hub has this no more", "Use another."),
+    451: ("the hub may not give this out here", "Use another, or a local folder."),
+}
+_OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
+
+
 def _unavailable(error: Exception, where: str) -> HubUnavailable:
-    remedy = "Check the network and HF_ENDPOINT and try again; a local folder needs no network."
-    return HubUnavailable(f"the hub cannot be used ({first_line(error)})", where=where, remedy=remedy)
+    return HubUnavailable(f"the hub cannot be used ({first_line(error)})", where=where, remedy=_NETWORK)

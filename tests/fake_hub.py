@@ -22,6 +22,8 @@ class FakeHub:
         self.branches: dict[tuple[str, str], str] = {}
         self.commits: dict[tuple[str, str], dict[str, bytes]] = {}
         self.downloads: list[str] = []
+        # The status and the code of every answer over HTTP, where it refuses.
+        self.refusal: tuple[int, str] | None = None
 
     def commit(self, repo: str, folder: Path, branch: str = "main") -> str:
         """Make ``folder`` the newest commit of ``branch``; the commit's id."""
@@ -40,14 +42,15 @@ class FakeHub:
     def snapshot(self, repo: str, revision: str) -> HubSnapshot:
         commit = self.branches.get((repo, revision), revision)
         if (repo, commit) not in self.commits:
-            raise BadBase("the hub has no such model or revision", where=f"hub:{repo}@{revision}")
+            remedy = "Check the spelling."
+            raise BadBase("the hub has no such model or revision", where=f"hub:{repo}@{revision}", remedy=remedy)
         files = {name: _describe(name, data) for name, data in self.commits[repo, commit].items()}
         return HubSnapshot(repo=repo, commit=commit, files=files)
 
     def download(self, repo: str, commit: str, name: str, target: Path) -> None:
         self.downloads.append(name)
         if name not in self.commits[repo, commit]:
-            raise BadBase(f"the hub does not have {name}", where=f"hub:{repo}@{commit}")
+            raise BadBase(f"the hub does not have {name}", where=f"hub:{repo}@{commit}", remedy="Check the spelling.")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(self.commits[repo, commit][name])
 
@@ -89,6 +92,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self) -> None:
+        if self.content.refusal:
+            return self._answer(self.content.refusal[0], error=self.content.refusal[1])
         parts = unquote(urlparse(self.path).path).strip("/").split("/")
         # Files of data sets have one more part before their names.
         parts = parts[1:] if parts[0] == "datasets" else parts

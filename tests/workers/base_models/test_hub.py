@@ -1,5 +1,6 @@
 """The fake hub and the real client fulfil the same contract; the real one talks to a small server over HTTP."""
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from ft_assets.workers.base_models.lock import lock_hub
 from ft_resources.canonical import sha256_file
-from ft_resources.errors import BadBase
+from ft_resources.errors import BadBase, StoreUnavailable, UserError
 from ft_resources.hub import Hub, HubUnavailable, HuggingFaceHub, git_blob_id, verify_file
 from tests.fake_hub import FakeHub, hub_by
 
@@ -63,6 +64,7 @@ def test_what_the_hub_does_not_have_is_the_users_mistake(
     with pytest.raises(BadBase) as caught:
         hub.snapshot(repo, revision)
     assert caught.value.where == f"hub:{repo}@{revision}"
+    assert caught.value.remedy
 
 
 def test_a_missing_file_is_the_users_mistake(hub: Hub, fake: FakeHub, base: Path, tmp_path: Path) -> None:
@@ -80,6 +82,49 @@ def test_a_base_is_locked_alike_through_either(hub: Hub, fake: FakeHub, base: Pa
 def test_a_hub_that_cannot_be_reached_may_be_tried_again() -> None:
     with pytest.raises(HubUnavailable, match="Check the network"):
         HuggingFaceHub("http://127.0.0.1:9").snapshot(REPO, "main")
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind", "what"),
+    [
+        (400, "", BadBase, "does not take this request"),
+        (401, "GatedRepo", BadBase, "is gated"),
+        (401, "RepoNotFound", BadBase, "or it is private"),
+        (403, "GatedRepo", BadBase, "is gated"),
+        (403, "", BadBase, "may not read this"),
+        (404, "", BadBase, "nothing at this address"),
+        (404, "RepoNotFound", BadBase, "or it is private"),
+        (404, "RevisionNotFound", BadBase, "no such revision"),
+        (410, "", BadBase, "no more"),
+        (429, "", HubUnavailable, "fewer requests"),
+        (451, "", BadBase, "may not give this out"),
+        (500, "", HubUnavailable, "cannot be used"),
+        (503, "", HubUnavailable, "cannot be used"),
+    ],
+)
+def test_each_refusal_of_the_hub_is_told_as_what_it_is(
+    fake: FakeHub, base: Path, status: int, code: str, kind: type[UserError], what: str
+) -> None:
+    fake.commit(REPO, base)
+    fake.refusal = (status, code)
+    with hub_by("http", fake) as hub, pytest.raises(UserError, match=what) as caught:
+        hub.snapshot(REPO, "main")
+    assert type(caught.value) is kind
+    assert caught.value.remedy
+
+
+def test_a_disk_that_takes_no_more_is_no_fault_of_the_hub(
+    fake: FakeHub, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = fake.commit(REPO, base)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("ft_resources.hub.shutil.move", full)
+    with hub_by("http", fake) as hub, pytest.raises(StoreUnavailable, match="No space left") as caught:
+        hub.download(REPO, commit, "config.json", tmp_path / "config.json")
+    assert not isinstance(caught.value, HubUnavailable)
 
 
 def test_changed_bytes_do_not_verify(fake: FakeHub, base: Path) -> None:

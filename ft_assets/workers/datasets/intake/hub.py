@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from ft_assets.workers.datasets.intake.arrow_json import NoJsonForm, to_lines, without_json_form
 from ft_resources.errors import BadData, StoreUnavailable, UserError
+from ft_resources.hub import HuggingFaceHub
 
 PREFIX = "hub:"
 _REFERENCE = re.compile(r"hub:(?P<repo>[\w.-]+(?:/[\w.-]+)?)@(?P<revision>[\w./-]+)#(?P<split>[\w.-]+)")
@@ -100,11 +101,9 @@ def open_on_hub(
         raise UserError(
             "Hub datasets need the package `datasets`", where=repo, remedy="Install the extra `train`."
         ) from error
-    from huggingface_hub import HfApi
-
     where = f"hub:{repo}@{revision}#{split}"
     try:
-        commit = str(HfApi(token=token).dataset_info(repo, revision=revision).sha)
+        commit = HuggingFaceHub(kind="dataset", token=token).snapshot(repo, revision).commit
         builder = load_dataset_builder(repo, revision=commit, token=token)
         _check_own_files(builder.config.data_files or {}, commit, where)
         rows = builder.as_streaming_dataset(split=split)

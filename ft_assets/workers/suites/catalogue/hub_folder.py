@@ -54,7 +54,11 @@ class FolderHub:
             path = self.folder / repo / name
             commit, etag = _written(self.folder / repo, name)
             if commit not in ("", revision):
-                raise BadBase(f"{name} is of commit {commit}, not of {revision}", where=str(self.folder / repo))
+                raise BadBase(
+                    f"{name} is of commit {commit}, not of {revision}",
+                    where=str(self.folder / repo),
+                    remedy=f"Fetch it again with hf download --revision {revision}.",
+                )
             large = len(etag) == _SHA256_DIGITS
             files[name] = HubFile(
                 name=name,
