@@ -20,6 +20,7 @@ from ft_resources.errors import (
     SubmissionPaused,
     UserError,
 )
+from ft_resources.retry_after import retry_after
 
 # A server answers long calls in between; an upload or a list may take this long.
 _TIMEOUT = httpx.Timeout(300.0, connect=20.0)
@@ -127,8 +128,4 @@ class Connection:
 
 def _rest(answer: httpx.Response) -> float:
     """Seconds until it may be asked again."""
-    try:
-        return min(float(answer.headers["retry-after"]), _MOST_REST_S)
-    except (KeyError, ValueError):
-        # A proxy may give a date.
-        return 1.0
+    return retry_after(answer.headers.get("retry-after"), _MOST_REST_S) or 1.0

@@ -18,6 +18,7 @@ from ft_resources.errors import ClusterUnavailable, LauncherRefusal
 from ft_resources.kubernetes.names import MANAGED_BY
 from ft_resources.kubernetes.objects import Object
 from ft_resources.kubernetes.pod_client import PodClient
+from ft_resources.retry_after import retry_after
 
 _PASSING = frozenset({429, 500, 502, 503, 504})
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 10.0
@@ -164,8 +165,7 @@ class Api:
                 if answer.status not in _PASSING:
                     raise _refusal(answer.status, data)
                 problem = str(_refusal(answer.status, data))
-                with suppress(ValueError):
-                    hint = min(max(0.0, float(answer.headers.get("Retry-After", 0.0))), _LONGEST_WAIT_S)
+                hint = retry_after(answer.headers.get("Retry-After"), _LONGEST_WAIT_S)
             except (urllib3.exceptions.HTTPError, OSError) as error:
                 problem = str(error)
             if time.monotonic() - started >= patience_s:

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 from ft_resources.errors import NotFound, NotIdentified, UserError, first_line
+from ft_resources.retry_after import retry_after
 from ft_resources.serving.errors import BadRequest, NameTaken, ServerBusy, ServerUnavailable
 from ft_resources.serving.server import Piece, Sampling, Token
 
@@ -20,6 +21,7 @@ END = "data: [DONE]"
 """The last line of a stream."""
 CUT_OFF = "it ended in the middle of an answer"
 _LABEL = "token_id:"
+_LONGEST_REST_S = 600.0
 
 
 class Lines:
@@ -55,7 +57,7 @@ class Refusal:
             case 409:
                 return NameTaken(what, where=url, remedy="Give each adapter a name of its own.")
             case 429 | 503 if "retry-after" in self.headers:
-                retry_s = float(self.headers["retry-after"])
+                retry_s = retry_after(self.headers["retry-after"], _LONGEST_REST_S)
                 return ServerBusy(what, where=url, remedy="Try again later.", retry_s=retry_s)
             case status if status < httpx.codes.INTERNAL_SERVER_ERROR:
                 return BadRequest(what, where=url, remedy="Mend the request.", code=code)

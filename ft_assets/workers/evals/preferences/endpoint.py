@@ -25,6 +25,7 @@ from ft_assets.workers.evals.preferences.judge import (
 from ft_assets.workers.evals.preferences.network import NotAnswered, TimedOut, TooLarge, post_json
 from ft_resources.errors import UserError
 from ft_resources.pinned_http import Refused, Reply
+from ft_resources.retry_after import retry_after
 
 WHERE = "evaluation.judge"
 MAX_TEXT = 20_000
@@ -35,13 +36,23 @@ _TRIES_AFTER_TIMEOUT = 2
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 GIVE_UP = 8
 """After this many consecutive failures, each after all tries, the endpoint counts as down: no prompt is to blame."""
-_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-# Caused by the settings, not by a prompt.
+_NO_API, _NO_CREDIT = "it is not a chat-completions API", "the account has no credit left"
+# Caused by the settings or the account, not by a prompt.
 _MISTAKES = {
     401: "it does not accept the key",
+    402: _NO_CREDIT,
     403: "it does not permit this",
     404: "it knows no such model or path",
-    405: "it is not a chat-completions API",
+    407: "a proxy before it asks for a password",
+    410: "it has this model no more",
+    **dict.fromkeys((405, 406, 411, 415, 501, 505), _NO_API),
+}
+# The same, by the code that an answer of another status names.
+_CODES = {
+    **dict.fromkeys(("insufficient_quota", "billing_hard_limit_reached", "billing_not_active"), _NO_CREDIT),
+    **dict.fromkeys(("invalid_api_key", "account_deactivated"), _MISTAKES[401]),
+    **dict.fromkeys(("model_not_found", "model_not_available"), _MISTAKES[404]),
+    **dict.fromkeys(("unsupported_parameter", "unsupported_value"), "this model does not take a parameter of ours"),
 }
 
 
@@ -118,9 +129,9 @@ class EndpointJudge:
             wanted = 0.0
             try:
                 reply = self._post(message)
-                if reply.status not in _AGAIN:
+                if not _passes(reply):
                     return self._read(reply)
-                wanted = _retry_after(reply)
+                wanted = retry_after(reply.headers.get("retry-after"), _LONGEST_PAUSE_S)
             except TimedOut:
                 timeouts += 1
                 if timeouts == min(_TRIES_AFTER_TIMEOUT, self._tries):
@@ -162,8 +173,8 @@ class EndpointJudge:
         """Raises UserError for a response that will be the same for every prompt."""
         if reply.status == 403 and self._by_text:
             return Judgement(problem=FORBIDDEN)
-        if reply.status in _MISTAKES:
-            self._mistake(f"answers {reply.status}: {_MISTAKES[reply.status]}")
+        if reply.status != 200 and (known := _CODES.get(_code(reply)) or _MISTAKES.get(reply.status)):
+            self._mistake(f"answers {reply.status}: {known}")
         if 300 <= reply.status < 400:
             self._mistake(f"redirects ({reply.status}), which is not followed")
         if reply.status == 413:
@@ -177,8 +188,25 @@ class EndpointJudge:
         raise UserError(
             f"the judge at {self._settings.host} {what}",
             where=WHERE,
-            remedy="Correct endpoint, model or key, then materialize eval_report again: finished judgements are kept.",
+            remedy="Correct endpoint, model, key or account, then materialize eval_report again: finished judgements "
+            "are kept.",
         )
+
+
+def _passes(reply: Reply) -> bool:
+    """Whether another try may be answered otherwise."""
+    if _code(reply) in _CODES or reply.status in _MISTAKES:
+        return False
+    return reply.status in (408, 409, 425, 429) or reply.status >= 500
+
+
+def _code(reply: Reply) -> str:
+    """The code of an error, as OpenAI's API gives it, or ""."""
+    try:
+        found = json.loads(reply.body)["error"]["code"]
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+        return ""
+    return found if isinstance(found, str) else ""
 
 
 def read_completion(body: bytes) -> Judgement:
@@ -216,12 +244,6 @@ def read_key(name: str, environment: Mapping[str, str]) -> str:
             "workers in an evaluation, for Dagster's code location in a rollout.",
         )
     return key
-
-
-def _retry_after(reply: Reply) -> float:
-    """Seconds that the endpoint asks to wait, 0 if it does not say (dates are not parsed)."""
-    said = reply.headers.get("retry-after", "")
-    return float(said) if said.isascii() and said.isdigit() and len(said) < 6 else 0.0
 
 
 def _no_number(name: str) -> NoReturn:

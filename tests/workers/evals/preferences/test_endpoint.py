@@ -1,5 +1,6 @@
 """A judge over HTTP: what it can do to us, and which answers count."""
 
+import json
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -106,6 +107,10 @@ def test_an_endpoint_that_stays_down_ends_the_asking_and_not_after_every_prompt(
         assert len(server.asked) < 60
 
 
+def error_of(code: object, status: int) -> Answer:
+    return Answer(status=status, body=json.dumps({"error": {"message": "no", "code": code}}).encode())
+
+
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
@@ -122,6 +127,10 @@ def test_an_endpoint_that_stays_down_ends_the_asking_and_not_after_every_prompt(
         (Answer(finish_reason="length"), CUT_SHORT),
         (Answer(finish_reason="content_filter"), DECLINED),
         (Answer(status=400), DECLINED),
+        (error_of("content_policy_violation", 400), DECLINED),
+        (error_of([7], 422), DECLINED),
+        *((Answer(status=status), UNAVAILABLE) for status in (408, 429, 500, 503, 522, 529)),
+        (error_of("rate_limit_exceeded", 429), UNAVAILABLE),
         (Answer(status=413), TOO_LONG),
     ],
 )
@@ -135,8 +144,16 @@ def test_what_is_no_judgement_is_told_by_name_and_never_taken_for_one(answer: An
     ("answer", "words"),
     [
         (Answer(status=401), "does not accept the key"),
+        (Answer(status=402), "no credit left"),
         (Answer(status=403), "does not permit"),
         (Answer(status=404), "no such model"),
+        (Answer(status=405), "not a chat-completions API"),
+        (Answer(status=410), "no more"),
+        (Answer(status=501), "not a chat-completions API"),
+        (error_of("insufficient_quota", 429), "no credit left"),
+        (error_of("unsupported_parameter", 400), "does not take a parameter"),
+        (error_of("model_not_found", 400), "no such model"),
+        (error_of("invalid_api_key", 403), "does not accept the key"),
         (Answer(status=302, headers={"Location": "http://169.254.169.254/latest/meta-data"}), "not followed"),
         (Answer(status=307, headers={"Location": "http://169.254.169.254/latest/meta-data"}), "not followed"),
     ],
