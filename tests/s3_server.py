@@ -1,10 +1,8 @@
 """A real S3 server over HTTP (moto) in a process of its own, for tests."""
 
-import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -23,23 +21,11 @@ ENVIRONMENT = {
 @contextmanager
 def s3_server() -> Iterator[str]:
     """The endpoint of a fresh, empty server."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, __file__, str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    process = subprocess.Popen([sys.executable, __file__], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                assert time.monotonic() < deadline, "the S3 server did not come up"
-                time.sleep(0.1)
+        assert process.stdout is not None
+        # Said when it listens; nothing if it ended.
+        port = int(process.stdout.readline())
         yield f"http://127.0.0.1:{port}"
     finally:
         # Nothing of it is worth keeping, and whoever started the tests may have had SIGTERM ignored.
@@ -57,10 +43,10 @@ def use_bucket(monkeypatch: pytest.MonkeyPatch, endpoint: str, bucket: str) -> s
     return f"s3://{bucket}/root"
 
 
-def serve(port: int) -> None:
+def serve() -> None:
     """moto, one write at a time: it looks whether an object is there and then makes it, which S3 does in one step."""
     from moto.server import DomainDispatcherApplication, create_backend_app
-    from werkzeug.serving import run_simple
+    from werkzeug.serving import make_server
 
     moto, writing = DomainDispatcherApplication(create_backend_app), threading.Lock()
 
@@ -70,8 +56,10 @@ def serve(port: int) -> None:
         with writing:
             return moto(environ, start_response)
 
-    run_simple("127.0.0.1", port, application, threaded=True)
+    server = make_server("127.0.0.1", 0, application, threaded=True)
+    print(server.server_port, flush=True)
+    server.serve_forever()
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]))
+    serve()
