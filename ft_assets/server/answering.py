@@ -18,6 +18,7 @@ from ft_resources.serving.errors import (
     PromptTooLong,
     ServerBusy,
     ServerUnavailable,
+    Starting,
 )
 from ft_resources.serving.fleet import Endpoint, Fleet, ServedModel
 from ft_resources.serving.server import Piece, Sampling
@@ -31,7 +32,7 @@ _WHOLE_TOKENS = 128
 # A server that failed is tried last for so long: one that hangs would keep every other request for two minutes.
 _DOUBTED_S = 300.0
 FAILURES = (ServerUnavailable, NoServer, BadAdapter, NameTaken, NotIdentified)
-"""What says that servers of a model failed; one that is busy did not."""
+"""What has another server asked. All but NoServer say that a server failed; one that is busy did not."""
 _ELSEWHERE = (*FAILURES, ServerBusy)
 
 
@@ -108,7 +109,7 @@ class Answering:
                     self._failed_at[endpoint.url] = time.monotonic()
                 # That another one is busy says more to who asks than that this one is gone.
                 failed = failed if isinstance(failed, ServerBusy) else error
-        raise failed or NoServer("no server has this base", where=question.model.base, remedy="Start one.")
+        raise failed or absent(self._fleet, question.model)
 
     async def _ask(self, endpoint: Endpoint, question: Question) -> AsyncGenerator[Piece]:
         await self._loaded(question, endpoint)
@@ -159,12 +160,12 @@ class Answering:
         except TimeoutError:
             # It goes on beside: who asks again finds it loaded.
             what = f"{model.name} was not loaded within {self._load_s:.0f} s"
-            raise ServerUnavailable(what, where=endpoint.name, remedy="Try again.") from None
+            raise Starting(what, where=endpoint.name, remedy="Try again.") from None
 
     def _endpoints(self, base: str) -> Sequence[Endpoint]:
         """The servers to try, another one first each time, and last those that failed a moment ago."""
         if self._fleet is None:
-            raise NoServer("no fleet of servers was given", where="fleet", remedy="Start servers.")
+            raise absent(None, None)
         found = self._fleet.endpoints(base)
         first = next(self._turns) % max(1, len(found))
         return sorted([*found[first:], *found[:first]], key=self._is_doubted)
@@ -179,6 +180,16 @@ class Answering:
             known = await self._servers.context_length(endpoint)
             self._contexts[endpoint.url] = (time.monotonic(), known)
         return known
+
+
+def absent(fleet: Fleet | None, model: ServedModel | None) -> NoServer:
+    """The error where no server has the base of ``model``; where ``fleet`` can, one is started."""
+    if fleet is None or model is None:
+        return NoServer("no fleet of servers was given", where="fleet", remedy="Start servers.")
+    why = fleet.want(model)
+    if why:
+        return NoServer(f"no server has this base: {why}", where=model.base, remedy="Start one.")
+    return Starting("a server of this base is starting", where=model.base, remedy="Try again in a minute.")
 
 
 async def _alone(piece: Piece) -> AsyncGenerator[Piece]:

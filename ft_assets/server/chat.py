@@ -25,7 +25,7 @@ from ft_assets.server.key_first import KeyFirst
 from ft_assets.server.line_requests import LineRequest
 from ft_assets.server.stop_strings import Cutter, Part
 from ft_resources.errors import UserError
-from ft_resources.serving.errors import BadRequest
+from ft_resources.serving.errors import BadRequest, NoServer
 from ft_resources.serving.server import Piece, Sampling
 
 _LOG = logging.getLogger(__name__)
@@ -100,7 +100,8 @@ async def _answered(
             parts = _parts(await context.answering.ask(question), answer, body)
             return asked.noted(parts, question.model, answer) if division.is_traffic else parts, answer
         except FAILURES as error:
-            if division.is_traffic:
+            # A server that is not there yet is nobody's failure.
+            if division.is_traffic and not isinstance(error, NoServer):
                 asked.failed(question.model, answer)
             instead = division.instead_of(model)
             if instead is None:

@@ -24,7 +24,7 @@ from ft_resources.errors import (
     TooManyRequests,
     UserError,
 )
-from ft_resources.serving.errors import BadAdapter, BadRequest, NameTaken, NoServer, ServerUnavailable
+from ft_resources.serving.errors import BadAdapter, BadRequest, NameTaken, NoServer, ServerUnavailable, Starting
 
 _LOG = logging.getLogger(__name__)
 _ANSWERS: tuple[tuple[type[UserError], int, str, str], ...] = (
@@ -36,6 +36,7 @@ _ANSWERS: tuple[tuple[type[UserError], int, str, str], ...] = (
     (Misconfigured, 503, "server_error", "misconfigured"),
     (StoreUnavailable, 503, "server_error", "store_unavailable"),
     (DatabaseUnavailable, 503, "server_error", "database_unavailable"),
+    (Starting, 503, "server_error", "model_starting"),
     (NoServer, 503, "server_error", "no_server"),
     (ServerUnavailable, 503, "server_error", "model_unavailable"),
     (BadAdapter, 500, "server_error", "model_damaged"),
@@ -46,8 +47,9 @@ _ANSWERS: tuple[tuple[type[UserError], int, str, str], ...] = (
 _OPERATORS = {
     "store_unavailable": "The store does not answer. Try again in a minute.",
     "database_unavailable": "A database does not answer. Try again in a minute.",
-    "no_server": "No model server answers for this model. The platform's operator starts them: make serve on a laptop, "
-    "FT_SERVERS on a cluster.",
+    "model_starting": "A server of this model is starting. Ask again in a minute.",
+    "no_server": "No model server answers for this model, and none can be started for it now. The platform's operator "
+    "can: ft serve --embedded says for how many bases on a laptop, FT_SERVERS which there are on a cluster.",
     "model_unavailable": "The server of this model failed. Try again.",
     "model_damaged": "The server cannot load this model's adapter. The platform's operator can mend it.",
     "misconfigured": "The platform's configuration has a mistake. Its operator can mend it.",

@@ -8,12 +8,11 @@ from typing import Any
 
 from ft_assets import api
 from ft_assets.api import AnswerSeen, ConversationLog, Division, FoundModel
-from ft_assets.server.answering import Question
+from ft_assets.server.answering import FAILURES, Question
 from ft_assets.server.chat_answers import Answer
 from ft_assets.server.context import Context
 from ft_assets.server.shadows import Copy
 from ft_assets.server.stop_strings import Part
-from ft_resources.errors import UserError
 from ft_resources.serving.fleet import ServedModel
 
 
@@ -45,7 +44,7 @@ class LineRequest:
                 text.append(part.text)
                 reason = part.finish_reason
                 yield part
-        except UserError:
+        except FAILURES:
             self.failed(model, answer)
             raise
         seconds, said, log = time.monotonic() - self.began, "".join(text), self.context.outcomes.log

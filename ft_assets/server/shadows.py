@@ -16,7 +16,7 @@ from ft_assets.server.answering import Answering, Question
 from ft_assets.server.metrics.shadows import ShadowFigures
 from ft_assets.server.stop_strings import Cutter
 from ft_resources.errors import UserError
-from ft_resources.serving.errors import ServerBusy
+from ft_resources.serving.errors import NoServer, ServerBusy
 from ft_resources.serving.fleet import Fleet, ServedModel
 
 _LOG = logging.getLogger(__name__)
@@ -116,8 +116,8 @@ class Shadows:
         try:
             async with self._timeout(self._least_s + _TIMES * copy.seconds):
                 seen = await self._seen(copy)
-        except ServerBusy:
-            # It says nothing of the candidate.
+        except (ServerBusy, NoServer):
+            # They say nothing of the candidate.
             self._figures.add("busy")
             return
         except (UserError, TimeoutError) as error:

@@ -4,11 +4,11 @@ import asyncio
 from dataclasses import dataclass
 
 from ft_assets.api import FoundModel, Identity
-from ft_assets.server.answering import Question
+from ft_assets.server.answering import Question, absent
 from ft_assets.server.context import Context
 from ft_assets.server.errors import operators_words, status_of_error
 from ft_resources.errors import UserError
-from ft_resources.serving.errors import BadRequest, NoServer
+from ft_resources.serving.errors import BadRequest
 from ft_resources.serving.server import Sampling
 
 MOST_TOKENS = 512
@@ -52,8 +52,8 @@ async def try_model(context: Context, caller: Identity, name: str, text: str, sy
         raise BadRequest("the prompt is empty", where="prompt", remedy="Write what the model is to answer.")
     # Whoever tries is no user of the line: nothing is noted for a rollout.
     model = (await context.models.find(caller.tenant, name)).choose(caller.actor)
-    if why := why_not(context, model):
-        raise NoServer(why, where="model", remedy="Start one.")
+    if why_not(context, model):
+        raise absent(context.fleet, model.served)
     room = context.answering.known_context(model.served.base)
 
     def prepare() -> tuple[Question, Question]:
@@ -70,10 +70,10 @@ async def try_model(context: Context, caller: Identity, name: str, text: str, sy
 
 
 def why_not(context: Context, model: FoundModel) -> str:
-    """Why ``model`` cannot be asked now, for a tenant; "" if it can."""
+    """Why ``model`` cannot be asked now, for a tenant; "" if it can. A server that can be started then is."""
     if context.fleet is not None and context.fleet.endpoints(model.served.base):
         return ""
-    return operators_words(NoServer("no server has this base", where=model.served.base, remedy="Start one."))
+    return operators_words(absent(context.fleet, model.served))
 
 
 def _question(model: FoundModel, prompt: list[int], ends: tuple[int, ...], *, of_base: bool = False) -> Question:

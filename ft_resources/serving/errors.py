@@ -11,6 +11,10 @@ class NoServer(UserError):
     """No server with the model's base answers."""
 
 
+class Starting(NoServer):
+    """No server has the model yet, and one is starting, or loading it."""
+
+
 class ServerBusy(TooManyRequests):
     """The server's queue is full; a request may succeed after ``retry_s`` seconds."""
 

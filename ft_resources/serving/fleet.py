@@ -35,12 +35,14 @@ class ServedModel:
         address: of its artifact.
         digest: its content digest.
         base: content digest of its base model.
+        base_address: of the base's artifact; empty where no server is to be started for it.
     """
 
     line: str
     address: str
     digest: str
     base: str
+    base_address: str = field(default="", compare=False)
 
     @property
     def name(self) -> str:
@@ -53,6 +55,10 @@ class Fleet(Protocol):
 
     def endpoints(self, base: str) -> Sequence[Endpoint]:
         """Those that answer and have the base with this content digest; empty where none does."""
+
+    def want(self, model: ServedModel) -> str:
+        """No server has the base of ``model``: have one started, where this fleet can. Returns why none starts; empty
+        where one does. It stays wanted while it is asked for."""
 
     def serves(self, model: ServedModel, endpoint: Endpoint) -> bool:
         """Whether ``endpoint`` serves ``model`` by its name, as far as is known: then ``load`` need not be called.

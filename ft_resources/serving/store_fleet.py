@@ -23,6 +23,8 @@ _AT_ONCE = 4
 _LOAD_S = 300.0
 _LOOK_S = 5.0
 _REMEMBER_S = 3600.0
+# As long as an adapter that nobody asks for stays loaded.
+_WANTED_S = 600.0
 # Signatures that were seen, of adapters served long ago too.
 _SIGNED = 10_000
 _CONFIG = "adapter_config.json"
@@ -61,10 +63,30 @@ class StoreFleet:
         self._digests: dict[str, tuple[str, float]] = {}
         self._asked_at: dict[str, float] = {}
         self._signed: dict[ServedModel, None] = {}
+        self._wanted: dict[str, tuple[str, float]] = {}
+        self._states: Sequence[ServerState] = ()
 
     def endpoints(self, base: str) -> Sequence[Endpoint]:
         """As ``Fleet.endpoints``."""
+        if wanted := self._wanted.get(base):
+            self._wanted[base] = wanted[0], self._clock()
         return [each for each in self._ready if each.base == base]
+
+    def want(self, model: ServedModel) -> str:
+        """As ``Fleet.want``; servers start with the next ``provide``."""
+        if not model.base_address:
+            return "its base is not known"
+        self._wanted[model.base] = model.base_address, self._clock()
+        troubles = [each.trouble for each in self._states if each.base == model.base]
+        return troubles[0] if troubles and all(troubles) else ""
+
+    def wanted(self) -> Mapping[str, str]:
+        """Addresses of the bases that ``want`` was asked for of late, by digest."""
+        since = self._clock() - _WANTED_S
+        for digest, (_, at) in list(self._wanted.items()):
+            if at < since:
+                self._wanted.pop(digest, None)
+        return {digest: address for digest, (address, _) in list(self._wanted.items())}
 
     def serves(self, model: ServedModel, endpoint: Endpoint) -> bool:
         """As ``Fleet.serves``."""
@@ -120,7 +142,7 @@ class StoreFleet:
             for gone in self._clients.keys() - set(ready):
                 self._clients.pop(gone).close()
                 self._served.pop(gone, None)
-        self._ready = ready
+        self._ready, self._states = ready, states
         return states
 
     def look(self) -> Mapping[Endpoint, frozenset[str]]:

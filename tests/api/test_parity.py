@@ -45,6 +45,9 @@ class OneServer:
     def endpoints(self, base: str) -> list[Endpoint]:
         return [Endpoint(name="one", base=base, model=BASE, url=self.served.url, key=KEY)]
 
+    def want(self, model: ServedModel) -> str:
+        return "none starts"
+
     def serves(self, model: ServedModel, endpoint: Endpoint) -> bool:
         return False
 

@@ -89,6 +89,7 @@ class OwnFleet:
     artifacts: Artifacts
     base: str
     servers: list[Endpoint] = field(default_factory=list)
+    starts: bool = False
     loaded: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, url: str, name: str = "one") -> None:
@@ -96,6 +97,9 @@ class OwnFleet:
 
     def endpoints(self, base: str) -> Sequence[Endpoint]:
         return [each for each in self.servers if each.base == base]
+
+    def want(self, model: ServedModel) -> str:
+        return "" if self.starts else "the places are taken"
 
     def serves(self, model: ServedModel, endpoint: Endpoint) -> bool:
         return (model.name, endpoint.name) in self.loaded

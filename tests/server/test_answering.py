@@ -39,6 +39,9 @@ class Fleet:
     def endpoints(self, base: str) -> list[Endpoint]:
         return self.ends
 
+    def want(self, model: ServedModel) -> str:
+        return "none starts"
+
     def serves(self, model: ServedModel, endpoint: Endpoint) -> bool:
         return endpoint.name in self.served
 

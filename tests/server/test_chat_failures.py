@@ -95,11 +95,25 @@ def test_busy_servers_are_a_429_with_the_time_to_wait(
         assert caught.value.response.headers["retry-after"] == "7"
 
 
-def test_without_a_server_the_answer_says_how_to_start_one(line: Line, client: Client, fleet: OwnFleet) -> None:
+@pytest.mark.parametrize(
+    ("starts", "code", "said"), [(False, "no_server", "FT_SERVERS"), (True, "model_starting", "minute")]
+)
+def test_without_a_server_the_answer_says_when_there_will_be_one_or_who_can_start_one(
+    starts: bool, code: str, said: str, line: Line, client: Client, fleet: OwnFleet
+) -> None:
     line.promote(line.adapter(1))
-    with pytest.raises(openai.InternalServerError, match="make serve") as caught:
+    fleet.starts = starts
+    with pytest.raises(openai.InternalServerError, match=said) as caught:
         client().chat.completions.create(model=LINE, messages=ASKS)
-    assert (caught.value.status_code, caught.value.code) == (503, "no_server")
+    assert (caught.value.status_code, caught.value.code) == (503, code)
+    assert caught.value.response.headers["retry-after"] == "10"
+
+
+def test_a_model_that_is_offered_to_be_fine_tuned_says_that_it_does_not_answer(line: Line, client: Client) -> None:
+    acme = client()
+    assert "tiny" in {each.id for each in acme.models.list()}
+    with pytest.raises(openai.NotFoundError, match="'tiny' is offered to be fine-tuned, and does not answer itself"):
+        acme.chat.completions.create(model="tiny", messages=ASKS)
 
 
 def test_what_ends_an_engine_never_reaches_it(

@@ -19,9 +19,11 @@ from ft_assets.control.rollouts.weights import choose
 from ft_assets.records.conversations import Conversation, OtherAnswer, read_conversations
 from ft_assets.records.outcomes import FAILED_S
 from ft_assets.records.shadows import CONVERSATIONS, ShadowPair, read_shadows
+from ft_assets.server.answering import Answering, Question
 from ft_assets.server.metrics.shadows import ShadowFigures
 from ft_assets.server.shadows import AT_ONCE, WAITING, Shadows
 from ft_resources.artifacts import Artifact
+from ft_resources.serving.errors import Starting
 from tests.control.rollouts.made import made_rollout
 from tests.e2e.project import Project
 from tests.server.chat_world import ASKS, LINE, Line, OwnFleet
@@ -210,6 +212,23 @@ def test_servers_without_room_for_a_copy_say_nothing_of_the_candidate(
 ) -> None:
     _, candidate = two(line)
     engine.busy = {name(candidate)}
+    client().chat.completions.create(model=LINE, messages=ASKS)
+    until(lambda: copies(served) == {"busy": 1.0})
+    assert pairs(served, line) == []
+
+
+def test_a_candidate_whose_server_is_not_there_yet_is_not_seen_to_fail(
+    line: Line, engine: Scripted, client: Client, served: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, candidate = two(line)
+    ask = Answering.ask
+
+    async def absent(self: Answering, question: Question) -> Any:
+        if question.model.name == name(candidate):
+            raise Starting("it is being loaded")
+        return await ask(self, question)
+
+    monkeypatch.setattr(Answering, "ask", absent)
     client().chat.completions.create(model=LINE, messages=ASKS)
     until(lambda: copies(served) == {"busy": 1.0})
     assert pairs(served, line) == []

@@ -1,5 +1,8 @@
 """A rollout's candidate answers its share of a line's traffic, and what is known of answers is kept for the rollout."""
 
+import asyncio
+import json
+import threading
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -8,6 +11,7 @@ from typing import Any
 import openai
 import pytest
 from fastapi import FastAPI
+from starlette.types import Message
 
 from ft_assets.control.rollouts.evidence import good
 from ft_assets.control.rollouts.rollouts import RolloutPlan, RolloutRecord, append, read_rollouts
@@ -15,11 +19,12 @@ from ft_assets.control.rollouts.weights import choose
 from ft_assets.records.outcomes import FAILED_S, Outcome, read_outcomes
 from ft_resources.artifacts import Artifact
 from tests.e2e.project import Project
-from tests.server.chat_world import ASKS, LINE, Line
+from tests.server.chat_world import ASKS, LINE, Line, OwnFleet
 from tests.server.chat_world import fleet as fleet
 from tests.server.chat_world import line as line
 from tests.server.conftest import Asker, Client
 from tests.server.scripted_server import Scripted
+from tests.server.test_bodies import Short
 
 USERS = [f"user-{number}" for number in range(40)]
 
@@ -237,6 +242,47 @@ def test_an_answer_that_breaks_off_counts_as_a_failure_of_its_adapter(
         list(client().chat.completions.create(model=LINE, messages=ASKS, user=USERS[0], stream=True))
     (found,) = kept(served, line)
     assert (found.model, found.value) == (name(candidate), FAILED_S)
+
+
+def test_servers_that_are_not_there_yet_are_no_outcome(
+    line: Line, client: Client, fleet: OwnFleet, served: FastAPI
+) -> None:
+    two(line, 99)
+    fleet.servers.clear()
+    for starts in (True, False):
+        fleet.starts = starts
+        with pytest.raises(openai.APIStatusError):
+            client().chat.completions.create(model=LINE, messages=ASKS, user=USERS[0])
+    assert kept(served, line) == []
+
+
+@pytest.mark.parametrize("told", [0, 1])
+def test_a_stream_whose_reader_goes_away_is_no_outcome(
+    told: int, line: Line, engine: Scripted, client: Client, served: FastAPI
+) -> None:
+    """Before its first piece, or after one."""
+    two(line, 99)
+    silent = threading.Event()
+    engine.silent_at, engine.on_silence = told, silent.set
+    sent = json.dumps({"model": LINE, "messages": ASKS, "stream": True, "user": USERS[0]}).encode()
+    headers = {"content-type": "application/json", "authorization": f"Bearer {client().api_key}"}
+
+    class Leaving(Short):
+        """Goes away once the server of models says nothing more."""
+
+        async def _receive(self) -> Message:
+            if not self.read:
+                return await super()._receive()
+            await asyncio.to_thread(silent.wait)
+            return {"type": "http.disconnect"}
+
+    async def ask() -> None:
+        found = await Leaving("POST", "/v1/chat/completions", headers, sent).of(served)
+        assert (found.status, found.said.count(b"data: ") > 0) == ((200, True) if told else (499, False))
+        await served.state.context.answering.close()
+
+    asyncio.run(ask())
+    assert kept(served, line) == []
 
 
 def test_servers_that_are_busy_are_no_outcome(line: Line, engine: Scripted, client: Client, served: FastAPI) -> None:

@@ -60,11 +60,13 @@ def served(artifact: Artifact) -> ServedModel:
             where="model",
             remedy="Download it, and serve it by itself.",
         )
+    base = artifact.manifest.inputs["base"]
     return ServedModel(
         line=artifact.facts["line"],
         address=str(artifact.address),
         digest=artifact.digest,
-        base=artifact.manifest.inputs["base"].digest,
+        base=base.digest,
+        base_address=base.address,
     )
 
 

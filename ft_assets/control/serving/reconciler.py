@@ -29,6 +29,7 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 2.0, 60.0
 class FollowingFleet(Protocol):
     """What is asked of the servers: see ``StoreFleet``."""
 
+    def wanted(self) -> Mapping[str, str]: ...
     def provide(self, bases: Sequence[Base]) -> Sequence[ServerState]: ...
     def look(self) -> Mapping[Endpoint, Collection[str]]: ...
     def begin(self, model: ServedModel, endpoint: Endpoint) -> "Future[None]": ...
@@ -72,9 +73,12 @@ class Reconciler:
         """Compare the wanted adapters with the servers', and begin to make them equal. Failures of the store or of
         servers are not raised but part of the result."""
         standing = self._lines.read()
+        # What stands in stages comes first, and then the bases that somebody asked for without a server.
+        found = {base.digest: base.address for base in bases_of(standing.wanted, self._bases)}
+        for digest, address in self._fleet.wanted().items():
+            found.setdefault(digest, address)
         bases = [
-            Base(address=base.address, digest=base.digest, source=self._source(base.address))
-            for base in bases_of(standing.wanted, self._bases)
+            Base(address=address, digest=digest, source=self._source(address)) for digest, address in found.items()
         ]
         states = self._fleet.provide(bases)
         self._bases = [each.base for each in states if each.endpoint is not None]

@@ -16,5 +16,6 @@ class ShadowFigures:
         )
 
     def add(self, result: Result) -> None:
-        """Count a copy: ``busy`` was refused by servers that had no room, ``dropped`` was never asked."""
+        """Count a copy: ``busy`` was refused by servers that had no room or were not there yet, ``dropped`` was never
+        asked."""
         self._copies.labels(result).inc()

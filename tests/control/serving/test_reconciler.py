@@ -204,6 +204,16 @@ def test_a_broken_log_keeps_what_it_said_before_and_the_other_lines_go_on(lines,
     assert not found["acme.b.tiny"].trouble
 
 
+def test_a_base_that_somebody_asks_for_is_served_after_those_of_stages(
+    lines: Lines, base, reconciler: Reconciler, fleet: FakeFleet
+) -> None:
+    lines.promote(lines.adapter(base), base)
+    other = lines.base(source="hub:acme/other")
+    fleet.bases = {each.digest: str(each.address) for each in (other, base)}
+    reconciler.look()
+    assert fleet.provided[-1] == [f"{SOURCE}@{COMMIT}", f"hub:acme/other@{COMMIT}"]
+
+
 def test_a_base_that_no_server_has_is_told(lines: Lines, base, reconciler: Reconciler, fleet: FakeFleet) -> None:
     lines.promote(lines.adapter(base), base)
     fleet.names = ()

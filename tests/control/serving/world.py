@@ -82,12 +82,16 @@ class FakeFleet:
     served: dict[Endpoint, set[str]] = field(default_factory=dict)
     refuses: dict[str, Exception] = field(default_factory=dict)
     asked: dict[str, float] = field(default_factory=dict)
+    bases: dict[str, str] = field(default_factory=dict)
     slow: bool = False
     copies_stay: bool = False
     begun: list[tuple[str, str]] = field(default_factory=list)
     pending: list[tuple[ServedModel, Endpoint, "Future[None]"]] = field(default_factory=list)
     kept: list[tuple[frozenset[str], frozenset[str]]] = field(default_factory=list)
     provided: list[list[str]] = field(default_factory=list)
+
+    def wanted(self) -> Mapping[str, str]:
+        return self.bases
 
     def provide(self, bases: Sequence[Base]) -> Sequence[ServerState]:
         self.provided.append([base.source for base in bases])

@@ -175,6 +175,23 @@ def test_a_base_that_no_server_was_started_with_has_no_endpoint(lines: Lines, fl
     assert {state.base for state in states if state.name == "far"} == {""}
 
 
+def test_a_base_that_somebody_asks_for_is_wanted_for_ten_minutes_and_it_is_told_why_no_server_starts(
+    lines: Lines, fleet: StoreFleet, clock: Clock
+) -> None:
+    base = lines.base()
+    asked = replace(model(lines.adapter(base), base), base_address=str(base.address))
+    assert (fleet.want(replace(asked, base_address="")), fleet.wanted()) == ("its base is not known", {})
+    assert (fleet.want(asked), fleet.wanted()) == ("", {base.digest: str(base.address)})
+    clock.now += 599
+    fleet.endpoints(base.digest)
+    clock.now += 599
+    assert fleet.wanted() == {base.digest: str(base.address)}
+    fleet.provide([wanted(base, f"hub:acme/other@{COMMIT}")])
+    assert "0 bases are served here already" in fleet.want(asked)
+    clock.now += 601
+    assert fleet.wanted() == {}
+
+
 def test_what_is_not_there_and_what_is_a_whole_model_are_refused(lines: Lines, far: Far, fleet: StoreFleet) -> None:
     base = lines.base()
     fleet.provide([wanted(base)])
