@@ -5,8 +5,9 @@ import itertools
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TypeVar
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 from ft_resources.errors import NotFound, NotIdentified, UserError
 from ft_resources.serving.async_servers import AsyncServers
@@ -36,6 +37,17 @@ FAILURES = (ServerUnavailable, NoServer, BadAdapter, NameTaken, NotIdentified)
 _ELSEWHERE = (*FAILURES, ServerBusy)
 
 
+class Output(Protocol):
+    """The thoughts and the answer of what a model writes, as it is written; ``plain`` once it is nothing but an
+    answer."""
+
+    @property
+    def plain(self) -> bool: ...
+
+    def add(self, ids: Sequence[int], *, ends: bool) -> tuple[str, str]:
+        """Those that the token ids ``ids`` add; the last of them if the output ``ends``."""
+
+
 class _NotLoaded(Exception):
     """The server does not know the model that it was asked for."""
 
@@ -50,6 +62,7 @@ class Question:
         sampling: how the answer is written, for the most tokens that it may have.
         where: what the prompt was made of, for errors.
         of_base: whether the model's base is asked, without the adapter.
+        output: takes the answer apart, if a chat template made the prompt.
         whole: whether nothing is done with a part of the answer before all of it is there.
     """
 
@@ -59,6 +72,7 @@ class Question:
     sampling: Callable[[int], Sampling]
     where: str
     of_base: bool = False
+    output: Callable[[], Output] | None = None
     whole: bool = False
 
 
@@ -103,7 +117,8 @@ class Answering:
         failed: UserError | None = None
         for endpoint in self._endpoints(question.model.base):
             try:
-                return await self._ask(endpoint, question)
+                pieces = await self._ask(endpoint, question)
+                return _apart(pieces, question.output()) if question.output else pieces
             except _ELSEWHERE as error:
                 if isinstance(error, ServerUnavailable):
                     self._failed_at[endpoint.url] = time.monotonic()
@@ -180,6 +195,22 @@ class Answering:
             known = await self._servers.context_length(endpoint)
             self._contexts[endpoint.url] = (time.monotonic(), known)
         return known
+
+
+async def _apart(pieces: AsyncGenerator[Piece], output: Output) -> AsyncGenerator[Piece]:
+    held = ""
+    async with aclosing(pieces):
+        async for piece in pieces:
+            if output.plain:
+                yield piece
+                continue
+            ends = piece.finish_reason is not None
+            # The token that ended the answer is no part of its text.
+            tokens = piece.tokens[:-1] if piece.finish_reason == "stop" else piece.tokens
+            thoughts, text = output.add([token.id for token in tokens], ends=ends)
+            # A plain answer is told in the server's own words.
+            yield replace(piece, thoughts=thoughts, text=held + piece.text if output.plain else text)
+            held += piece.text
 
 
 def absent(fleet: Fleet | None, model: ServedModel | None) -> NoServer:

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from ft_assets import api
 from ft_assets.api import Division, FoundModel, Identity, Prompts
-from ft_assets.server.answering import FAILURES, Question
+from ft_assets.server.answering import FAILURES, Output, Question
 from ft_assets.server.answers.chats import ChatCompletion, Completion, streamed
 from ft_assets.server.chat_answers import Answer, ChatAnswer, CompletionAnswer
 from ft_assets.server.chat_bodies import Asked, ChatBody, CompletionBody
@@ -41,7 +41,7 @@ async def chat(body: ChatBody, request: Request, caller: Asker) -> Response:
 
     def question(model: FoundModel, prompts: Prompts) -> Question:
         ids = prompts.chat(body.turns, context.answering.known_context(model.served.base))
-        return _question(body, model, ids, prompts.stop_token_ids, "messages")
+        return _question(body, model, ids, prompts.stop_token_ids, "messages", partial(prompts.output, ids))
 
     def answer(model: FoundModel, prompts: Prompts, prompt_tokens: int) -> Answer:
         word = prompts.word if body.logprobs else None
@@ -129,7 +129,12 @@ async def _answered(
 
 
 def _question(
-    body: Asked, model: FoundModel, prompt: list[int], stop_token_ids: tuple[int, ...], where: str
+    body: Asked,
+    model: FoundModel,
+    prompt: list[int],
+    stop_token_ids: tuple[int, ...],
+    where: str,
+    output: Callable[[], Output] | None = None,
 ) -> Question:
     def sampling(most: int) -> Sampling:
         return Sampling(
@@ -144,7 +149,9 @@ def _question(
 
     # A stop string ends the generation, so each piece is looked at.
     whole = not body.stream and not body.stops
-    return Question(model=model.served, prompt=prompt, most=body.most, sampling=sampling, where=where, whole=whole)
+    return Question(
+        model=model.served, prompt=prompt, most=body.most, sampling=sampling, where=where, output=output, whole=whole
+    )
 
 
 async def _parts(pieces: AsyncGenerator[Piece], answer: Answer, body: Asked) -> AsyncIterator[Part]:

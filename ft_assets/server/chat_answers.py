@@ -39,8 +39,7 @@ class Answer:
 
     def whole(self, parts: Sequence[Part]) -> dict[str, Any]:
         """All of the answer."""
-        text = "".join(part.text for part in parts)
-        said = self._whole(text, [token for part in parts for token in part.tokens])
+        said = self._whole(parts, [token for part in parts for token in part.tokens])
         choice = {"index": 0, **said, "finish_reason": parts[-1].finish_reason}
         return {"object": self.kind, **self._head, "choices": [choice], "usage": self._usage()}
 
@@ -58,7 +57,7 @@ class Answer:
             return []
         return [{"object": self.part_kind, **self._head, "choices": [], "usage": self._usage()}]
 
-    def _whole(self, text: str, tokens: Sequence[Token]) -> dict[str, Any]:
+    def _whole(self, parts: Sequence[Part], tokens: Sequence[Token]) -> dict[str, Any]:
         raise NotImplementedError
 
     def _told(self, said: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
@@ -72,7 +71,10 @@ class Answer:
 
 
 class ChatAnswer(Answer):
-    """Of ``/v1/chat/completions``. ``word`` gives a token's text, if log-probabilities are told; else it is None."""
+    """Of ``/v1/chat/completions``. ``word`` gives a token's text, if log-probabilities are told; else it is None.
+
+    Thoughts are in ``reasoning_content``, as DeepSeek's API and vLLM have them; OpenAI's own tells none.
+    """
 
     prefix, kind, part_kind = "chatcmpl", "chat.completion", "chat.completion.chunk"
 
@@ -93,14 +95,18 @@ class ChatAnswer(Answer):
 
     def part(self, part: Part) -> list[dict[str, Any]]:
         told = []
+        if part.thoughts:
+            told.append(self._told({"delta": {"reasoning_content": part.thoughts}, "logprobs": None}))
         if part.text or (part.tokens and self._word):
             told.append(self._told({"delta": {"content": part.text}, "logprobs": self._logprobs(part.tokens)}))
         if part.finish_reason:
             told.append(self._told({"delta": {}, "logprobs": None}, part.finish_reason))
         return told
 
-    def _whole(self, text: str, tokens: Sequence[Token]) -> dict[str, Any]:
-        message = {"role": "assistant", "content": text, "refusal": None}
+    def _whole(self, parts: Sequence[Part], tokens: Sequence[Token]) -> dict[str, Any]:
+        message = {"role": "assistant", "content": _text(parts), "refusal": None}
+        if thoughts := "".join(part.thoughts for part in parts):
+            message["reasoning_content"] = thoughts
         return {"message": message, "logprobs": self._logprobs(tokens)}
 
     def _logprobs(self, tokens: Sequence[Token]) -> dict[str, Any] | None:
@@ -124,8 +130,12 @@ class CompletionAnswer(Answer):
             return []
         return [self._told({"text": part.text, "logprobs": None}, part.finish_reason)]
 
-    def _whole(self, text: str, tokens: Sequence[Token]) -> dict[str, Any]:
-        return {"text": text, "logprobs": None}
+    def _whole(self, parts: Sequence[Part], tokens: Sequence[Token]) -> dict[str, Any]:
+        return {"text": _text(parts), "logprobs": None}
+
+
+def _text(parts: Sequence[Part]) -> str:
+    return "".join(part.text for part in parts)
 
 
 def _likely(word: str, logprob: float | None) -> dict[str, Any]:

@@ -8,9 +8,11 @@ from ft_resources.serving.server import Piece, Reason, Token
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """What may be told of an answer: text, and the tokens that begin in what was told so far, each once."""
+    """What may be told of an answer: text, thoughts before it, and the tokens that begin in what was told so far, each
+    once."""
 
     text: str
+    thoughts: str = ""
     tokens: tuple[Token, ...] = ()
     finish_reason: Reason | None = None
 
@@ -35,20 +37,20 @@ class Cutter:
         self._seen += len(piece.text)
         text = self._held + piece.text
         if (start := self._stopped_at(text)) is not None:
-            return self._tell(text[:start], "stop", self._told + start)
+            return self._tell(text[:start], piece.thoughts, "stop", self._told + start)
         if piece.finish_reason is not None:
-            return self._tell(text, piece.finish_reason, self._seen + 1)
+            return self._tell(text, piece.thoughts, piece.finish_reason, self._seen + 1)
         held = self._beginning_at_end(text)
         self._held = text[len(text) - held :]
         shown = text[: len(text) - held]
-        return self._tell(shown, None, self._told + len(shown))
+        return self._tell(shown, piece.thoughts, None, self._told + len(shown))
 
-    def _tell(self, text: str, reason: Reason | None, end: int) -> Part:
+    def _tell(self, text: str, thoughts: str, reason: Reason | None, end: int) -> Part:
         """A part, with the waiting tokens that begin before ``end``."""
         tokens = tuple(token for start, token in self._waiting if start < end)
         self._waiting = [(start, token) for start, token in self._waiting if start >= end]
         self._told += len(text)
-        return Part(text=text, tokens=tokens, finish_reason=reason)
+        return Part(text=text, thoughts=thoughts, tokens=tokens, finish_reason=reason)
 
     def _stopped_at(self, text: str) -> int | None:
         """Where the stop string begins at which ``text`` is cut."""

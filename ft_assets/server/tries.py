@@ -1,10 +1,12 @@
 """One question to a fine-tuned model and to its base, side by side, as the router asks them."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from ft_assets.api import FoundModel, Identity
-from ft_assets.server.answering import Question, absent
+from ft_assets.server.answering import Output, Question, absent
 from ft_assets.server.context import Context
 from ft_assets.server.errors import operators_words, status_of_error
 from ft_resources.errors import UserError
@@ -22,12 +24,14 @@ class Tried:
 
     Args:
         text: of the answer.
+        thoughts: before it.
         tokens: that were written, the end token included.
         cut_off: whether the answer was ended by its length.
         problem: why there is no answer; "" where there is one.
     """
 
     text: str = ""
+    thoughts: str = ""
     tokens: int = 0
     cut_off: bool = False
     problem: str = ""
@@ -62,7 +66,8 @@ async def try_model(context: Context, caller: Identity, name: str, text: str, sy
         asked = [*said, {"role": "user", "content": text}]
         ids = prompts.chat(asked, room) if prompts.chats else prompts.text(text, room)
         ends = prompts.stop_token_ids if prompts.chats else ()
-        return _question(model, ids, ends), _question(model, ids, ends, of_base=True)
+        output = partial(prompts.output, ids) if prompts.chats else None
+        return _question(model, ids, ends, output), _question(model, ids, ends, output, of_base=True)
 
     of_model, of_base = await context.answering.prepared(prepare)
     told = await asyncio.gather(_tried(context, of_model), _tried(context, of_base))
@@ -76,21 +81,31 @@ def why_not(context: Context, model: FoundModel) -> str:
     return operators_words(absent(context.fleet, model.served))
 
 
-def _question(model: FoundModel, prompt: list[int], ends: tuple[int, ...], *, of_base: bool = False) -> Question:
+def _question(
+    model: FoundModel,
+    prompt: list[int],
+    ends: tuple[int, ...],
+    output: Callable[[], Output] | None,
+    *,
+    of_base: bool = False,
+) -> Question:
     def sampling(room: int) -> Sampling:
         return Sampling(max_tokens=min(room, MOST_TOKENS), stop_token_ids=ends)
 
     served = model.served
-    return Question(model=served, prompt=prompt, most=None, sampling=sampling, where="prompt", of_base=of_base)
+    return Question(
+        model=served, prompt=prompt, most=None, sampling=sampling, where="prompt", of_base=of_base, output=output
+    )
 
 
 async def _tried(context: Context, question: Question) -> Tried:
     """An answer, or the error instead of it: if one model fails, the other's answer is still shown."""
-    texts, tokens, reason = [], 0, None
+    texts, thoughts, tokens, reason = [], [], 0, None
     try:
         async for piece in await context.answering.ask(question):
             texts.append(piece.text)
+            thoughts.append(piece.thoughts)
             tokens, reason = tokens + len(piece.tokens), piece.finish_reason
     except UserError as error:
         return Tried(problem=operators_words(error) if status_of_error(error) >= _SERVER else f"{error.what}.")
-    return Tried(text="".join(texts), tokens=tokens, cut_off=reason == "length")
+    return Tried(text="".join(texts), thoughts="".join(thoughts), tokens=tokens, cut_off=reason == "length")

@@ -25,7 +25,8 @@ class Scripted:
 
     While ``is_new`` it knows no adapter, as one that was just started. It has no answer for the models of
     ``failing``, no room for those of ``busy``, half an answer for those of ``cut``, none ever for those of
-    ``hanging``, and other texts and reasons to end for those of ``texts_of`` and ``reasons_of``.
+    ``hanging``, and other texts and reasons to end for those of ``texts_of`` and ``reasons_of``. ``ids`` are the token
+    ids of the pieces, where somebody reads them.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Scripted:
     ) -> None:
         self.texts, self.ends, self.status, self.silent_at = list(texts), ends, status, silent_at
         self.is_new, self.reason = False, "length"
+        self.ids: dict[int, list[int]] = {}
         self.asked: list[dict[str, Any]] = []
         self.failing: set[str] = set()
         self.busy: set[str] = set()
@@ -89,7 +91,7 @@ class Scripted:
             raise ConnectionError("the test cuts the connection")
         choice = {
             "text": "".join(texts),
-            "token_ids": [7] * len(texts),
+            "token_ids": [number for place in range(len(texts)) for number in self.ids.get(place, [7])],
             "logprobs": None,
             "finish_reason": self.reasons_of.get(model, self.reason),
         }
@@ -100,7 +102,8 @@ class Scripted:
             if number == self.silent_at:
                 await self._say_nothing()
             reason = self.reasons_of.get(model, self.reason) if ends and number == len(texts) - 1 else None
-            choice = {"index": 0, "text": text, "token_ids": [7], "logprobs": None, "finish_reason": reason}
+            ids = self.ids.get(number, [7])
+            choice = {"index": 0, "text": text, "token_ids": ids, "logprobs": None, "finish_reason": reason}
             yield f"data: {json.dumps({'choices': [choice]})}\n\n"
         if not ends:
             raise ConnectionError("the test cuts the connection")

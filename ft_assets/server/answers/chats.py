@@ -42,6 +42,8 @@ class Reply(Object):
     role: Literal["assistant"]
     content: str
     refusal: None
+    reasoning_content: str | None = None
+    """Its thoughts, if it has some."""
 
 
 class ChatChoice(Object):

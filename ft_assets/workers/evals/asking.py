@@ -35,14 +35,13 @@ class Chat:
         All get the same room for an answer, as a truncated answer could look like a failure or hide one; a prompt
         without that room gets none. Raises BadData if the template refuses a prompt.
         """
-        tokenizer = ChatTokenizer.load(self.folder)
-        chat = ChatPrompts(self.folder, tokenizer, self.template)
+        chat = ChatPrompts(self.folder, ChatTokenizer.load(self.folder), self.template)
         ids = [chat.prompt(question(text, system_prompt), where) for where, text in prompts]
         fitting = [place for place, each in enumerate(ids) if len(each) + max_new_tokens <= loaded.context_length]
         answers: dict[int, str] = {}
         asked = [ids[place] for place in fitting]
-        for number, answer, _ in write_answers(loaded, tokenizer, chat.ends, asked, max_new_tokens):
-            answers[fitting[number]] = answer
+        for number, output, _ in write_answers(loaded, chat, asked, max_new_tokens):
+            answers[fitting[number]] = output.answer
             report(len(answers), len(fitting))
         return answers
 

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from ft_assets.workers.templates.rendering import Messages, Rendering
-from ft_assets.workers.templates.template import strings
+from ft_assets.workers.templates.rendering import Messages, Tools
 from ft_assets.workers.tokenizers.chat_template import load_template
+from ft_assets.workers.tokenizers.outputs import OutputReader
+from ft_assets.workers.tokenizers.prompts import prompt_ids
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
-from ft_resources.errors import BadData
 
 
 def question(text: str, system_prompt: str | None = None) -> list[dict[str, Any]]:
@@ -23,7 +23,8 @@ class ChatPrompts:
         folder: the base's folder.
         chat_template: Jinja text of the recipe; None for the base's own template.
 
-    ``ends`` are the texts of the control tokens that may end a turn, ``end_ids`` their ids.
+    ``ends`` are the texts of the control tokens that may end a turn, ``end_ids`` their ids; ``outputs`` reads what a
+    model writes.
     """
 
     def __init__(self, folder: Path, tokenizer: ChatTokenizer, chat_template: str | None) -> None:
@@ -32,22 +33,8 @@ class ChatPrompts:
         self.ends = self.template.probes.ends
         found = (tokenizer.tokenizer.token_to_id(text) for text in self.ends)
         self.end_ids = tuple(sorted(number for number in found if number is not None))
+        self.outputs = OutputReader(tokenizer.tokenizer, self.template)
 
-    def prompt(self, messages: Messages, where: str) -> list[int]:
+    def prompt(self, messages: Messages, where: str, tools: Tools = None) -> list[int]:
         """Token ids of what a server feeds the model before it answers. Raises BadData, naming ``where``."""
-        ids: list[int] = self._tokenizer.encode(self._rendered(messages, where)).ids.tolist()
-        return ids
-
-    def _rendered(self, messages: Messages, where: str) -> Rendering:
-        text = self.template.render(messages, where=where, add_generation_prompt=True)
-        words = [word for message in messages for word in strings(message)]
-        if not any(self.template.control.search(word) for word in words):
-            return Rendering(text=text, turns=[], quoted=[])
-        without = self.template.trace(messages, where=where)
-        if not text.startswith(without.text):
-            raise BadData(
-                "a message spells a control token, and the template's generation prompt moves it",
-                where=where,
-                remedy="Remove the control token's text from the row.",
-            )
-        return Rendering(text=text, turns=[], quoted=without.quoted)
+        return prompt_ids(self.template, self._tokenizer, messages, where=where, tools=tools)

@@ -16,6 +16,8 @@ from ft_resources.strict_model import StrictModel, added_field
 
 REPORT = "report.json"
 PERPLEXITY = "perplexity"
+# Of all that training learns, where thoughts or what the template puts around answers are learned as well.
+PERPLEXITY_ALL = "perplexity_all"
 EXACT_MATCH = "exact_match"
 F1 = "f1"
 PREFERENCE_ACCURACY = "preference_accuracy"
@@ -259,7 +261,7 @@ class Measured(StrictModel):
     @property
     def graded(self) -> dict[str, MetricEvidence]:
         """The measures that grade the answers themselves; none for long answers, as right ones may be worded freely."""
-        likelihoods = (PERPLEXITY, PREFERENCE_ACCURACY)
+        likelihoods = (PERPLEXITY, PERPLEXITY_ALL, PREFERENCE_ACCURACY)
         return {k: v for k, v in self.holdout.items() if k not in likelihoods} if self.short_answers else {}
 
 

@@ -1,11 +1,12 @@
 """Greedy answers of a model to many prompts, in batches of similar lengths."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ft_assets.workers.evals.chat_prompts import ChatPrompts
 from ft_assets.workers.evals.model import LoadedModel, last_logits
 from ft_assets.workers.evals.prefix_tree import MIN_TRUNK, common_prefix
-from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
+from ft_assets.workers.templates.outputs import Output
 
 # Rows and tokens of a batch, more on a GPU (34 GB of keys and values for Llama-2-7B, 9 GB for Llama-3-8B); a batch's
 # logits take at most 256 MiB in float32.
@@ -65,23 +66,19 @@ def batches(lengths: Sequence[int], vocabulary: int = 1) -> Iterator[list[int]]:
 
 
 def write_answers(
-    loaded: LoadedModel,
-    tokenizer: ChatTokenizer,
-    turn_ends: Iterable[str],
-    prompts: Sequence[list[int]],
-    max_new_tokens: int,
-) -> Iterator[tuple[int, str, bool]]:
-    """For each prompt, in batches: its index, the greedy answer, and whether that reached the limit of tokens.
+    loaded: LoadedModel, chat: ChatPrompts, prompts: Sequence[list[int]], max_new_tokens: int
+) -> Iterator[tuple[int, Output, bool]]:
+    """For each prompt, in batches: its index, the greedy output, and whether that reached the limit of tokens.
 
-    The limit is ``max_new_tokens`` or what the prompts of a batch leave of the context. An answer also ends at one of
-    the texts ``turn_ends``.
+    The limit is ``max_new_tokens`` or what the prompts of a batch leave of the context. An output also ends at one of
+    the ends of turns of ``chat``.
     """
-    ends = end_ids(loaded.model, *map(tokenizer.tokenizer.token_to_id, turn_ends))
+    ends = end_ids(loaded.model, *chat.end_ids)
     for places in batches([len(ids) + max_new_tokens for ids in prompts]):
         asked = [prompts[place] for place in places]
         most = min(max_new_tokens, loaded.context_length - max(map(len, asked)))
         for place, ids in zip(places, generate(loaded, asked, most, ends), strict=True):
-            yield place, tokenizer.tokenizer.decode(ids, skip_special_tokens=True).strip(), len(ids) >= most
+            yield place, chat.outputs.read(prompts[place], ids), len(ids) >= most
 
 
 def generate(

@@ -7,6 +7,7 @@ training learns (see ``holdout_rows.py``). Pairs also have the rejected answer's
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ft_assets.settings.catalogue.forms import FORMS, FormName
 from ft_assets.workers.evals.asking import Report
@@ -19,14 +20,19 @@ from ft_resources.errors import BadData
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HoldoutScore:
-    """One model's result for one row: summed negative log-likelihood (nats) of ``tokens`` tokens, and its answer,
-    ``cut`` if it reached the token limit before its end.
+    """One model's result for one row: summed negative log-likelihoods (nats) and its own answer, ``cut`` if it reached
+    the token limit before its end.
 
-    Pairs have the same for the rejected answer in ``rejected_nll_sum`` and ``rejected_tokens``; 0 for other rows.
+    ``tokens`` are those of the row's answers; ``all_tokens`` all that training learns, thoughts and what the template
+    puts around answers included.
+
+    Pairs have the likelihood of the rejected answer in ``rejected_nll_sum`` and ``rejected_tokens``; 0 for other rows.
     """
 
     nll_sum: float
     tokens: int
+    all_nll_sum: float
+    all_tokens: int
     answer: str
     cut: bool = False
     rejected_nll_sum: float = 0.0
@@ -93,9 +99,10 @@ class HoldoutScorer:
 
         An answer ends at an end token of the model's generation settings or at the template's end of turn.
         """
-        likelihoods: dict[int, tuple[float, int]] = {}
+        likelihoods: dict[int, _Likelihood] = {}
         answers: dict[int, tuple[str, bool]] = {}
-        asked = [place for place, row in enumerate(rows) if row.prompt]
+        chat = self._rows.chat
+        asked = [place for place, row in enumerate(rows) if row.prompt] if chat else []
         # The rows, then the rejected answers of the pairs.
         scored: list[Encoded] = [*rows, *(row.rejected for row in rows if row.rejected)]
         steps = len(scored) + len(asked)
@@ -103,37 +110,54 @@ class HoldoutScorer:
             likelihoods.update(zip(places, _likelihoods(model, [scored[place] for place in places]), strict=True))
             report(len(likelihoods), steps)
         prompts = [rows[place].prompt for place in asked]
-        for number, text, cut in write_answers(model, self._tokenizer, self._rows.ends, prompts, max_new_tokens):
-            answers[asked[number]] = text, cut
+        for number, output, cut in write_answers(model, chat, prompts, max_new_tokens) if chat else ():
+            row = rows[asked[number]]
+            answers[asked[number]] = row.target if output.answer == row.taught else output.answer, cut
             report(len(likelihoods) + len(answers), steps)
         pairs = [place for place, row in enumerate(rows) if row.rejected]
         rejected = {place: likelihoods[number] for number, place in enumerate(pairs, start=len(rows))}
         return [
             HoldoutScore(
-                nll_sum=likelihoods[place][0],
-                tokens=likelihoods[place][1],
+                nll_sum=likelihoods[place].answers,
+                tokens=likelihoods[place].answer_tokens,
+                all_nll_sum=likelihoods[place].all,
+                all_tokens=likelihoods[place].all_tokens,
                 answer=answers[place][0] if place in answers else "",
                 cut=place in answers and answers[place][1],
-                rejected_nll_sum=rejected.get(place, (0.0, 0))[0],
-                rejected_tokens=rejected.get(place, (0.0, 0))[1],
+                rejected_nll_sum=rejected[place].answers if place in rejected else 0.0,
+                rejected_tokens=rejected[place].answer_tokens if place in rejected else 0,
             )
             for place in range(len(rows))
         ]
 
 
-def _likelihoods(loaded: LoadedModel, rows: Sequence[Encoded]) -> list[tuple[float, int]]:
-    """Summed negative log-likelihood of the learned tokens of each row, and their number."""
+class _Likelihood(NamedTuple):
+    """Summed negative log-likelihoods (nats) of a row's answers and of all that it teaches, and numbers of tokens."""
+
+    answers: float
+    answer_tokens: int
+    all: float
+    all_tokens: int
+
+
+def _likelihoods(loaded: LoadedModel, rows: Sequence[Encoded]) -> list[_Likelihood]:
     import torch
     from torch.nn.functional import cross_entropy
     from torch.nn.utils.rnn import pad_sequence
 
     device = loaded.model.device
     ids = pad_sequence([torch.tensor(row.ids) for row in rows], batch_first=True)
-    learned = pad_sequence([torch.tensor(row.learned) for row in rows], batch_first=True)
-    ids, mask = ids.to(device), learned[:, 1:].to(device)  # nothing predicts a first token
+    # Nothing predicts a first token.
+    mask, answers = (
+        pad_sequence([torch.tensor(which) for which in each], batch_first=True)[:, 1:].to(device)
+        for each in ([row.learned for row in rows], [row.answers for row in rows])
+    )
+    ids = ids.to(device)
     with torch.inference_mode():
         # Padded on the right, where causal attention does not look: no mask is needed.
         logits = loaded.model(input_ids=ids, use_cache=False).logits[:, :-1]
         losses = torch.zeros(mask.shape, device=device)
         losses[mask] = cross_entropy(logits[mask].float(), ids[:, 1:][mask], reduction="none")
-    return list(zip(losses.double().sum(1).tolist(), mask.sum(1).tolist(), strict=True))
+    losses = losses.double()
+    sums = (losses * answers).sum(1), answers.sum(1), losses.sum(1), mask.sum(1)
+    return [_Likelihood(*each) for each in zip(*(each.tolist() for each in sums), strict=True)]

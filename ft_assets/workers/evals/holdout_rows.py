@@ -6,6 +6,7 @@ text         scored: the text, up to the model's context length; no answer is as
 """
 
 import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from ft_assets.workers.datasets.forms.turns import to_messages
 from ft_assets.workers.evals.chat_prompts import ChatPrompts
 from ft_assets.workers.packs.documents.texts import TextLabeller
 from ft_assets.workers.templates.rendering import Messages
+from ft_assets.workers.templates.thoughts import answer_of
 from ft_assets.workers.templates.tracing import Tracer
 from ft_assets.workers.tokenizers.chat_template import training_variant
 from ft_assets.workers.tokenizers.choice import open_encoder
@@ -28,10 +30,14 @@ Split = Literal["train", "holdout"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Encoded:
-    """Token ids of a whole conversation or text, and whether each is scored."""
+    """Token ids of a whole conversation or text, whether each is learned, and whether each belongs to an answer.
+
+    Of what is learned, thoughts and what the template puts around an answer belong to none.
+    """
 
     ids: list[int]
     learned: list[bool]
+    answers: list[bool]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +47,9 @@ class HoldoutRow(Encoded):
     Args:
         prompt: token ids up to and including the last answer's generation prompt; empty if no answer is asked for.
         question: text of the message before the last answer, for the report page.
-        target: the last answer's text, trimmed.
+        target: the last answer's text, trimmed and without thoughts.
+        taught: the answer that training teaches, as it is read from a model's output; it may differ from the target by
+            what the template does to it, above all to calls of tools.
         rejected: for preference data, the prompt with the rejected answer.
     """
 
@@ -50,6 +58,7 @@ class HoldoutRow(Encoded):
     prompt: list[int]
     question: str
     target: str
+    taught: str = ""
     rejected: Encoded | None = None
 
     @property
@@ -69,13 +78,13 @@ class ChatRows:
     def __init__(self, folder: Path, tokenizer: ChatTokenizer, chat_template: str | None) -> None:
         self._tokenizer = tokenizer
         self._prompts = ChatPrompts(folder, tokenizer, chat_template)
-        template, self.ends = self._prompts.template, self._prompts.ends
+        template, self.chat = self._prompts.template, self._prompts
         self._tracer = Tracer(
             template=template,
             variant=training_variant(template),
             controls=tokenizer.template_tokens,
             learn="all_assistant",
-            end_of_turn=self.ends,
+            end_of_turn=self._prompts.ends,
         )
 
     def encode(self, record: dict[str, Any]) -> HoldoutRow:
@@ -83,37 +92,51 @@ class ChatRows:
         messages: Messages = record["messages"]
         where = _where(record)
         last = answer_place(messages)
-        before = self._prompts.prompt(messages[:last], where)
-        whole = self._scored(messages, record["prompt"], where)
+        before = self._prompts.prompt(messages[:last], where, record.get("tools"))
+        whole = self._scored(messages, record, where)
         rejected = record.get("rejected")
         return HoldoutRow(
             id=record["id"],
             kind=record["kind"],
             ids=whole.ids,
             learned=whole.learned,
+            answers=whole.answers,
             prompt=before,
             question=question_of(messages),
             target=target_of(messages),
-            rejected=self._scored(rejected, record["prompt"], where) if rejected is not None else None,
+            taught=self._taught(whole),
+            rejected=self._scored(rejected, record, where) if rejected is not None else None,
         )
 
-    def _scored(self, messages: Messages, prompt: int, where: str) -> Encoded:
-        """A conversation in which the assistant's messages after the first ``prompt`` messages are scored."""
-        traced = self._tracer.trace(messages, where=where, prompt=prompt)
+    def _taught(self, whole: Encoded) -> str:
+        """The last answer that training teaches, as it is read from an output."""
+        end = len(whole.learned) - whole.learned[::-1].index(True)
+        start = end - next((n for n, learned in enumerate(whole.learned[:end][::-1]) if not learned), end)
+        while end > start and whole.ids[end - 1] in self._prompts.end_ids:
+            end -= 1
+        return self._prompts.outputs.read(whole.ids[:start], whole.ids[start:end]).answer
+
+    def _scored(self, messages: Messages, record: dict[str, Any], where: str) -> Encoded:
+        """A conversation in which the assistant's messages after the prompt's are scored."""
+        traced = self._tracer.trace(messages, where=where, tools=record.get("tools"), prompt=record["prompt"])
         whole = self._tokenizer.encode(traced.rendering, traced.learned)
-        if not whole.learned[1:].any():
+        text, outputs = traced.rendering.text, self._prompts.outputs
+        begins = [outputs.answer_start(text[:start], text[start:end]) for start, end in traced.learned]
+        answers = [(start + begin, end) for (start, end), begin in zip(traced.learned, begins, strict=True)]
+        of_answers = self._tokenizer.encode(traced.rendering, answers).learned if any(begins) else whole.learned
+        if not of_answers[1:].any():
             raise BadData(
                 "there is nothing to score in this row: the template shows no assistant text",
                 where=where,
                 remedy="Give the conversation an assistant message, or correct the recipe's chat_template.",
             )
-        return Encoded(ids=whole.ids.tolist(), learned=whole.learned.tolist())
+        return Encoded(ids=whole.ids.tolist(), learned=whole.learned.tolist(), answers=of_answers.tolist())
 
 
 class TextRows:
     """Plain texts, each cut to its first ``most`` tokens."""
 
-    ends: frozenset[str] = frozenset()
+    chat = None
 
     def __init__(self, tokenizer: ChatTokenizer, most: int) -> None:
         self._labeller, self._most = TextLabeller(tokenizer, open_encoder(tokenizer, "tokenizers")), most
@@ -126,6 +149,7 @@ class TextRows:
             kind=record["kind"],
             ids=tokens.ids[: self._most].tolist(),
             learned=tokens.learned[: self._most].tolist(),
+            answers=tokens.learned[: self._most].tolist(),
             prompt=[],
             question="",
             target="",
@@ -144,7 +168,7 @@ def read_split(dataset: Artifact, split: Split, scratch: Path) -> Iterator[dict[
 
 
 def read_records(path: Path, form: FormName = "chat") -> Iterator[dict[str, Any]]:
-    """The rows of a dataset split: ``id``, ``kind``, ``row`` and ``text``, or ``messages`` and ``prompt``.
+    """The rows of a dataset split: ``id``, ``kind``, ``row`` and ``text``, or ``messages``, ``tools`` and ``prompt``.
 
     For chat, ``messages`` are all messages; for preference data, the prompt's and the chosen answer's, where ``prompt``
     is the number of the former. Preference data also have ``rejected``: the prompt's messages and the rejected
@@ -154,8 +178,9 @@ def read_records(path: Path, form: FormName = "chat") -> Iterator[dict[str, Any]
 
     kind = FORMS[form]
     with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=512, columns=["id", "kind", "row", *kind.columns]):
+        for batch in file.iter_batches(batch_size=512, columns=["id", "kind", "row", "tools", *kind.columns]):
             for row in batch.to_pylist():
+                row["tools"] = json.loads(row["tools"]) if row.get("tools") else None
                 if kind.plain:
                     yield row
                     continue
@@ -196,8 +221,11 @@ def question_of(messages: Messages) -> str:
 
 
 def target_of(messages: Messages) -> str:
-    """The text of the last answer, trimmed."""
-    return str(messages[answer_place(messages)]["content"]).strip()
+    """The last answer, trimmed and without thoughts; calls of tools as JSON, one in a line."""
+    message = messages[answer_place(messages)]
+    said = str(message.get("content") or "")
+    calls = (json.dumps(call["function"], ensure_ascii=False) for call in message.get("tool_calls") or ())
+    return "\n".join(part for part in (answer_of(said), *calls) if part)
 
 
 def _where(record: dict[str, Any]) -> str:

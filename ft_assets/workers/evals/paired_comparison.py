@@ -13,6 +13,7 @@ from ft_assets.workers.evals.evidence import (
     EXACT_MATCH,
     F1,
     PERPLEXITY,
+    PERPLEXITY_ALL,
     PREFERENCE_ACCURACY,
     MetricEvidence,
     NeverSeen,
@@ -40,6 +41,8 @@ SHARES: dict[str, tuple[str, str]] = {
     PREFERENCE_ACCURACY: ("base_prefers_chosen", "candidate_prefers_chosen"),
     EXACT_MATCH: ("base_correct", "candidate_correct"),
 }
+# Beginnings of the columns' names, by metric.
+LIKELIHOODS = {PERPLEXITY: "", PERPLEXITY_ALL: "all_"}
 # exp() of more is infinite. Nats per token; guessing among a million tokens is 14.
 _MOST_NATS = 700.0
 
@@ -61,6 +64,11 @@ class HoldoutComparison:
             columns["target"] = [row.target for row in self.rows]
         columns["tokens"] = [score.tokens for score in self.base]
         columns |= {f"{who}_nll": [score.nll_sum / score.tokens for score in scores] for who, scores in both}
+        if self.wrapped:
+            columns["all_tokens"] = [score.all_tokens for score in self.base]
+            columns |= {
+                f"{who}_all_nll": [each.all_nll_sum / each.all_tokens for each in scores] for who, scores in both
+            }
         if self.asked:
             columns |= {f"{who}_answer": [score.answer for score in scores] for who, scores in both}
             columns |= {f"{who}_correct": [bool(match) for match in self.matches(scores)] for who, scores in both}
@@ -73,14 +81,16 @@ class HoldoutComparison:
         return columns
 
     def metrics(self, *, seed: int) -> dict[str, MetricEvidence]:
-        """Perplexity; if answers were asked for, exact match and F1; for pairs, preference accuracy."""
-        tokens = [score.tokens for score in self.base]
-        sums = [[score.nll_sum for score in scores] for scores in (self.base, self.candidate)]
-        shares = row_shares(self.columns())
-        return {
-            PERPLEXITY: compare_perplexity(tokens, *sums, seed=seed),
-            **{name: compare_shares(*both, seed=seed) for name, both in shares.items()},
-        }
+        """Perplexity of the answers, and of all that is learned if that is more; if answers were asked for, exact match
+        and F1; for pairs, preference accuracy."""
+        columns = self.columns()
+        shares = {name: compare_shares(*both, seed=seed) for name, both in row_shares(columns).items()}
+        return perplexities(columns, seed=seed) | shares
+
+    @property
+    def wrapped(self) -> bool:
+        """Whether training learns more than the rows' answers: thoughts, or what the template puts around answers."""
+        return any(score.all_tokens != score.tokens for score in self.base)
 
     @property
     def asked(self) -> bool:
@@ -113,6 +123,17 @@ class HoldoutComparison:
             base=_share([match for match, new in zip(base, unseen, strict=True) if new]),
             candidate=_share([match for match, new in zip(candidate, unseen, strict=True) if new]),
         )
+
+
+def perplexities(columns: Mapping[str, Sequence[Any]], *, seed: int) -> dict[str, MetricEvidence]:
+    """The comparisons of perplexity that a holdout's samples give, by metric."""
+    found = {}
+    for name, prefix in LIKELIHOODS.items():
+        if f"{prefix}tokens" in columns:
+            tokens = np.asarray(columns[f"{prefix}tokens"], float)
+            base, candidate = (np.asarray(columns[f"{who}_{prefix}nll"], float) for who in ("base", "candidate"))
+            found[name] = compare_perplexity(tokens, base * tokens, candidate * tokens, seed=seed)
+    return found
 
 
 def row_shares(columns: Mapping[str, Sequence[Any]]) -> dict[str, tuple[list[float], list[float]]]:
@@ -162,7 +183,7 @@ def compare_suite(
 def compare_perplexity(
     tokens: Sequence[int] | Floats, base: Sequence[float] | Floats, candidate: Sequence[float] | Floats, *, seed: int
 ) -> MetricEvidence:
-    """Perplexity over all answer tokens: exp(summed negative log-likelihood / tokens), as usually published.
+    """Perplexity over all tokens: exp(summed negative log-likelihood / tokens), as usually published.
 
     The interval is that of the mean difference in nats per token, scaled to the base's perplexity: log-perplexities are
     means of paired losses, perplexities are not. Raises UserError for likelihoods without a finite perplexity.

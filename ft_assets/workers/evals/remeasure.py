@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from ft_assets.workers.evals.agreement import agreement
 from ft_assets.workers.evals.evidence import (
-    PERPLEXITY,
     BadEvidence,
     Evidence,
     JudgeEvidence,
@@ -27,11 +26,12 @@ from ft_assets.workers.evals.evidence import (
     SuiteEvidence,
 )
 from ft_assets.workers.evals.paired_comparison import (
+    LIKELIHOODS,
     SHARES,
     compare_loss,
-    compare_perplexity,
     compare_shares,
     compare_suite,
+    perplexities,
     row_shares,
 )
 from ft_assets.workers.evals.preferences.judged_pairs import SAMPLES
@@ -101,17 +101,20 @@ def _are_short(targets: tuple[Any, ...]) -> bool:
 
 def _holdout(columns: Columns, seed: int) -> tuple[dict[str, MetricEvidence], MetricEvidence]:
     """The holdout's metrics, and the rows' loss."""
-    tokens, base, candidate = _losses(columns)
+    _, base, candidate = _losses(columns)
+    if "all_tokens" in columns:
+        _losses(columns, "all_")
     for name in (name for pair in SHARES.values() for name in pair if name in columns):
         _floats(columns, "holdout", name)
-    metrics = {PERPLEXITY: compare_perplexity(tokens, base * tokens, candidate * tokens, seed=seed)}
+    metrics = perplexities(columns, seed=seed)
     metrics |= {name: compare_shares(*both, seed=seed) for name, both in row_shares(columns).items()}
     return metrics | text_evidence(columns, seed=seed), compare_loss(base, candidate, seed=seed)
 
 
-def _losses(columns: Columns) -> tuple[Floats, Floats, Floats]:
-    """Learned tokens of each row, and both models' mean loss on them."""
-    tokens, base, candidate = (_floats(columns, "holdout", name) for name in ("tokens", "base_nll", "candidate_nll"))
+def _losses(columns: Columns, prefix: str = "") -> tuple[Floats, Floats, Floats]:
+    """Each row's tokens of answers, or of all that is learned, and both models' mean loss on them."""
+    names = (f"{prefix}tokens", f"base_{prefix}nll", f"candidate_{prefix}nll")
+    tokens, base, candidate = (_floats(columns, "holdout", name) for name in names)
     if tokens.min() < 1 or min(base.min(), candidate.min()) < 0:
         raise _bad("the samples of the holdout have rows without tokens or with likelihoods above 1")
     return tokens, base, candidate
@@ -119,8 +122,8 @@ def _losses(columns: Columns) -> tuple[Floats, Floats, Floats]:
 
 def _score(name: str, columns: Columns, seed: int) -> ScoreEvidence:
     """The candidate's score with its interval."""
-    if name == PERPLEXITY:
-        tokens, _, candidate = _losses(columns)
+    if name in LIKELIHOODS:
+        tokens, _, candidate = _losses(columns, LIKELIHOODS[name])
         value = float((candidate * tokens).sum() / tokens.sum())
         nats = studentized(candidate * tokens, tokens, seed=seed)
         low, high = math.exp(max(0.0, nats.low)), math.exp(min(700.0, nats.high))

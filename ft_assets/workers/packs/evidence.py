@@ -19,7 +19,8 @@ DOCTOR_CHECKS: dict[str, str] = {
     "no_control_token_from_text": "Control tokens come from the template only, never from what a message spells.",
     "within_length": "No window is longer than the recipe's length, and nothing was cut but by the recipe's policy.",
     "vocabulary_fits_model": "Every token has a row in the base model's embedding.",
-    "template_is_the_base_s": "Tokens equal a fresh rendering by the base's chat template.",
+    "template_is_the_base_s": "Tokens equal a fresh rendering by the base's chat template, and what is learned follows "
+    "the very tokens that a server feeds the model.",
     "packed_equals_alone": "Documents have the same loss in their window as alone, by the base's architecture at tiny "
     "size.",
     "holdout_is_absent": "No example of the holdout is packed.",

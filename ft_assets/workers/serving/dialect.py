@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ft_assets.workers.serving.growing_text import GrowingText
+from ft_assets.workers.tokenizers.growing_text import GrowingText
 from ft_resources.errors import NotFound, NotIdentified, TooManyRequests, UserError
 from ft_resources.serving.errors import BadAdapter, BadRequest, NameTaken
 from ft_resources.serving.server import Reason, Sampling, Token

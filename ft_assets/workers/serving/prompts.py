@@ -15,6 +15,7 @@ from ft_assets.workers.datasets.forms.turns import read_turns, to_messages
 from ft_assets.workers.evals.chat_prompts import ChatPrompts
 from ft_assets.workers.templates.source import own_template
 from ft_assets.workers.templates.template import strings
+from ft_assets.workers.tokenizers.outputs import OutputStream
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Artifact
 from ft_resources.canonical import digest
@@ -51,12 +52,7 @@ class Prompts:
         Raises BadRequest for messages that cannot be read or that the template refuses, and FarTooLong for texts that
         are far longer than ``context`` tokens.
         """
-        if self._chat is None:
-            raise BadRequest(
-                "this model has no chat template: it continues texts",
-                where="model",
-                remedy="Ask for /v1/completions.",
-            )
+        template = self._chatting()
         if context is not None and len(messages) > context:
             raise FarTooLong(context, _MESSAGES)
         try:
@@ -66,11 +62,15 @@ class Prompts:
         asked = to_messages([turn._asdict() for turn in turns])
         self._require_room((word for message in asked for word in strings(message)), context, _MESSAGES)
         try:
-            return self._chat.prompt(asked, _MESSAGES)
+            return template.prompt(asked, _MESSAGES)
         except (BadData, BadBase) as error:
             raise BadRequest(
                 error.what, where=_MESSAGES, remedy="Send a conversation such as the training's."
             ) from None
+
+    def output(self, prompt: Sequence[int]) -> OutputStream:
+        """Takes the answer to a conversation's ``prompt`` apart as it is written. Raises BadRequest as ``chat``."""
+        return self._chatting().outputs.stream(prompt)
 
     def text(self, text: str, context: int | None = None) -> list[int]:
         """Token ids of a text to be continued, with the tokens that the tokenizer puts before every text. Raises
@@ -78,6 +78,15 @@ class Prompts:
         self._require_room([text], context, "prompt")
         ids: list[int] = self._tokenizer.tokenizer.encode(text).ids
         return ids
+
+    def _chatting(self) -> ChatPrompts:
+        if self._chat is None:
+            raise BadRequest(
+                "this model has no chat template: it continues texts",
+                where="model",
+                remedy="Ask for /v1/completions.",
+            )
+        return self._chat
 
     def _require_room(self, texts: Iterable[str], context: int | None, where: str) -> None:
         """Raise FarTooLong if the texts are far longer than ``context`` tokens. Only the part that may fit is

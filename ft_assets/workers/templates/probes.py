@@ -11,8 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from ft_assets.workers.templates.outputs import OutputForm
 from ft_assets.workers.templates.rendering import NotRendered
-from ft_assets.workers.templates.thoughts import OPENED, Thought, closes_thoughts, missing_thought, with_thoughts_apart
+from ft_assets.workers.templates.thoughts import (
+    OPENED,
+    Thought,
+    closes_thoughts,
+    missing_thought,
+    output_form,
+    with_thoughts_apart,
+)
 
 QUESTION, ANSWER = "What is the colour of the sky?", "It is blue on most days."
 ASKS, SAYS = {"role": "user", "content": QUESTION}, {"role": "assistant", "content": ANSWER}
@@ -120,17 +128,35 @@ class Probes:
     def missing_thought(self) -> Thought | None:
         """The empty or open thoughts that a generation prompt ends with; None if there are none."""
         after_result = self._render(ASKS, CALLS, _RESULT, prompt=True)
-        before = self.answered.partition(ANSWER)[0]
-        between = before.removeprefix(self._asked) if before.startswith(self._asked) else ""
-        return missing_thought((self._asked, after_result), (QUESTION, _RESULT["content"]), between, self._control)
+        said = QUESTION, _RESULT["content"]
+        return missing_thought((self.asked, after_result), said, self.answered, ANSWER, self._control)
+
+    @cached_property
+    def output(self) -> OutputForm:
+        """The marks of what a model writes after a prompt of this template."""
+        missing = self.missing_thought
+        plain = self._before_answer(self.answered)
+        thinks = self._before_answer(self._render(ASKS, with_thoughts_apart(_THINKS, self.thoughts_field)))
+        opens, shown, closes = thinks.partition(_THOUGHT)
+        return output_form(
+            plain.removeprefix(missing.plain) if missing else plain,
+            (opens, closes) if shown else None,
+            opening=missing.end if missing and missing.close else "",
+        )
+
+    def _before_answer(self, rendered: str) -> str:
+        """What stands between a prompt of QUESTION, without the thoughts that it opens, and ANSWER in ``rendered``."""
+        header = self.asked.removesuffix(self.missing_thought.end if self.missing_thought else "")
+        before = rendered.rpartition(ANSWER)[0]
+        return before.removeprefix(header) if before.startswith(header) else ""
 
     @cached_property
     def closes_thoughts(self) -> bool:
         """Whether the template asks for answers without thoughts."""
-        return closes_thoughts(self._asked)
+        return closes_thoughts(self.asked)
 
     @cached_property
-    def _asked(self) -> str:
+    def asked(self) -> str:
         """The rendering of QUESTION with a generation prompt."""
         return self._render(ASKS, prompt=True)
 

@@ -61,6 +61,8 @@ class SymbolicTemplate(ChatTemplate):
     def __init__(self, template: ChatTemplate) -> None:
         super().__init__(template.source, name=template.name, variables=template.variables, control=template.control)
         self.probes = template.probes
+        if self.marked:
+            self._lead = template._lead
         self.atoms, self.witness = Atoms(), Witness({})
 
     def observe(self, atoms: Atoms, witness: Witness) -> None:

@@ -16,11 +16,11 @@ from jinja2 import nodes
 from ft_assets.workers.templates.chat_environment import CLOSE, OPEN, ChatEnvironment
 from ft_assets.workers.templates.limits import WithoutEnd
 from ft_assets.workers.templates.marks import free_marks, located, without_marks
-from ft_assets.workers.templates.probes import Probes, with_ids, with_text_arguments
+from ft_assets.workers.templates.probes import ASKS, SAYS, Probes, with_ids, with_text_arguments
 from ft_assets.workers.templates.rendering import Messages, Rendering, Span, TemplateFailed, Tools
 from ft_assets.workers.templates.thoughts import with_thoughts_apart
 from ft_assets.workers.templates.turns import TurnFinder
-from ft_resources.errors import BadBase, BadData
+from ft_resources.errors import BadBase, BadData, UserError
 
 
 class ChatTemplate:
@@ -95,7 +95,9 @@ class ChatTemplate:
             turns, quoted = self._read_marks(messages, tools, text, "".join(words), where)
         if with_turns and not self.marked:
             turns = self._finder(messages, tools, text, where).turns(first=first, last_only=last_only)
-        return Rendering(text=text, turns=list(_joined(turns)), quoted=quoted)
+        lead = self._lead if self.marked and turns else ""
+        turns = [(start + len(lead) * text.startswith(lead, start), end) for start, end in _joined(turns)]
+        return Rendering(text=text, turns=turns, quoted=quoted)
 
     def contents(self, messages: Messages, text: str, *, where: str, tools: Tools = None) -> list[Span]:
         """Spans of the contents of ``messages`` in their rendering ``text``, without white space around them.
@@ -119,6 +121,20 @@ class ChatTemplate:
             return self._render(messages, None, f"a probe of {self.name}", ("", ""), prompt)
 
         return Probes(render, self.control, self.variables.get("eos_token") or "", self._ends)
+
+    @cached_property
+    def _lead(self) -> str:
+        """The end of a generation prompt that the marks take in: a model is given it, and need not learn it."""
+        where, conversation = f"a probe of {self.name}", [ASKS, SAYS]
+        try:
+            asked = self.probes.asked
+            answered = self._render(conversation, None, where, ("", ""), False)
+            turns, _ = self._read_marks(conversation, None, answered, "", where)
+        except UserError:
+            # The rows will show what is wrong.
+            return ""
+        asked = asked.removesuffix(self.probes.missing_thought.end if self.probes.missing_thought else "")
+        return answered[turns[-1][0] : len(asked)] if turns and answered.startswith(asked) else ""
 
     def _environment(self) -> jinja2.Environment:
         return ChatEnvironment()

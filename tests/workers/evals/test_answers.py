@@ -17,11 +17,12 @@ words = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=6).map(" ".join
 
 
 def row(number: int, target: str, *, kind: str = "", question: str = "why?") -> HoldoutRow:
-    return HoldoutRow(id=str(number), kind=kind, ids=[1], learned=[True], prompt=[1], question=question, target=target)
+    encoded = {"ids": [1], "learned": [True], "answers": [True], "prompt": [1]}
+    return HoldoutRow(id=str(number), kind=kind, question=question, target=target, **encoded)
 
 
 def score(answer: str, nll: float = 2.0) -> HoldoutScore:
-    return HoldoutScore(nll_sum=nll, tokens=2, answer=answer)
+    return HoldoutScore(nll_sum=nll, tokens=2, all_nll_sum=nll, all_tokens=2, answer=answer)
 
 
 def compare(*cases: tuple[str, str, str]) -> HoldoutComparison:

@@ -1,5 +1,8 @@
 """The holdout: prompts as a server renders them, likelihoods and answers that batching does not change."""
 
+import json
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -187,3 +190,85 @@ def test_of_a_text_every_token_that_fits_the_context_is_scored_and_nothing_is_as
     for row, score in zip(found, scorer.score(model, found, max_new_tokens=4, report=lambda *_: None), strict=True):
         assert score.answer == ""
         assert score.nll_sum == pytest.approx(naive(model, row, 0)[0], rel=1e-4)
+
+
+# As Qwen3's: empty thoughts stand before a last answer without, and calls of tools are JSON between marks.
+QWEN = (
+    "{%- if tools -%}{{ tools | tojson }}{%- endif -%}{%- for m in messages -%}<|{{ m.role }}|>"
+    "{%- if m.role == 'assistant' and loop.last and '<think>' not in m.content -%}"
+    "{{- '<think>\n\n</think>\n\n' -}}{%- endif -%}{{ m.content }}"
+    "{%- for c in m.tool_calls or [] -%}<call>{{ c.function | tojson }}</call>{%- endfor -%}"
+    "<|end|>{%- endfor -%}"
+    "{%- if add_generation_prompt -%}<|assistant|>{%- endif -%}"
+)
+CALL = [{"type": "function", "id": "", "function": {"name": "look", "arguments": {"city": "Oslo"}}}]
+
+
+class Parrot:
+    """Writes what each prompt's row teaches."""
+
+    def __init__(self, found: list[HoldoutRow], *, upto: int | None = None) -> None:
+        self._taught = {tuple(row.prompt): row.ids[len(row.prompt) : -1][:upto] for row in found}
+
+    def write(self, prompts: list[list[int]], *_: object) -> list[list[int]]:
+        return [self._taught[tuple(prompt)] for prompt in prompts]
+
+
+def read_thinking(base: Path, folder: Path, *answers: dict[str, Any]) -> tuple[HoldoutScorer, list[HoldoutRow]]:
+    """Rows of one question each, whose last turn is an answer, with a tool that may be called."""
+    tools = json.dumps([{"type": "function", "function": {"name": "look", "parameters": {}}}])
+    records = [
+        conversation("where?", f"row {number}")
+        | {"messages": [{"role": "user", "content": f"where? {number}"}, {"role": "assistant", **each}], "tools": tools}
+        for number, each in enumerate(answers)
+    ]
+    path = folder / "holdout.parquet"
+    path.write_bytes(parquet(records))
+    scorer = HoldoutScorer(base, chat_template=QWEN, context_length=256)
+    return scorer, scorer.read(path, max_samples=9, seed=1)[0]
+
+
+ANSWERS: list[dict[str, Any]] = [
+    {"content": "positive", "tool_calls": ""},
+    {"content": "<think>\nhm\n</think>\n\nnegative", "tool_calls": ""},
+    {"content": "", "tool_calls": json.dumps(CALL)},
+]
+
+
+def test_a_model_that_writes_exactly_what_its_template_teaches_answers_exactly(
+    base: Path, tmp_path: Path, model: LoadedModel
+) -> None:
+    scorer, found = read_thinking(base, tmp_path, *ANSWERS)
+    targets = {row.target for row in found}
+    assert targets == {"positive", "negative", '{"name": "look", "arguments": {"city": "Oslo"}}'}
+    for row in found:
+        assert row.ids[: len(row.prompt)] == row.prompt, "the tools are in the prompt as in the document"
+    scores = scorer.score(replace(model, writer=Parrot(found)), found, max_new_tokens=99, report=lambda *_: None)
+    assert [score.answer for score in scores] == [row.target for row in found]
+    # Thoughts that do not end are an answer of nothing.
+    short = scorer.score(replace(model, writer=Parrot(found, upto=9)), found, max_new_tokens=9, report=lambda *_: None)
+    assert {(score.answer, score.cut) for score in short} == {("", True)}
+
+
+def test_perplexity_is_of_the_answers_and_that_of_all_that_is_learned_has_a_name_of_its_own(
+    base: Path, tmp_path: Path, model: LoadedModel
+) -> None:
+    scorer, found = read_thinking(base, tmp_path, *ANSWERS[:2])
+    scores = scorer.score(model, found, max_new_tokens=1, report=lambda *_: None)
+    for row, score in zip(found, scores, strict=True):
+        taught = model.tokenizer.decode([number for number, mark in zip(row.ids, row.answers, strict=True) if mark])
+        assert taught.strip() == f"{row.target}<|end|>"
+        assert (score.tokens, score.all_tokens) == (sum(row.answers), sum(row.learned))
+        assert score.tokens < score.all_tokens
+        assert score.all_nll_sum == pytest.approx(naive(model, row, 0)[0], rel=1e-4)
+        assert score.nll_sum < score.all_nll_sum
+    comparison = HoldoutComparison(rows=found, base=scores, candidate=scores)
+    metrics = comparison.metrics(seed=1)
+    for name, prefix in (("perplexity", ""), ("perplexity_all", "all_")):
+        nats = sum(getattr(score, f"{prefix}nll_sum") for score in scores)
+        tokens = sum(getattr(score, f"{prefix}tokens") for score in scores)
+        assert metrics[name].base == pytest.approx(math.exp(nats / tokens))
+    # Where training learns nothing but answers, one is said.
+    plain, rows_, _ = read(base, tmp_path, rows(2))
+    same = plain.score(model, rows_, max_new_tokens=1, report=lambda *_: None)
+    assert "perplexity_all" not in HoldoutComparison(rows=rows_, base=same, candidate=same).metrics(seed=1)

@@ -15,6 +15,7 @@ from safetensors.numpy import save
 from ft_assets.settings.recipe.acceptance import EvaluationSettings, GateSettings, HoldoutSettings
 from ft_assets.workers.evals.evidence import Evidence
 from ft_assets.workers.evals.model import LoadedModel
+from ft_assets.workers.templates.outputs import Output
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.canonical import canonical_json, digest, sha256_bytes
 from ft_resources.store import Store
@@ -229,13 +230,13 @@ def lora_files(strength: float, seed: int = 1) -> dict[str, bytes]:
     }
 
 
-def written(answer: Callable[[LoadedModel, list[int]], str]) -> Callable[..., Iterator[tuple[int, str, bool]]]:
+def written(answer: Callable[[LoadedModel, list[int]], str]) -> Callable[..., Iterator[tuple[int, Output, bool]]]:
     """A stand-in for ``generation.write_answers``: every model answers a prompt's ids as ``answer`` says."""
 
     def write_answers(
-        loaded: LoadedModel, tokenizer: object, turn_ends: object, prompts: Sequence[list[int]], max_new_tokens: int
-    ) -> Iterator[tuple[int, str, bool]]:
+        loaded: LoadedModel, chat: object, prompts: Sequence[list[int]], max_new_tokens: int
+    ) -> Iterator[tuple[int, Output, bool]]:
         for place, ids in enumerate(prompts):
-            yield place, answer(loaded, ids), False
+            yield place, Output("", answer(loaded, ids)), False
 
     return write_answers

@@ -182,8 +182,7 @@ def test_the_template_of_the_base_is_the_reference_of_its_marked_variant(workben
     assert all(finding.passed for finding in verdicts(artifact, config=CONFIG))
 
 
-def test_a_marked_variant_serves_a_base_whose_own_template_does_not_tell_the_turns(workbench: Workbench) -> None:
-    # Its generation prompt opens a thought that the conversation itself does not show.
+def test_a_prompt_that_opens_what_no_conversation_shows_is_refused_by_name(workbench: Workbench) -> None:
     own = (
         "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
         "{% if add_generation_prompt %}<|assistant|>[think]{% endif %}"
@@ -193,5 +192,8 @@ def test_a_marked_variant_serves_a_base_whose_own_template_does_not_tell_the_tur
     dataset = workbench.dataset([chat("a", "b <|end|>")])
     with pytest.raises(BadBase, match="without its own generation prompt"):
         workbench.build(dataset)
+    # Marks tell where the answer is, and it would be learned behind other tokens than it is asked behind.
     artifact = workbench.publish_pack(dataset, chat_template=marked)
-    assert all(finding.passed for finding in verdicts(artifact, config=CONFIG))
+    (failed,) = (finding for finding in verdicts(artifact, config=CONFIG) if not finding.passed)
+    assert failed.name == "template_is_the_base_s"
+    assert "learns an answer behind other tokens than a prompt by the base's chat template has" in failed.detail

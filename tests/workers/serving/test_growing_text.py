@@ -6,7 +6,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from ft_assets.workers.serving.growing_text import GrowingText
+from ft_assets.workers.tokenizers.growing_text import GrowingText
 
 TEXT = "The quick fox, 你好 – Grüße 👩‍👧 e\u0301! "
 

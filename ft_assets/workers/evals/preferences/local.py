@@ -24,8 +24,8 @@ class LocalJudge:
         if not messages:
             return
         folder = self._fetch()
-        loaded, tokenizer = load_model(folder), ChatTokenizer.load(folder)
-        chat = ChatPrompts(folder, tokenizer, None)
+        loaded = load_model(folder)
+        chat = ChatPrompts(folder, ChatTokenizer.load(folder), None)
         room = loaded.context_length - self._max_new_tokens
         if room <= 0:
             raise BadBase(
@@ -43,5 +43,6 @@ class LocalJudge:
                 asked.append((place, ids))
         prompts = [ids for _, ids in asked]
         with seeded(self._seed, loaded.model):
-            for number, text, cut in write_answers(loaded, tokenizer, chat.ends, prompts, self._max_new_tokens):
-                keep(asked[number][0], Judgement(problem=CUT_SHORT) if cut else Judgement(text=text))
+            for number, output, cut in write_answers(loaded, chat, prompts, self._max_new_tokens):
+                short = cut or output.unfinished
+                keep(asked[number][0], Judgement(problem=CUT_SHORT) if short else Judgement(text=output.answer))

@@ -17,8 +17,9 @@ from ft_assets.workers.packs.doctor.chunks import Chunk, chunk
 from ft_assets.workers.packs.doctor.patient import Patient
 from ft_assets.workers.packs.documents.examples import read_batches
 from ft_assets.workers.packs.format import TRAIN, Pack, Spool
-from ft_assets.workers.templates.rendering import Rendering
+from ft_assets.workers.templates.rendering import Messages, Rendering, Tools
 from ft_assets.workers.templates.thoughts import with_thought
+from ft_assets.workers.tokenizers.prompts import prompt_ids
 
 COMPARED = 200
 # Shorter texts ("yes", "2") may occur in an answer by chance.
@@ -28,7 +29,8 @@ _TELLING = 12
 def compare(patient: Patient) -> dict[str, str | None]:
     """Compare at least ``COMPARED`` documents, spread over the training split: the first problem by check, or None.
 
-    ``template_is_the_base_s``: the first document whose tokens differ from the second way's.
+    ``template_is_the_base_s``: the first document whose tokens differ from the second way's, or whose first answer
+    follows other tokens than the prompt for it has.
     ``answers_are_learned``: the first that does not learn the assistant's text, learns another role's, or counts
     otherwise than its row's weight says.
     """
@@ -47,7 +49,7 @@ def compare(patient: Patient) -> dict[str, str | None]:
                 example, piece = int(view.examples[document]), int(view.pieces[document])
                 tokens = view.document(document)
                 found: dict[str, str | None] = {}
-                ids = view.ids[tokens]
+                ids, learned = view.ids[tokens], view.learned[tokens]
                 # Where another row's answer has no room, the row's own stands in its place.
                 pieces = (piece, piece - 1) if patient.form.answers == 1 and piece % 2 else (piece,)
                 same = [
@@ -56,9 +58,10 @@ def compare(patient: Patient) -> dict[str, str | None]:
                 piece = same[0] if same else piece
                 if not same:
                     found["template_is_the_base_s"] = f"differs from its rendering by {by}"
+                elif not _follows_prompt(patient, ids[: int(learned.argmax())], spool, row, example, piece):
+                    found["template_is_the_base_s"] = f"learns an answer behind other tokens than a prompt by {by} has"
                 if patient.reference is not None:
-                    learned = view.ids[tokens][view.learned[tokens]].tolist()
-                    found["answers_are_learned"] = _other_answer(patient, learned, row, piece)
+                    found["answers_are_learned"] = _other_answer(patient, ids[learned].tolist(), row, piece)
                 found["answers_are_learned"] = found.get("answers_are_learned") or _other_weight(pack, row, example)
                 for name, wrong in found.items():
                     if wrong and not problems[name]:
@@ -75,17 +78,37 @@ def _ids(patient: Patient, row: Mapping[str, Any], piece: int) -> NDArray[np.int
         return _encoded(patient, row["text"])
     answer = row.get("rejected" if piece % 2 else "chosen") or []
     thought = patient.reference.probes.missing_thought
-    messages = to_messages([*row["messages"], *answer])
+    messages, tools, where = _conversation(row, piece)
     rendering = patient.reference.trace(
         messages,
-        where=f"row {row['row']} of the upload",
-        tools=json.loads(row["tools"]) if row.get("tools") else None,
+        where=where,
+        tools=tools,
         with_turns=bool(thought),
         first=len(row["messages"]) if answer else 0,
     )
     turns = rendering.turns[-1:] if patient.last_only else rendering.turns
     rendering, _ = with_thought(rendering, turns, thought, messages)
     return patient.tokenizer.encode(rendering).ids
+
+
+def _conversation(row: Mapping[str, Any], piece: int) -> tuple[Messages, Tools, str]:
+    """A row's messages up to the answer of ``piece``, its tools, and its name in errors."""
+    messages = to_messages([*row["messages"], *(row.get("rejected" if piece % 2 else "chosen") or [])])
+    return messages, json.loads(row["tools"]) if row.get("tools") else None, f"row {row['row']} of the upload"
+
+
+def _follows_prompt(
+    patient: Patient, before: NDArray[np.int64], spool: Spool, row: Mapping[str, Any], example: int, piece: int
+) -> bool:
+    """Whether the tokens before the first that is learned are the prompt for one of the assistant's turns."""
+    if patient.reference is None or _is_shortened(spool, example, piece):
+        return True
+    messages, tools, where = _conversation(row, piece)
+    turns = (place for place, message in enumerate(messages) if message["role"] == "assistant")
+    return any(
+        before.tolist() == prompt_ids(patient.reference, patient.tokenizer, messages[:place], where=where, tools=tools)
+        for place in turns
+    )
 
 
 def _encoded(patient: Patient, text: str) -> NDArray[np.int32]:
@@ -166,8 +189,8 @@ def _agrees(
     patient: Patient, ids: NDArray[np.int64], fresh: NDArray[np.int32], spool: Spool, example: int, piece: int
 ) -> bool:
     """Whether a packed document equals the second way's, or what the policy on length may leave of it."""
-    first = int(spool.first_documents[example])
     if patient.reference is None:
+        first = int(spool.first_documents[example])
         # The tokens around a text are at most one on each side; the tokenizer does not encode them.
         own = spool.first_documents[example + 1 : example + 2].tolist() or [len(spool.lengths)]
         lengths = spool.lengths[first : own[0]]
@@ -178,8 +201,13 @@ def _agrees(
             bool(np.all((each[start : start + len(ids)] == ids) | (each[start : start + len(ids)] == -1)))
             for each in whole
         )
-    if spool.shortened[first + piece - int(spool.pieces[first])]:
+    if _is_shortened(spool, example, piece):
         # Some tokens of the fresh ones are left out.
         rest = iter(fresh.tolist())
         return all(token in rest for token in ids.tolist())
     return np.array_equal(ids, fresh)
+
+
+def _is_shortened(spool: Spool, example: int, piece: int) -> bool:
+    first = int(spool.first_documents[example])
+    return bool(spool.shortened[first + piece - int(spool.pieces[first])])

@@ -9,13 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import takewhile
 
-from ft_assets.workers.evals.chat_prompts import question
+from ft_assets.workers.evals.chat_prompts import ChatPrompts, question
 from ft_assets.workers.evals.statistics import mcnemar_exact
 from ft_assets.workers.serving.parity.asked_prompts import Evaluated, Render
 from ft_assets.workers.serving.parity.asking import AT_ONCE
 from ft_assets.workers.serving.parity.figures import SuiteScores
 from ft_assets.workers.suites.kinds.registry import KINDS, Kind
 from ft_assets.workers.suites.suites import TASK_FILE, read_task, suite_files
+from ft_assets.workers.tokenizers.outputs import OutputReader
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.serving.server import Sampling, Server
@@ -49,11 +50,11 @@ def compare_suites(
 
     Raises what the server raises, and UserError where a suite cannot be read or asked.
     """
-    tokenizer = ChatTokenizer.load(evaluated.base)
+    chat = ChatPrompts(evaluated.base, ChatTokenizer.load(evaluated.base), evaluated.chat_template)
     found = {}
     for key, kind, task in _scored(evaluated):
         where = f"suite {key}"
-        asked = _AskServer(server, model, render, tokenizer, frozenset(ends), context_length, where)
+        asked = _AskServer(server, model, render, chat.outputs, frozenset(ends), context_length, where)
         recorded = evaluated.scores[key]
         items = [item for item in kind.read(task, suite_files(evaluated.suites[key]), where) if item.id in recorded]
         if not items:
@@ -88,7 +89,7 @@ class _AskServer:
     server: Server
     model: str
     render: Render
-    tokenizer: ChatTokenizer
+    outputs: OutputReader
     ends: frozenset[int]
     context_length: int
     where: str
@@ -105,7 +106,7 @@ class _AskServer:
         def answer(place: int) -> str:
             tokens = self.server.complete(self.model, ids[place], sampling).tokens
             said = takewhile(lambda token: token not in self.ends, (token.id for token in tokens))
-            return self.tokenizer.tokenizer.decode([*said], skip_special_tokens=True).strip()
+            return self.outputs.read(ids[place], [*said]).answer
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
             return dict(zip(fitting, pool.map(answer, fitting), strict=True))

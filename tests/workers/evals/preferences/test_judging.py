@@ -9,6 +9,7 @@ import pytest
 
 from ft_assets.workers.evals import holdout
 from ft_assets.workers.evals.baseline import score_baseline
+from ft_assets.workers.evals.chat_prompts import ChatPrompts
 from ft_assets.workers.evals.evaluate import evaluate
 from ft_assets.workers.evals.generation import write_answers
 from ft_assets.workers.evals.model import LoadedModel
@@ -17,7 +18,7 @@ from ft_assets.workers.evals.preferences.prompt import PROMPT
 from ft_assets.workers.evals.samples import read_suite_samples
 from ft_assets.workers.evals.verdict import Verdict
 from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence
-from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
+from ft_assets.workers.templates.outputs import Output
 from ft_resources.artifacts import Artifact
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.work import WorkRequest
@@ -228,14 +229,14 @@ def test_a_local_judge_is_loaded_from_the_store_and_asked_greedily(
     shown: list[str] = []
 
     def generated(
-        loaded: LoadedModel, tokenizer: ChatTokenizer, ends: frozenset[str], prompts: list[list[int]], most: int
-    ) -> Iterator[tuple[int, str, bool]]:
-        assert len(list(write_answers(loaded, tokenizer, ends, prompts[:1], 1))) == 1
+        loaded: LoadedModel, chat: ChatPrompts, prompts: list[list[int]], most: int
+    ) -> Iterator[tuple[int, Output, bool]]:
+        assert len(list(write_answers(loaded, chat, prompts[:1], 1))) == 1
         for place, ids in enumerate(prompts):
             text = words.decode(ids, skip_special_tokens=False)
             shown.append(text)
             said = likes("good")(text.partition("<|user|>")[2].rpartition("<|end|>")[0])
-            yield place, said.text[-1], False
+            yield place, Output("", said.text[-1]), False
 
     monkeypatch.setattr(local, "write_answers", generated)
     request = judging.request({**model, "max_new_tokens": 9}, **{"judge:0": judge})

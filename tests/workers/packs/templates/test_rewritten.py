@@ -17,7 +17,7 @@ from tests.workers.packs.templates.templates import CORNERS, NAMES, compiled, le
 QWEN = ["qwen3", "qwen3_5_think", "qwen3_5_nothink", "qwen3_6"]
 OPEN = ("qwen3_5_think", "qwen3_6")
 """Their prompts open thoughts, which an answer without must close."""
-CLOSES = "\n</think>\n\n"
+CLOSES = "</think>\n\n"
 UNMARKED = [name for name in NAMES if not name.endswith("_training")]
 THOUGHTS = "<think>\nmm\n</think>\n\n"
 EMPTY = "<think>\n\n</think>\n\n"
@@ -40,7 +40,7 @@ def _tracer(text: str, tokenizer: ChatTokenizer, learn: Learn = "all_assistant")
 
 @pytest.mark.parametrize("messages", CHATS, ids=range(len(CHATS)))
 @pytest.mark.parametrize("name", QWEN)
-def test_earlier_thoughts_are_dropped_and_the_last_oneslearned(
+def test_earlier_thoughts_are_dropped_and_the_last_ones_learned_behind_what_the_prompt_has(
     name: str, messages: Messages, tokenizer: ChatTokenizer
 ) -> None:
     *earlier, last = [str(message["content"]).rpartition("</think>") for message in messages[1::2]]
@@ -50,7 +50,10 @@ def test_earlier_thoughts_are_dropped_and_the_last_oneslearned(
             learned(_tracer(source(name), tokenizer), messages)
         return
     expected = [f"{CLOSES * (name in OPEN and not each[0])}{each[2].strip()}<|im_end|>" for each in earlier]
-    expected.append(f"<think>\n{inner}\n</think>\n\n{last[2].strip()}<|im_end|>")
+    thoughts = f"<think>\n{inner}\n</think>\n\n"
+    if name in OPEN:
+        thoughts = thoughts.removeprefix("<think>\n") if inner else CLOSES
+    expected.append(f"{'' if name == 'qwen3_5_nothink' else thoughts}{last[2].strip()}<|im_end|>")
     assert learned(_tracer(source(name), tokenizer), messages) == expected
     assert learned(_tracer(source(name), tokenizer, "last_assistant"), messages) == expected[-1:]
 
@@ -99,11 +102,11 @@ def test_what_is_learned_is_what_trl_marks_but_for_headers_and_white_space(
         marked = [text[start:end] for start, end in variant.trace(messages, where="").turns]  # type: ignore[union-attr]
         for ours, theirs in zip(found, marked[-len(found) :], strict=True):
             # TRL knows nothing of thoughts that a prompt opens.
-            answer = ours.removeprefix(CLOSES).removeprefix(CLOSES.lstrip()).strip()
+            answer = ours.removeprefix(CLOSES).strip()
             # TRL takes the role headers of these in; gpt-oss ends earlier turns with what no model writes.
             header, said, rest = theirs.partition(answer)
             assert said
-            assert header.strip() in ("", "<｜Assistant｜>", "<|start|>assistant")
+            assert header.strip() in ("", "<think>", EMPTY.strip(), "<｜Assistant｜>", "<|start|>assistant")
             assert rest.strip() in (("", "<|end|>") if name == "gptoss" else ("",))
 
 
@@ -131,7 +134,12 @@ def test_calls_of_earlier_turns_are_learned_whole_and_results_never(
     assert call.startswith(closes + (said or "<tool_call>"))
     assert call.endswith("</tool_call><|im_end|>")
     assert call.count("<tool_call>") == 1
-    assert (answer, last) == (f"{closes}first<|im_end|>", f"{thoughts or EMPTY}second<|im_end|>")
+    own = thoughts or EMPTY
+    if name in OPEN:
+        own = own.removeprefix("<think>\n") if thoughts else CLOSES
+    elif name == "qwen3_5_nothink":
+        own = ""
+    assert (answer, last) == (f"{closes}first<|im_end|>", f"{own}second<|im_end|>")
 
 
 def test_a_turn_that_is_not_learned_need_not_be_found(tokenizer: ChatTokenizer) -> None:

@@ -262,7 +262,7 @@ def test_prompts_of_preferences_are_not_learned(tokenizer: ChatTokenizer) -> Non
     for number, answer in enumerate(("second", "third")):
         document = labelled.documents.document(number)
         learned = tokenizer.tokenizer.decode(document.ids[document.learned].tolist(), skip_special_tokens=False)
-        assert learned == f"\n{answer}<|im_end|>\n"
+        assert learned == f"{answer}<|im_end|>\n"
 
 
 @pytest.mark.parametrize("swallowing", ["lstrip", "rstrip"])

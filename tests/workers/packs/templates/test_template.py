@@ -76,8 +76,11 @@ def test_training_templates_of_trl_give_the_ids_and_masks_of_transformers(
 ) -> None:
     theirs = _cached(base)
     for messages in CONVERSATIONS[:2]:
-        rendering = compiled(source(name), base_tokenizer).trace(messages, where="row 1")
-        tokens = base_tokenizer.encode(rendering, rendering.turns)
+        template = compiled(source(name), base_tokenizer)
+        rendering, lead = template.trace(messages, where="row 1"), template._lead
+        # What a prompt ends with is given to a model, so it is not learned here.
+        marked = [(start - len(lead) * rendering.text.endswith(lead, 0, start), end) for start, end in rendering.turns]
+        tokens = base_tokenizer.encode(rendering, marked)
         expected = theirs.apply_chat_template(messages, chat_template=source(name), return_assistant_tokens_mask=True)
         assert tokens.ids.tolist() == expected["input_ids"]
         assert tokens.learned.astype(int).tolist() == expected["assistant_masks"]

@@ -11,10 +11,14 @@ _MOST_HELD = 64
 
 class GrowingText:
     """Decodes each token together with those just before it, instead of the whole answer each time. A token's text
-    depends on its neighbours: the first of a text may lose its space, and a character may have several tokens."""
+    depends on its neighbours: the first of a text may lose its space, and a character may have several tokens.
 
-    def __init__(self, tokenizer: Any) -> None:
-        self._tokenizer = tokenizer
+    Args:
+        controls: whether control tokens are shown.
+    """
+
+    def __init__(self, tokenizer: Any, *, controls: bool = False) -> None:
+        self._tokenizer, self._controls = tokenizer, controls
         # Tokens whose text was returned last, then those whose text is still held back, or a part of it.
         self._before: list[int] = []
         self._held: list[int] = []
@@ -33,5 +37,12 @@ class GrowingText:
             self._told = len(self._decoded(self._before))
         return new
 
+    def without_controls(self) -> "GrowingText":
+        """The rest of this text, in which control tokens are no longer shown."""
+        rest = GrowingText(self._tokenizer)
+        rest._before, rest._held = list(self._before), list(self._held)
+        rest._told = self._told - len(self._decoded(self._before)) + len(rest._decoded(rest._before))
+        return rest
+
     def _decoded(self, ids: Sequence[int]) -> str:
-        return str(self._tokenizer.decode(ids, skip_special_tokens=True))
+        return str(self._tokenizer.decode(ids, skip_special_tokens=not self._controls))

@@ -1,0 +1,78 @@
+"""What a model thinks before it answers stands apart from the answer, for users, rollouts and the console."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
+from tests.e2e.project import Project
+from tests.server.chat_world import ASKS, LINE, Line, OwnFleet
+from tests.server.conftest import Client
+from tests.server.scripted_server import Scripted
+
+# As Qwen3's: empty thoughts stand before an answer without.
+QWEN = (
+    "{%- for m in messages -%}<|{{ m.role }}|>"
+    "{%- if m.role == 'assistant' and '<think>' not in m.content -%}{{- '<think>\\n\\n</think>\\n\\n' -}}{%- endif -%}"
+    "{{ m.content }}<|end|>{%- endfor -%}{%- if add_generation_prompt -%}<|assistant|>{%- endif -%}"
+)
+
+
+@pytest.fixture
+def engine() -> Iterator[Scripted]:
+    made = Scripted()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def fleet(line: Line, engine: Scripted) -> OwnFleet:
+    made = OwnFleet(line.artifacts, line.base.digest)
+    made.add(engine.url)
+    return made
+
+
+@pytest.fixture
+def line(project: Project) -> Line:
+    made = Line(project)
+    made.promote(made.adapter(1, QWEN))
+    return made
+
+
+def write(engine: Scripted, project: Project, text: str) -> None:
+    """Have the engine write ``text``, a token in each piece."""
+    tokenizer = ChatTokenizer.load(project.folder / "base").tokenizer
+    ids = tokenizer.encode(text, add_special_tokens=False).ids
+    engine.texts = [tokenizer.decode([number]) for number in ids]
+    engine.ids = {place: [number] for place, number in enumerate(ids)}
+
+
+@pytest.mark.parametrize(
+    ("text", "thoughts", "answer"),
+    [
+        ("<think>\nwhere was it?\n</think>\n\nin the wood", "where was it?", "in the wood"),
+        ("<think>\n\n</think>\n\nin the wood", "", "in the wood"),
+        ("in the wood", "", "in the wood"),
+        ("<think>\nwhere was it", "where was it", ""),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_thoughts_are_told_apart_from_the_answer(
+    project: Project, client: Client, engine: Scripted, text: str, thoughts: str, answer: str, stream: bool
+) -> None:
+    write(engine, project, text)
+    found = client().chat.completions.create(model=LINE, messages=ASKS, stream=stream)
+    if stream:
+        deltas = [part.choices[0].delta for part in found]
+        thought = "".join(getattr(each, "reasoning_content", None) or "" for each in deltas)
+        assert (thought, "".join(each.content or "" for each in deltas)) == (thoughts, answer)
+        return
+    (choice,) = found.choices
+    assert (getattr(choice.message, "reasoning_content", ""), choice.message.content) == (thoughts, answer)
+    assert found.usage.completion_tokens == len(engine.texts)
+
+
+def test_a_stop_string_in_thoughts_ends_nothing(project: Project, client: Client, engine: Scripted) -> None:
+    write(engine, project, "<think>\nthe fox or the dog\n</think>\n\nthe dog and the fox")
+    found = client().chat.completions.create(model=LINE, messages=ASKS, stop=" and")
+    assert (found.choices[0].message.content, found.choices[0].finish_reason) == ("the dog", "stop")
