@@ -45,4 +45,7 @@ async def list_events(
         again = partial(identified, context, authorization)
         lines = _STREAMS.events(context, caller.tenant, name, after or last_event_id, identify=again)
         return StreamingResponse(lines, media_type="text/event-stream", headers={"cache-control": "no-store"})
-    return page_of(beyond(list(events)), events.get, prefix="", after=after, limit=limit)
+    known = f"ftevent-{name}-"
+    return page_of(
+        beyond(list(events)), events.get, prefix="", after=after, limit=limit, known=lambda each: each.startswith(known)
+    )

@@ -188,7 +188,10 @@ def list_checkpoints(job_id: str, context: Ctx, caller: Viewer, after: After = "
             "step_number": step,
             "metrics": {name: value for name, value in metrics.items() if value is not None},
         }
-    return page_of(beyond(list(found)), found.get, prefix="", after=after, limit=limit)
+    known = f"ftckpt-{state.job.id}-"
+    return page_of(
+        beyond(list(found)), found.get, prefix="", after=after, limit=limit, known=lambda each: each.startswith(known)
+    )
 
 
 def page_of_jobs(

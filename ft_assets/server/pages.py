@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Query
 
+from ft_assets.records.sorted_ids import is_id
 from ft_resources.errors import UserError
 
 _READERS, _MOST_AT_ONCE = 16, 100
@@ -22,16 +23,18 @@ def page_of(
     prefix: str,
     after: str,
     limit: int,
+    known: Callable[[str], bool] = is_id,
     ahead: Callable[[Sequence[str], Executor], bool] = lambda ids, readers: False,
 ) -> dict[str, Any]:
     """A page of at most ``limit`` things after ``after``.
 
     ``ids`` gives those that follow one, all for ""; ``read`` gives a thing by its id, None to leave it out. Ids are
     without ``prefix``, which ``after`` has. ``ahead`` may look at what ``read`` will need of several, all at once;
-    it says whether that is all of it. Raises UserError for an ``after`` that is no thing of the list.
+    it says whether that is all of it. What ``after`` names may have gone since the page before was turned. Raises
+    UserError for one that is not ``known`` as an id of such things.
     """
     last = after.removeprefix(prefix)
-    if last and read(last) is None:
+    if last and not known(last):
         raise UserError(f"there is no {after!r} in this list", where="after", remedy="Start without it.")
     found: list[dict[str, Any]] = []
     following = iter(ids(last))
@@ -52,5 +55,16 @@ def page_of(
 
 
 def beyond(ids: Sequence[str]) -> Callable[[str], Sequence[str]]:
-    """What ``page_of`` wants of a short list: its ids after one."""
-    return lambda last: ids[ids.index(last) + 1 :] if last else ids
+    """What ``page_of`` wants of a short list, the newest first: its ids after one. Of one that has gone those after its
+    place, by the number that it ends with: steps and attempts are numbered."""
+
+    def following(last: str) -> Sequence[str]:
+        if last in ids or not last:
+            return ids[ids.index(last) + 1 :] if last else ids
+        stem, _, number = last.rpartition("-")
+        tails = {place: each.rpartition("-")[2] for place, each in enumerate(ids) if each.rpartition("-")[0] == stem}
+        alike = {place: int(tail) for place, tail in tails.items() if tail.isdecimal() and number.isdecimal()}
+        older = [place for place, each in alike.items() if each < int(number)]
+        return ids[min(older, default=max(alike, default=len(ids) - 1) + 1) :]
+
+    return following

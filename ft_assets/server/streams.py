@@ -71,10 +71,11 @@ class Streams:
                         return
                 news = job.events[place:]
                 place += len(news)
-                if after and any(event["id"] == after for event in news):
-                    news = news[[event["id"] for event in news].index(after) + 1 :]
+                if after and news:
+                    # One that has gone, as of an attempt that another took over, is followed by all that there are.
+                    news = news[next((number for number, each in enumerate(news, 1) if each["id"] == after), 0) :]
                     after = ""
-                for event in [] if after else news:
+                for event in news:
                     yield f"event: {event['object']}\nid: {event['id']}\ndata: {json.dumps(event)}\n\n"
                 if job.ended and place == len(job.events):
                     yield "data: [DONE]\n\n"
