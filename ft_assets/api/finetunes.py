@@ -168,7 +168,7 @@ def submit(
                 where=dataset_key,
                 remedy="Name a recipe; or give the file that the version was made from.",
             )
-        form, rows_policy = look_at_rows(dataset, rows_policy)
+        form, rows_policy, guessed = look_at_rows(dataset, rows_policy)
         gpus = 0 if gpus_missing(1) else 1
         recipe_key = register_first_try(
             store,
@@ -181,6 +181,7 @@ def submit(
             before=settle_dataset,
             hub=hub,
         ).key
+        warnings = (*([guessed] if guessed else []), *warnings)
     elif _is_recipe_file(recipe):
         registered = register_recipe(
             store, Path(recipe), actor=actor, tenants=tenants, hub=hub, before=settle_dataset, at_stage=address_at

@@ -28,9 +28,10 @@ def parse_name(name: str) -> DatasetKey:
     return DatasetKey.parse(f"{check_tenant(tenant)}.{check_part(short, 'dataset name')}.v1")
 
 
-def look_at_rows(source: Path | str, policy: Path | DatasetPolicy | None) -> tuple[str, DatasetPolicy]:
+def look_at_rows(source: Path | str, policy: Path | DatasetPolicy | None) -> tuple[str, DatasetPolicy, str]:
     """Name of the data form of the rows in a file (of a folder the first) or Hub split, by the first of them, and the
-    policy that reads them so: ``policy`` if it names a file. Raises UserError."""
+    policy that reads them so: ``policy`` if it names a file. Last, what was guessed, for people; "" if nothing was.
+    Raises UserError."""
     # Its kernels take a second to import, which other callers of this file should not wait for.
     from ft_assets.control.registry.first_rows import look
 

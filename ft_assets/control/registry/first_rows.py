@@ -1,34 +1,69 @@
 """The data form of an upload's first rows, for a first try without a recipe."""
 
 import json
+from contextlib import suppress
+from typing import Any
 
+from ft_assets.control.registry.columns import UnknownColumns
 from ft_assets.control.registry.precheck import check_uploads
 from ft_assets.settings.catalogue.forms import ROW_FORMS
 from ft_assets.settings.dataset.forms import FormSettings
-from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.settings.dataset.policy import DatasetPolicy, load_policy
+from ft_assets.workers.datasets.forms.decode import decode_line
+from ft_assets.workers.datasets.forms.guess import Guess
+from ft_assets.workers.datasets.forms.guesses import MAX_SAMPLE, guess_classes
 from ft_assets.workers.datasets.forms.parse import parse_lines
+from ft_assets.workers.datasets.forms.reasons import NAME, RowProblem
 from ft_assets.workers.datasets.intake.chunking import chunks
 from ft_assets.workers.datasets.intake.spool import Spool
 from ft_assets.workers.datasets.reading import Reading
 
 
-def look(spool: Spool, policy: DatasetPolicy) -> tuple[str, DatasetPolicy]:
+def look(spool: Spool, policy: DatasetPolicy) -> tuple[str, DatasetPolicy, str]:
     """Name of the data form of a file's rows, by its first chunk (of rows that cannot be read, the most usual one), and
-    the policy that reads them so: rows with a thumb up or down have a form that ``auto`` does not guess.
+    the policy that reads them so: rows with a thumb up or down have a form that ``auto`` does not guess, and columns
+    may have other names. Last, what was guessed from the columns' names and values, for people; "" if nothing was.
 
     Raises BadData for rows of different kinds of data, and where none of these rows can be used.
     """
-    reading = Reading()
+    reading, guess = Reading(), None
     for chunk in chunks(spool):
         if policy.form == "auto" and (labelled := _labelled(chunk.lines)):
             policy = policy.model_copy(update={"form": labelled})
         parsed = parse_lines(chunk.lines, FormSettings.of(policy), ended=chunk.ended)
         reading.add_parsed(spool, chunk.first_row, chunk.too_long, parsed)
+        if policy == DatasetPolicy() and reading.forms.keys() == {"text"}:
+            guess = guess_classes(_rows(chunk.lines), FormSettings.of(policy))
         break
     if not reading.forms:
-        # Otherwise the user would first be told what the base lacks for another form.
-        check_uploads([spool], policy)
-    return reading.kind, policy
+        try:
+            # Otherwise the user would first be told what the base lacks for another form.
+            check_uploads([spool], policy)
+        except UnknownColumns as error:
+            guess = error.guess
+            # What loses columns to learn one as a plain text may be meant otherwise.
+            if policy != DatasetPolicy() or guess is None or guess.unread or (guess.kind == "text" and guess.unused):
+                raise
+    if guess is None:
+        return reading.kind, policy, ""
+    return guess.kind, load_policy(guess.lines, "dataset.yaml"), _told(guess)
+
+
+def _told(guess: Guess) -> str:
+    names = [name for name in guess.unused if NAME.fullmatch(name)]
+    unused = f"\nNot used: {', '.join(names)}." if names else ""
+    return (
+        "How the rows are read was guessed from their columns. To read them otherwise, put these lines into "
+        f"dataset.yaml, change them, and give it with `--policy dataset.yaml`:\n{guess.lines}{unused}"
+    )
+
+
+def _rows(lines: bytes) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for line in lines.split(b"\n", MAX_SAMPLE)[:MAX_SAMPLE]:
+        with suppress(RowProblem):
+            rows.append(decode_line(line, ended=True))
+    return rows
 
 
 def _labelled(lines: bytes) -> str:

@@ -25,7 +25,7 @@ from ft_assets.workers.datasets.intake.kinds import CUT, kind_of
 from ft_assets.workers.datasets.intake.spool import Spool
 from ft_assets.workers.datasets.reading import ROLES, Reading
 from ft_assets.workers.datasets.reporting.acceptance import check_rows, empty_split, too_few
-from ft_assets.workers.datasets.reporting.advice import pictures
+from ft_assets.workers.datasets.reporting.advice import pictures, unanswered
 from ft_assets.workers.datasets.reporting.report import DatasetReport, SplitNumbers, Upload
 from ft_assets.workers.datasets.split import SIDES, Split, fill_sides, sides_of, units_of
 from ft_resources.errors import BadData
@@ -84,6 +84,7 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> Checked:
         policy=policy,
         form="",
         rows_read=reading.rows,
+        unanswered=reading.unanswered,
         steps=[reading.step],
         splits={side.value: SplitNumbers() for side in SIDES},
     )
@@ -96,7 +97,7 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> Checked:
             raise unknown_columns(error, unknown, form, unfit=bool(reading.bad[_UNKNOWN])) from None
         raise
     require_other_kind(form, reading.forms)
-    warnings = (*meanings.warnings(), *kinds.warnings(form), *pictures(report))
+    warnings = (*meanings.warnings(), *kinds.warnings(form), *pictures(report), *unanswered(report))
     if reading.kind and len(different) < MIN_EXAMPLES:
         bad = reading.bad.total()
         again = reading.rows - bad - len(different)

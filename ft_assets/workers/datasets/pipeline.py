@@ -201,6 +201,7 @@ def _report(reading: Reading, inputs: Inputs, kind: str) -> DatasetReport:
         rows_read=reading.rows,
         unused_fields=dict(sorted(reading.unused.items())),
         normalized=reading.normalized,
+        unanswered=reading.unanswered,
         steps=[reading.step],
         splits={side.value: SplitNumbers() for side in SIDES},
         personal_data=dict(sorted(reading.personal.items())),

@@ -38,6 +38,7 @@ class Reading:
     unused: Counter[str] = field(default_factory=Counter)
     personal: Counter[str] = field(default_factory=Counter)
     normalized: int = 0
+    unanswered: int = 0
 
     @property
     def findings(self) -> list[Finding]:
@@ -100,6 +101,7 @@ class Reading:
         self.forms.update(notes["forms"])
         self.unused.update(notes["unused"])
         self.normalized += notes["normalized"]
+        self.unanswered += notes["unanswered"]
         return rows
 
     def _note(self, spool: Spool, row: int, reason: str, detail: str) -> None:

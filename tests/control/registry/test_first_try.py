@@ -1,6 +1,8 @@
 """A first try without a recipe: what its keys and its method follow from."""
 
+import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -120,11 +122,94 @@ def test_a_recipe_is_written_out_as_its_next_version_which_can_be_registered(sto
 def test_rows_that_cannot_be_used_are_told_before_what_the_base_lacks(store, tmp_path: Path) -> None:
     base = make_fake_base(tmp_path / "base", with_template=False)
     rows = tmp_path / "März 2025.csv"
-    rows.write_text("Anfrage,Antwort\n" + "".join(f"Was ist {n}?,Es ist {n}.\n" for n in range(120)))
+    rows.write_text("Anfrage,Antwort,Notiz\n" + "".join(f"Was ist {n}?,,Nichts\n" for n in range(120)))
     with pytest.raises(BadData) as error:
         submit(rows, base=str(base), store=store)
     assert error.value.where.startswith("März 2025.csv")
-    assert "fields: {prompt: Anfrage, completion: Antwort}" in error.value.remedy
+    assert "The columns are Anfrage, Antwort, Notiz." in error.value.remedy
+
+
+_KINDS = ("billing", "shipping", "returns", "login", "bugs", "sales", "legal", "other")
+
+
+def talk(number: int) -> list[str]:
+    """A question, an answer, and on every third conversation the user's thanks."""
+    said = [f"Where is order {number}?", f"Order {number} is on its way."]
+    return [*said, "Thanks!"] if number % 3 == 0 else said
+
+
+def as_turns(number: int, role: str, text: str, speakers: tuple[str, str]) -> list[dict[str, str]]:
+    return [{role: speakers[place % 2], text: said} for place, said in enumerate(talk(number))]
+
+
+@pytest.mark.parametrize(
+    ("file", "made", "method", "told"),
+    [
+        (
+            "tickets.csv",
+            lambda n: {"subject": f"S {n}", "body": f"The thing {n} is broken.", "queue": _KINDS[n % 8]},
+            "sft",
+            ["fields: {prompt: [subject, body], completion: queue}"],
+        ),
+        (
+            "labelled.jsonl",
+            lambda n: {"text": f"The thing {n} is broken.", "label": _KINDS[n % 8]},
+            "sft",
+            ["fields: {prompt: text, completion: label}"],
+        ),
+        (
+            "sharegpt.json",
+            lambda n: {"id": f"x{n}", "conversations": as_turns(n, "from", "value", ("human", "gpt"))},
+            "sft",
+            ["40 conversations end with a turn of the user, which is left out"],
+        ),
+        (
+            "export.jsonl",
+            lambda n: {"dialog": as_turns(n, "speaker", "body", ("customer", "agent")), "id": n},
+            "sft",
+            [
+                "turns: {role: speaker, content: body, roles: {customer: user, agent: assistant}}\nNot used: id.",
+                "40 conversations end with a turn of the user",
+            ],
+        ),
+        (
+            "thumbs.csv",
+            lambda n: {"question": f"Where is {n}?", "reply": f"{n} is there.", "thumb": ("up", "down")[n % 2]},
+            "kto",
+            ["labels: {liked: [up], disliked: [down]}"],
+        ),
+    ],
+)
+def test_one_command_reads_what_people_have_and_tells_how(
+    store, tmp_path: Path, file: str, made: Callable[[int], dict[str, Any]], method: str, told: list[str]
+) -> None:
+    rows = [made(number) for number in range(120)]
+    path = tmp_path / file
+    if path.suffix == ".csv":
+        with path.open("w", newline="") as out:
+            writer = csv.DictWriter(out, rows[0].keys())
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        path.write_text(json.dumps(rows) if path.suffix == ".json" else "\n".join(map(json.dumps, rows)) + "\n")
+    asked = submit(path, base=str(tmp_path / "base"), store=store)
+    assert get_recipe(store, asked.submission.recipe).recipe.method == method
+    for warning, words in zip(asked.warnings, told, strict=True):
+        assert words in warning
+
+
+def test_the_line_to_paste_leaves_out_all_bad_rows_at_once(store, tmp_path: Path) -> None:
+    rows = [{"conversations": as_turns(n, "from", "value", ("human", "gpt"))[n % 10 == 0 :]} for n in range(200)]
+    path = tmp_path / "sharegpt.json"
+    path.write_text(json.dumps(rows))
+    with pytest.raises(BadData) as error:
+        submit(path, base=str(tmp_path / "base"), store=store)
+    assert "(19 more bad rows" in error.value.what
+    assert "leave out all 20 bad ones (10.0%)" in error.value.remedy
+    policy = tmp_path / "dataset.yaml"
+    policy.write_text(error.value.remedy.rpartition("\n")[2])
+    assert policy.read_text() == "{on_bad_row: drop, max_dropped_share: 0.1}"
+    assert submit(path, base=str(tmp_path / "base"), policy=policy, store=store).created
 
 
 def test_a_base_without_a_chat_template_gets_the_plain_one(store, tmp_path: Path) -> None:

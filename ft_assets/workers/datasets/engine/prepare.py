@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ft_assets.workers.datasets.similarity.ngrams import GramIndex
 
 # Raise it when a kernel's output changes for the same lines: it is part of every cache key.
-KERNELS_VERSION = "9"
+KERNELS_VERSION = "10"
 _EVERY_TYPE = PersonalDataSettings(action="scrub")
 NOTES = b"ft.notes"
 
@@ -106,7 +106,7 @@ def leak_columns(examples: pa.RecordBatch, texts: pa.StringArray, index: str | N
 
 
 def notes_of(schema: pa.Schema) -> dict[str, Any]:
-    """The notes that ``prepare`` left for the report: rows, forms, unused, normalized, personal, bad, bad_rows."""
+    """The notes that ``prepare`` left for the report: those of ``notes_of_parsed``, and personal."""
     return json.loads(schema.metadata[NOTES])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ft_assets.settings.catalogue.forms import GUESSED, RECOGNISED, ROW_FORMS
 from ft_assets.settings.dataset.forms import KIND, WEIGHT, FormSettings
+from ft_assets.workers.datasets.forms.field_names import names_an_answer
 from ft_assets.workers.datasets.forms.joined import as_mapped
 from ft_assets.workers.datasets.forms.parts import has_tool_parts, read_parts
 from ft_assets.workers.datasets.forms.preference import read_pair
@@ -28,7 +29,8 @@ _SHOWN = 6
 
 @dataclass(kw_only=True, slots=True)
 class Converted:
-    """An example as in EXAMPLES; ``unused`` are the row's non-null fields that were not used."""
+    """An example as in EXAMPLES; ``unused`` are the row's non-null fields that were not used, and ``unanswered`` is
+    whether a last turn of the user is left out, as nobody answers it."""
 
     form: str
     messages: list[Turn] = field(default_factory=list)
@@ -41,6 +43,7 @@ class Converted:
     page: int = 0
     weight: float = 1.0
     unused: tuple[str, ...] = ()
+    unanswered: bool = False
     changed: bool = False
 
 
@@ -72,6 +75,10 @@ def convert(row: dict[str, Any], settings: FormSettings) -> Converted:
     result.kind = kind_of(value.get(KIND))
     result.changed = texts.changed
     result.unused = tuple(sorted(name for name, item in row.items() if name not in known and item is not None))
+    if result.unanswered and (beside := next(filter(names_an_answer, result.unused), "")):
+        named = f" ({beside!r})" if NAME.fullmatch(beside) else ""
+        problem = f"the last turn is 'user', and what may answer it stands in a field of its own{named}"
+        raise RowProblem(Reason.ROLE_ORDER, "", problem)
     return result
 
 
@@ -155,8 +162,11 @@ def read_anthropic(value: dict[str, Any], result: Converted, texts: TextReader) 
 
 def _read_conversation(name: str, value: dict[str, Any], result: Converted, texts: TextReader) -> None:
     system, said = read_system(value, texts), read_turns(value[name], name, texts)
-    result.messages = system.turns + said.turns
-    check_order(result.messages, system.names + said.names)
+    turns, names = system.turns + said.turns, system.names + said.names
+    if turns[-1].role == "user" and turns[-2:-1] and turns[-2].role == "assistant" and not turns[-2].tool_calls:
+        turns, names, result.unanswered = turns[:-1], names[:-1], True
+    check_order(turns, names)
+    result.messages = turns
 
 
 def _read_tools(value: dict[str, Any], result: Converted, *, anthropic: bool) -> None:

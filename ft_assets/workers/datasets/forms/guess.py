@@ -24,6 +24,7 @@ class Guess:
     Args:
         unused: fields of the rows that it was tried on that it does not use.
         unread: how many of these rows it does not read.
+        kind: the data form of the others.
     """
 
     form: str
@@ -33,6 +34,7 @@ class Guess:
     labels: LabelSettings | None = None
     unused: tuple[str, ...] = ()
     unread: int = 0
+    kind: str = ""
 
     @property
     def columns(self) -> list[str]:
@@ -121,6 +123,7 @@ def try_out(
             labels=labels,
             unused=unused,
             unread=len(rows) - sum(fits),
+            kind=ROW_FORMS[form].form.name,
         )
     return None
 

@@ -1,12 +1,12 @@
 """Guesses from columns' names and values: which policy probably reads rows that the present one cannot."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from ft_assets.settings.dataset.forms import FormSettings
 from ft_assets.settings.dataset.spelling import LabelSettings, TurnSettings
+from ft_assets.workers.datasets.forms.field_names import ANSWERS, joined, names_one_of, words
 from ft_assets.workers.datasets.forms.guess import Guess, try_out
 from ft_assets.workers.datasets.forms.reasons import NAME
 from ft_assets.workers.datasets.forms.texts import is_blank
@@ -15,15 +15,10 @@ from ft_assets.workers.datasets.forms.wording import guess_labels, guess_turns, 
 MAX_SAMPLE = 50
 # As long as the names of a table's columns may be.
 _MAX_NAME = 100
-_WORDS = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]+|[^\W\d_a-zA-Z]+")
 
 _ASKS = (
     *("question", "query", "instruction", "prompt", "input", "user", "ask", "asked", "request", "problem", "human"),
     "q",
-)
-_ANSWERS = (
-    *("answer", "response", "output", "completion", "reply", "target", "solution", "assistant", "summary"),
-    "a",
 )
 _TEXTS = ("text", "content", "document", "body", "passage", "article", "story", "paragraph", "transcript", "chapter")
 _GOOD = ("chosen", "preferred", "accepted", "better", "winner", "good", "positive", "best")
@@ -31,16 +26,17 @@ _BAD = ("rejected", "dispreferred", "refused", "worse", "loser", "bad", "negativ
 _MORE = ("context", "input", "passage", "background")
 _SYSTEM = ("system",)
 _SYSTEM_OF_TURNS = (*_SYSTEM, "instruction", "persona")
+_CLASSES = (
+    *("label", "class", "category", "intent", "sentiment", "emotion", "topic", "team", "queue", "department"),
+    *("priority", "severity", "genre", "tag", "type", "kind"),
+)
+# Values of a column of classes: rows for each of them, and characters.
+_ROWS_EACH, _CLASS_CHARACTERS = 4, 60
 LABELS = ("label", "thumb", "feedback", "vote", "liked", "reaction")
 _LABELS = (
     *("id", "uuid", "url", "link", "source", "date", "time", "category", "kind", "type", "topic", "lang", "language"),
     *("label", "score", "rating", "weight", "split", "tag", "tags", "author", "name", "version", "model", "file"),
 )
-
-
-def names_an_answer(name: str) -> bool:
-    """Whether a field of this name probably holds an answer."""
-    return bool({_joined(name), *_words(name)} & {*_ANSWERS})
 
 
 def guess_columns(rows: Sequence[dict[str, Any]], settings: FormSettings) -> Guess | None:
@@ -50,6 +46,12 @@ def guess_columns(rows: Sequence[dict[str, Any]], settings: FormSettings) -> Gue
         if found is not None:
             return found
     return None
+
+
+def guess_classes(rows: Sequence[dict[str, Any]], settings: FormSettings) -> Guess | None:
+    """The policy by which ``rows`` answer a text with one of a few labels; None if they have none."""
+    found = (try_out(rows, form, fields, settings) for form, fields in _classes(_Columns(rows)))
+    return next((each for each in found if each is not None), None)
 
 
 def named_columns(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -68,19 +70,26 @@ class _Columns:
         self.strings = [name for name in shown if self._most(name, lambda value: isinstance(value, str))]
         self.texts = [name for name in shown if self._most(name, _is_text)]
         self.turns = [name for name in shown if self._most(name, _is_turns)]
+        self.classes = [name for name in self.texts if self._has_classes(name)]
         self.thumbs = [name for name in shown if self._most(name, partial(_is_thumb, name))]
 
     def _most(self, name: str, fits: Callable[[Any], bool]) -> bool:
         return 2 * sum(fits(row.get(name)) for row in self._rows) > len(self._rows)
 
-    def find(self, words: Sequence[str], *, among: Sequence[str], without: Sequence[str] = ()) -> str:
-        """The field of ``among`` that ``words`` name best, earlier words first; "" if none does."""
+    def _has_classes(self, name: str) -> bool:
+        """Whether the texts in the field ``name`` are a few that come again and again."""
+        values = [row[name] for row in self._rows if _is_text(row.get(name))]
+        few = 1 < len({*values}) <= max(2, len(values) // _ROWS_EACH)
+        return few and all(len(value) <= _CLASS_CHARACTERS for value in values)
+
+    def find(self, known: Sequence[str], *, among: Sequence[str], without: Sequence[str] = ()) -> str:
+        """The field of ``among`` that ``known`` words name best, earlier words first; "" if none does."""
         ranked = [
-            (place, words.index(word), name)
+            (place, known.index(word), name)
             for name in among
             if name not in without
-            for place, word in enumerate([_joined(name), *_words(name)[::-1]])
-            if word in words
+            for place, word in enumerate([joined(name), *words(name)[::-1]])
+            if word in known
         ]
         return min(ranked)[2] if ranked else ""
 
@@ -95,6 +104,10 @@ class _Columns:
     def dislikes(self, name: str) -> bool:
         """Whether some label in the field ``name`` says that people did not like the answer."""
         return any(is_liked(row.get(name), name) is False for row in self._rows)
+
+    def varies(self, name: str) -> bool:
+        """Whether the field ``name`` says different things, as answers do."""
+        return any(row.get(name) != self._rows[0].get(name) for row in self._rows)
 
     def length(self, name: str) -> float:
         """Characters of all its texts."""
@@ -115,14 +128,6 @@ def _is_thumb(name: str, value: Any) -> bool:
 
 def _is_turns(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(turn, dict) for turn in value)
-
-
-def _words(name: str) -> list[str]:
-    return [word.lower().removesuffix("s") if len(word) > 3 else word.lower() for word in _WORDS.findall(name)]
-
-
-def _joined(name: str) -> str:
-    return "".join(_words(name))
 
 
 _Mapped = Mapping[str, str | tuple[str, ...]]
@@ -163,7 +168,7 @@ def _pairs(columns: _Columns) -> Iterable[_Fields]:
 
 
 def _texts(columns: _Columns) -> Iterable[_Fields]:
-    answer = columns.find(_ANSWERS, among=columns.texts)
+    answer = columns.find(ANSWERS, among=columns.texts)
     asked = columns.find(_ASKS, among=columns.texts, without=(answer,))
     if asked and answer:
         # An input is often blank.
@@ -174,24 +179,39 @@ def _texts(columns: _Columns) -> Iterable[_Fields]:
         if system:
             yield "prompt/completion", {"prompt": asked, "completion": answer, "system": system}
         yield "prompt/completion", {"prompt": _whole(asked, answer, columns), "completion": answer}
+    rest = _unlabelled(columns.texts)
+    others = [name for name in rest if name not in (asked, answer, *columns.classes)]
+    if not (answer or (asked and others)):
+        yield from _classes(columns)
     text = columns.find(_TEXTS, among=columns.texts)
     if text and not (asked or answer):
         yield "text", {"text": text}
-    rest = _unlabelled(columns.texts)
     others = [name for name in rest if name not in (asked, answer)]
     if asked and not answer and others:
         yield "prompt/completion", {"prompt": asked, "completion": max(others, key=columns.length)}
     if answer and not asked and others:
         yield "prompt/completion", {"prompt": _whole(others[0], answer, columns), "completion": answer}
-    if len(rest) == 2:
+    # What answers every question alike is no answer.
+    if len(rest) == 2 and (columns.varies(rest[1]) or not columns.varies(rest[0])):
         yield "prompt/completion", {"prompt": _whole(rest[0], rest[1], columns), "completion": rest[1]}
     if rest:
         yield "text", {"text": max(rest, key=columns.length)}
 
 
+def _classes(columns: _Columns) -> Iterable[_Fields]:
+    """A text as the question, and one of a few labels as its answer."""
+    unnamed = _unlabelled(columns.classes)
+    label = columns.find(_CLASSES, among=columns.classes) or (unnamed[0] if len(unnamed) == 1 else "")
+    texts = [name for name in _unlabelled(columns.texts) if name not in columns.classes]
+    if label and texts:
+        there = columns.strings
+        first = texts[0] if there.index(texts[0]) < there.index(label) else max(texts, key=columns.length)
+        yield "prompt/completion", {"prompt": _whole(first, label, columns), "completion": label}
+
+
 def _unlabelled(columns: Sequence[str]) -> list[str]:
     """The ``columns`` whose names are not names of labels."""
-    return [name for name in columns if not {_joined(name), *_words(name)} & {*_LABELS}]
+    return [name for name in columns if not names_one_of(name, _LABELS)]
 
 
 def _whole(asked: str, answer: str, columns: _Columns) -> str | tuple[str, ...]:

@@ -188,6 +188,8 @@ def _uses(name: str, row: dict[str, Any]) -> Iterator[tuple[str, dict[str, str]]
             yield "messages/label", {"messages": conversation, "label": name}
         yield "unpaired_preference", {"label": name}
         yield "alpaca/label", {"label": name}
+        if isinstance(row[name], str):
+            yield "prompt/completion", {"prompt": "text", "completion": name}
         for form in GUESSED if isinstance(row[name], str) else ():
             yield form, {"kind": name}
     elif lower in _PAIR:

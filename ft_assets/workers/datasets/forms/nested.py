@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ft_assets.workers.datasets.forms.field_names import names_an_answer
 from ft_assets.workers.datasets.forms.guess import Guess
-from ft_assets.workers.datasets.forms.guesses import names_an_answer
 from ft_assets.workers.datasets.forms.reasons import NAME
 
 _MAX_NAMES = 6

@@ -39,6 +39,7 @@ class Parsed:
         forms: number of examples by form.
         unused: number of examples by unused field; names that are not plain words are counted as one.
         normalized: number of examples with a text that ``clean`` changed.
+        unanswered: number of examples without the row's last turn, which was the user's.
     """
 
     examples: pa.RecordBatch
@@ -48,6 +49,7 @@ class Parsed:
     forms: dict[str, int]
     unused: dict[str, int]
     normalized: int
+    unanswered: int
 
 
 def notes_of_parsed(parsed: Parsed) -> dict[str, Any]:
@@ -57,6 +59,7 @@ def notes_of_parsed(parsed: Parsed) -> dict[str, Any]:
         "forms": parsed.forms,
         "unused": parsed.unused,
         "normalized": parsed.normalized,
+        "unanswered": parsed.unanswered,
         "bad": parsed.bad.to_pylist(),
         "bad_rows": parsed.bad_rows,
     }
@@ -136,6 +139,7 @@ class _Rows:
     forms: Counter[str] = field(default_factory=Counter)
     unused: Counter[str] = field(default_factory=Counter)
     normalized: int = 0
+    unanswered: int = 0
 
 
 def _read_rows(
@@ -159,6 +163,7 @@ def _read_rows(
     rows.forms.update(row.form for row in kept)
     rows.unused.update(name for row in kept for name in row.unused)
     rows.normalized += sum(row.changed for row in kept)
+    rows.unanswered += sum(row.unanswered for row in kept)
     return to_examples(numbers, kept, form)
 
 
@@ -171,6 +176,7 @@ def _parsed(rows: _Rows, examples: pa.RecordBatch) -> Parsed:
         forms=dict(sorted(rows.forms.items())),
         unused=_listed(rows.unused),
         normalized=rows.normalized,
+        unanswered=rows.unanswered,
     )
 
 

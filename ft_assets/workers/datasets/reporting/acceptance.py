@@ -1,8 +1,9 @@
 """Whether a curated upload is good enough to train on: what rejects it, and what holds it for a person to review."""
 
+import math
 from collections.abc import Iterable
 
-from ft_assets.settings.dataset.policy import MIN_EXAMPLES
+from ft_assets.settings.dataset.policy import MIN_EXAMPLES, DatasetPolicy
 from ft_assets.workers.datasets.forms.reasons import Reason
 from ft_assets.workers.datasets.intake.file_refusals import SAVE_AS_UTF8
 from ft_assets.workers.datasets.reporting.advice import all_warnings, split_advice
@@ -10,7 +11,8 @@ from ft_assets.workers.datasets.reporting.bad_fields import field_and_problem
 from ft_assets.workers.datasets.reporting.report import DatasetReport, Finding, Note, Step, rows_found
 from ft_resources.errors import BadData
 
-_CORRECT = "Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml."
+# Above it, what is left is hardly what the upload was meant to be.
+_MOST_DROPPED = 0.5
 _SIDES = ("train", "validation", "holdout")
 _HELD: dict[Step, str] = {
     "contamination": "hold items, or mostly text, of tests that the model is measured on",
@@ -81,13 +83,28 @@ def check_rows(report: DatasetReport) -> None:
             f"{bad} of {report.rows_read} rows are bad, more than max_dropped_share ({policy.max_dropped_share:g}) "
             f"allows; the first is {place}: {problem}",
             where=_files(report),
-            remedy="Correct the rows, or raise max_dropped_share in dataset.yaml.",
+            remedy=_drop(report),
         )
     raise BadData(
         problem + _others(report, notes),
         where=f"{first.place.file}, {place}",
-        remedy=SAVE_AS_UTF8 if first in _not_utf8(report) else _CORRECT,
+        remedy=SAVE_AS_UTF8 if first in _not_utf8(report) else _drop(report),
     )
+
+
+def _drop(report: DatasetReport) -> str:
+    """The line that leaves out all bad rows, whatever their share."""
+    bad, share = report.bad_count, report.bad_count / report.rows_read
+    correct = "Correct the row" if bad == 1 else "Correct the rows"
+    if share > _MOST_DROPPED:
+        return f"{correct}: {share:.0%} of the rows are bad."
+    lines = {} if report.policy.on_bad_row == "drop" else {"on_bad_row": "drop"}
+    if share > report.policy.max_dropped_share:
+        lines["max_dropped_share"] = f"{math.ceil(100 * share) / 100:g}"
+    said = [f"{name}: {value}" for name, value in lines.items()]
+    line = f"{{{', '.join(said)}}}" if len(said) > 1 and report.policy == DatasetPolicy() else "\n".join(said)
+    leave = "leave it out" if bad == 1 else f"leave out all {bad:,} bad ones ({share:.1%})"
+    return f"{correct}, or {leave}: put this into dataset.yaml, and give it with `--policy dataset.yaml`:\n{line}"
 
 
 def _not_utf8(report: DatasetReport) -> list[Note]:

@@ -40,6 +40,7 @@ def all_warnings(report: DatasetReport, judges: Iterable[str] = ()) -> list[str]
         *_balance(report),
         *label_warnings(report),
         *pictures(report),
+        *unanswered(report),
         *_shape(report),
     ]
     judge = judge_family_warning(report.policy.generated_by, judges)
@@ -60,6 +61,13 @@ def pictures(report: DatasetReport) -> Iterator[str]:
     for upload in found:
         are = "1 picture is" if upload.pictures == 1 else f"{upload.pictures:,} pictures are"
         yield f"{upload.name:.{_NAME}}: {are} left out; only its text is trained on. Put into words what it needs."
+
+
+def unanswered(report: DatasetReport) -> Iterator[str]:
+    """How many conversations end with a turn that nobody answers, which is left out."""
+    if count := report.unanswered:
+        are = "1 conversation ends" if count == 1 else f"{count:,} conversations end"
+        yield f"{are} with a turn of the user, which is left out: only answers are learned. All before it is used."
 
 
 def split_advice(report: DatasetReport, side: str) -> str:

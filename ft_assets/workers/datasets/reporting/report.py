@@ -192,6 +192,7 @@ class DatasetReport(StrictModel):
     rows_read: int = Field(ge=0, description="Rows of all uploads, blank lines not counted.")
     unused_fields: dict[str, int] = Field(default={}, description="Fields that curation ignored, and in how many rows.")
     normalized: int = Field(default=0, ge=0, description="Rows whose Unicode form, line ends or controls were changed.")
+    unanswered: int = added_field(0, ge=0, description="Rows whose last turn, the user's, is left out.")
     steps: list[StepReport] = Field(default=[])
     splits: dict[str, SplitNumbers]
     length_histogram: LengthHistogram = LengthHistogram()

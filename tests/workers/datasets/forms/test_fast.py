@@ -41,7 +41,7 @@ def assert_same(lines: bytes, form: FormSettings, ended: bool = True) -> Parsed:
     assert fast.bad.to_pylist() == slow.bad.to_pylist()
     assert fast.examples.to_pylist() == slow.examples.to_pylist()
     assert ipc(fast.examples) == ipc(slow.examples)
-    for name in ("rows", "forms", "unused", "normalized"):
+    for name in ("rows", "forms", "unused", "normalized", "unanswered"):
         assert getattr(fast, name) == getattr(slow, name), name
     return fast
 

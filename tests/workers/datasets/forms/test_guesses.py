@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ft_assets.settings.dataset.forms import FormSettings
 from ft_assets.settings.dataset.policy import load_policy
-from ft_assets.workers.datasets.forms.guesses import guess_columns
+from ft_assets.workers.datasets.forms.guesses import guess_classes, guess_columns
 from ft_assets.workers.datasets.forms.parse import parse_slowly
 from ft_assets.workers.datasets.forms.reasons import Reason
 
@@ -75,6 +75,36 @@ def test_a_long_column_that_is_often_blank_is_joined_to_the_short_one_before_it(
         {"Betreff": "Dach", "Mail": mail, "Amt": "x"}
     ]
     assert_pasted(rows, "fields: {prompt: [Betreff, Mail], completion: Amt}")
+
+
+@pytest.mark.parametrize(
+    ("names", "lines"),
+    [
+        ("text label", "fields: {prompt: text, completion: label}"),
+        ("intent utterance", "fields: {prompt: utterance, completion: intent}"),
+        ("subject description queue", "fields: {prompt: [subject, description], completion: queue}"),
+        ("id message category", "fields: {prompt: message, completion: category}"),
+        ("ticket split label", "fields: {prompt: ticket, completion: label}"),
+        ("review Stimmung", "fields: {prompt: review, completion: Stimmung}"),
+        ("question answer label", "fields: {prompt: question, completion: answer}"),
+        ("query explanation topic", "fields: {prompt: query, completion: explanation}"),
+    ],
+)
+def test_a_column_of_few_values_is_a_label_and_the_answer_where_there_is_no_other(names: str, lines: str) -> None:
+    few = {"label": 8, "intent": 8, "queue": 5, "category": 8, "split": 2, "Stimmung": 3, "topic": 4}
+    rows = [
+        {
+            name: f"{name} {n % few[name]}" if name in few else f"{name} {n}" + " with more to say" * (name != "id")
+            for name in names.split()
+        }
+        for n in range(50)
+    ]
+    assert_pasted(rows, lines)
+
+
+def test_texts_that_hardly_repeat_are_no_labels() -> None:
+    rows = [{"body": f"text {n}", "remark": f"remark {n % 20}"} for n in range(50)]
+    assert guess_classes(rows, FormSettings()) is None
 
 
 EXPORTED: Row = {

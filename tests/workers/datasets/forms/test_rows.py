@@ -137,6 +137,21 @@ def test_several_fields_of_the_upload_make_one_text_with_blank_lines_between_the
     assert parsed.unused == {}
 
 
+def test_a_last_turn_of_the_user_is_left_out_and_counted() -> None:
+    thanks = {"role": "user", "content": "Thanks!"}
+    row = {"messages": [*HI, thanks]}
+    spoken = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]
+    parsed = parse(row, {"messages": HI}, {"conversations": [*spoken, {"from": "human", "value": "Thanks!"}]})
+    assert (parsed.unanswered, parsed.rows, parsed.bad.num_rows) == (2, 3, 0)
+    assert one(row)["messages"] == HI
+    assert one({**row, "label": False}, form="messages/label")["rejected"] == HI[1:]
+    assert bad({**row, "response": "You're welcome."}) == (
+        "role_order",
+        "",
+        "the last turn is 'user', and what may answer it stands in a field of its own ('response')",
+    )
+
+
 def _thinking(field: str, **more: Any) -> dict[str, Any]:
     return {"messages": [HI[0], {**HI[1], field: "Greet.", **more}]}
 

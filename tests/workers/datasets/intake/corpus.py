@@ -63,7 +63,12 @@ def file(id: str, name: str, data: bytes | Callable[[], bytes], said: str, remed
 
 SMALL = ReadLimits(row_bytes=1 << 16)
 LITTLE_MEMORY = ReadLimits(memory_bytes=96 * MIB)
-CORRECT = "Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml."
+CORRECT = (
+    "Correct the row, or leave it out: put this into dataset.yaml, and give it with `--policy dataset.yaml`:\n"
+    "on_bad_row: drop"
+)
+HALF_BAD = CORRECT.replace("on_bad_row: drop", "{on_bad_row: drop, max_dropped_share: 0.5}")
+ALL_BAD = "Correct the row: 100% of the rows are bad."
 AGAIN = "Save or transfer it again, whole, and check that it opens where it came from."
 FILL = "Upload a file with examples in it."
 ENCODE = "Save the file as UTF-8 (in Excel: CSV UTF-8); it may be in an older encoding, in part or as a whole."
@@ -216,11 +221,11 @@ CASES: list[Upload] = [
     file("json of brackets", "data.json", b"[" * 3_000_000,
          ": the JSON file is damaged: it ends inside element 1 of the array, so a part is missing", AGAIN),
     file("json brackets that do not match", "data.json", b'[{"a": [1}, {"b": 2]}]',
-         ", row 1: the row is not valid JSON at character 9 (Expecting ',' delimiter)", CORRECT),
+         ", row 1: the row is not valid JSON at character 9 (Expecting ',' delimiter)", ALL_BAD),
     file("json element nested deeply", "data.json", b"[" + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"]",
-         ", row 1: the row's JSON is nested too deeply", CORRECT),
+         ", row 1: the row's JSON is nested too deeply", ALL_BAD),
     file("json element with a line end in a string", "data.json", b'[{"prompt": "a\nb", "completion": "c"}]',
-         ", row 1: the row is not valid JSON at character 14 (Invalid control character at)", CORRECT),
+         ", row 1: the row is not valid JSON at character 14 (Invalid control character at)", ALL_BAD),
     # Parquet
     file("truncated parquet", "data.parquet", lambda: good_parquet()[:-100],
          ": the Parquet file is damaged: its footer or its pages cannot be read", AGAIN),
@@ -252,7 +257,7 @@ CASES: list[Upload] = [
          ": the file has 1,001 columns, more than the 1,000 that are allowed", FEWER_COLUMNS),
     file("parquet with a null", "data.parquet",
          lambda: parquet(pa.table({"prompt": ["a", None], "completion": ["b", "c"]})),
-         ", row 2, prompt: this should be text, not null", CORRECT),
+         ", row 2, prompt: this should be text, not null", HALF_BAD),
     file("parquet in truncated gzip", "data.parquet.gz", lambda: gzip.compress(good_parquet())[:-50],
          ": the gzip file is damaged: it ends before its end mark, so a part is missing", AGAIN),
     # CSV
@@ -289,7 +294,7 @@ CASES: list[Upload] = [
     file("csv with a header in latin-1", "data.csv", "réponse,b\n1,2\n".encode("latin-1"),
          ", header: the name of column 1 has characters that are not printable UTF-8", ENCODE),
     file("csv with an empty answer", "data.csv", b'prompt,completion\na,""\n',
-         ", row 1, completion: this text is empty", CORRECT),
+         ", row 1, completion: this text is empty", ALL_BAD),
     # Text and PDF
     file("txt of blanks", "book.txt", b" \n\n\t\n", ": the file has no text", "Upload a file with text in it."),
     file("txt in latin-1", "book.txt", "Ein Café.\n".encode("latin-1"), ": byte 8 (0xe9) is not UTF-8", ENCODE),
