@@ -126,7 +126,7 @@ class NoStore(StoreUnavailable):
             "there is no store here",
             where=f"FT_STORE={url}",
             remedy="Check FT_STORE, and that its disk is mounted. A new store is created when the first dataset, "
-            "recipe or suite is added, and by ft demo.",
+            "recipe or suite is added, by ft demo and by ft init.",
         )
 
 
@@ -185,6 +185,11 @@ class Diverged(UserError):
 
 class OutOfMemory(UserError):
     """The device ran out of memory."""
+
+
+def in_sentences(*said: str) -> str:
+    """What is said, each part with its full stop: the words of others may have one already."""
+    return " ".join(each if each.endswith((".", "!", "?")) else f"{each}." for each in map(str.strip, said) if each)
 
 
 def first_line(error: Exception) -> str:

@@ -1,6 +1,7 @@
 """The ``ft`` command: its nouns and verbs, the environment they run in, and how errors look."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -20,6 +21,7 @@ from ft_assets.cli import (
     exports,
     gates,
     gitops,
+    init,
     kernels,
     ledger,
     lineage,
@@ -44,7 +46,7 @@ from ft_resources.errors import UserError
 
 USER_ERROR = 2
 # They say themselves where commands go, also where what is kept is wrong.
-_DOORKEEPERS = ("login", "logout", "whoami")
+_DOORKEEPERS = ("login", "logout", "whoami", "init")
 
 
 class _Group(TyperGroup):
@@ -68,59 +70,96 @@ app = typer.Typer(
 )
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"ft {version('ft-platform')}")
+        raise typer.Exit
+
+
 @app.callback()
-def _before_every_command(context: typer.Context) -> None:
+def _before_every_command(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
     warn_of_unknown_variables()
     if context.invoked_subcommand not in _DOORKEEPERS:
         context.call_on_close(close_door)
         open_door()
 
 
-app.add_typer(datasets.app, name="dataset")
-app.add_typer(recipes.app, name="recipe")
-app.add_typer(suites.app, name="suite")
-app.add_typer(adapters.app, name="adapter")
-app.add_typer(gates.app, name="gate")
-app.add_typer(rollouts.app, name="rollout")
-app.add_typer(cluster.app, name="cluster")
-app.add_typer(api_keys.app, name="key")
-app.add_typer(serve.app, name="serve")
-app.command("demo")(demo.demo)
-app.command("run")(run.run)
-app.command("submit")(run.submit)
-app.command("estimate")(estimate.estimate)
-app.command("export")(exports.export)
-app.command("status")(status.status)
-app.command("logs")(logs.logs)
-app.command("cancel")(cancel.cancel)
-app.command("pause")(cancel.pause)
-app.command("resume")(cancel.resume)
-app.command("lineage")(lineage.lineage)
-app.command("ledger")(ledger.ledger)
-app.command("verify")(lineage.verify)
-app.command("promote")(lines.promote)
-app.command("approve")(lines.approve)
-app.command("decline")(lines.decline)
-app.command("rollback")(lines.rollback)
-app.command("lines")(lines.lines)
-app.command("line")(lines.line)
-app.command("notices")(notices.notices)
-app.command("release")(lines.release)
-app.command("base-bump")(base_bump.base_bump)
-app.command("usage")(usage.usage)
-app.command("refund")(usage.refund)
-app.command("delete")(erasure.delete)
-app.command("restore")(erasure.restore)
-app.command("erase")(erasure.erase)
-app.command("collect")(erasure.collect)
-app.command("plan")(gitops.plan)
-app.command("apply")(gitops.apply)
-app.command("rebuild")(rebuild.rebuild)
-app.command("doctor")(doctor.doctor)
-app.command("kernels")(kernels.kernels)
-app.command("audit")(audit.audit)
-app.command("login")(login.login)
-app.command("logout")(login.logout)
-app.command("whoami")(login.whoami)
-app.command("ui")(ui.ui)
-app.command("pages")(pages.pages)
+# By what they are about, the five that a newcomer needs first.
+_COMMANDS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
+    "First": {
+        "demo": demo.demo,
+        "run": run.run,
+        "status": status.status,
+        "promote": lines.promote,
+        "serve": serve.app,
+    },
+    "Data, recipes and suites": {
+        "dataset": datasets.app,
+        "recipe": recipes.app,
+        "suite": suites.app,
+        "estimate": estimate.estimate,
+    },
+    "Work": {
+        "submit": run.submit,
+        "logs": logs.logs,
+        "cancel": cancel.cancel,
+        "pause": cancel.pause,
+        "resume": cancel.resume,
+        "ledger": ledger.ledger,
+        "kernels": kernels.kernels,
+    },
+    "Adapters": {
+        "adapter": adapters.app,
+        "gate": gates.app,
+        "export": exports.export,
+        "lineage": lineage.lineage,
+        "verify": lineage.verify,
+    },
+    "Lines": {
+        "lines": lines.lines,
+        "line": lines.line,
+        "approve": lines.approve,
+        "decline": lines.decline,
+        "rollback": lines.rollback,
+        "rollout": rollouts.app,
+        "release": lines.release,
+        "base-bump": base_bump.base_bump,
+    },
+    "Stores, pages and servers": {
+        "init": init.init,
+        "ui": ui.ui,
+        "pages": pages.pages,
+        "login": login.login,
+        "logout": login.logout,
+        "whoami": login.whoami,
+        "doctor": doctor.doctor,
+        "rebuild": rebuild.rebuild,
+    },
+    "Tenants and the platform": {
+        "key": api_keys.app,
+        "audit": audit.audit,
+        "usage": usage.usage,
+        "refund": usage.refund,
+        "notices": notices.notices,
+        "delete": erasure.delete,
+        "restore": erasure.restore,
+        "erase": erasure.erase,
+        "collect": erasure.collect,
+        "plan": gitops.plan,
+        "apply": gitops.apply,
+        "cluster": cluster.app,
+    },
+}
+for _panel, _commands in _COMMANDS.items():
+    for _name, _command in _commands.items():
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command, name=_name, rich_help_panel=_panel)
+        else:
+            app.command(_name, rich_help_panel=_panel)(_command)

@@ -20,6 +20,7 @@ nux: {enabled: false}
 compute_logs:
   {module: ft_resources.compute_logs, class: TerminalComputeLogManager, config: {base_dir: {env: FT_STATE}}}
 """
+_STORE = Path(".ft", "store")
 REPORTS_URL = "http://127.0.0.1:3001"
 REPORTS = "/console/reports"
 """The console's path of report pages: ADDRESS/report/NAME below it."""
@@ -54,23 +55,34 @@ def public_url() -> str:
 
 
 def project_folder() -> Path | None:
-    """The nearest folder with a ``dagster.yaml``, from the working directory upwards."""
+    """The nearest folder with a ``dagster.yaml`` or a store of this user's, from the working directory upwards."""
     here = Path.cwd()
-    return next((folder for folder in (here, *here.parents) if (folder / "dagster.yaml").is_file()), None)
+    return next((each for each in (here, *here.parents) if _is_project(each)), None)
 
 
-def prepare_environment() -> None:
-    """Set DAGSTER_HOME, FT_STATE, FT_STORE and FT_CACHE if unset, before anything reads them.
+def _is_project(folder: Path) -> bool:
+    if (folder / "dagster.yaml").is_file():
+        return True
+    try:
+        # Somebody else's, in /tmp for example, would be given this user's data.
+        return (folder / _STORE).stat().st_uid == os.getuid()
+    except OSError:
+        return False
+
+
+def prepare_environment(*, here: bool = False) -> None:
+    """Set DAGSTER_HOME, FT_STATE, FT_STORE and FT_CACHE if unset, before anything reads them; to folders below the
+    working directory if ``here``, else below the project's.
 
     Raises UserError where the folders of the first two cannot be created.
     """
-    root = project_folder()
-    base = root or Path.cwd()
+    base = Path.cwd() if here else project_folder() or Path.cwd()
     state = Path(os.environ.setdefault("FT_STATE", str(base / ".ft" / "dagster")))
-    os.environ.setdefault("FT_STORE", str(base / ".ft" / "store"))
+    os.environ.setdefault("FT_STORE", str(base / _STORE))
     os.environ.setdefault("FT_CACHE", str(base / ".ft" / "cache"))
     # Outside a project Dagster's defaults apply, which write into DAGSTER_HOME.
-    home = os.environ.setdefault("DAGSTER_HOME", str(root or state))
+    configured = (base / "dagster.yaml").is_file()
+    home = os.environ.setdefault("DAGSTER_HOME", str(base if configured else state))
     for variable, folder in (("FT_STATE", state), ("DAGSTER_HOME", Path(home))):
         try:
             folder.mkdir(parents=True, exist_ok=True)

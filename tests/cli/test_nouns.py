@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import dagster as dg
@@ -208,6 +210,62 @@ def test_state_is_kept_below_the_nearest_project(tmp_path: Path, monkeypatch: py
     assert os.environ["FT_STATE"] == str(tmp_path / "project" / ".ft" / "dagster")
     assert os.environ["FT_STORE"] == str(tmp_path / "project" / ".ft" / "store")
     assert os.environ["FT_CACHE"] == str(tmp_path / "project" / ".ft" / "cache")
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, ft: Ft, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of a user who has set nothing."""
+    with monkeypatch.context() as unset:
+        for name in ENVIRONMENT:
+            # Set first, so that what a command sets is undone after the test.
+            unset.setenv(name, "x")
+            unset.delenv(name)
+        folder = tmp_path / "nowhere" / "a" / "b"
+        folder.mkdir(parents=True)
+        unset.chdir(folder)
+        yield folder
+
+
+def test_a_store_is_found_upwards_and_another_is_made_by_init_alone(nowhere: Path, ft: Ft) -> None:
+    def unset() -> None:
+        for name in ENVIRONMENT:
+            os.environ.pop(name, None)
+
+    outer = nowhere.parent
+    assert "there is no store here" in ft("status").stderr
+    unset()
+    os.chdir(outer)
+    assert f"created a new store at file://{outer}/.ft/store" in ft("init").stderr
+    unset()
+    os.chdir(nowhere)
+    assert ft("status").exit_code == 0
+    assert os.environ["FT_STORE"] == f"{outer}/.ft/store"
+    unset()
+    assert f"commands here use file://{nowhere}/.ft/store" in ft("init").stderr
+    unset()
+    ft("status")
+    assert os.environ["FT_STORE"] == f"{nowhere}/.ft/store"
+
+
+def test_a_store_of_somebody_else_is_not_found(nowhere: Path, ft: Ft, monkeypatch: pytest.MonkeyPatch) -> None:
+    (nowhere.parent / ".ft" / "store").mkdir(parents=True)
+    mine = os.getuid()
+    monkeypatch.setattr("ft_assets.settings.environment.os.getuid", lambda: mine + 1)
+    assert f"FT_STORE=file://{nowhere}/.ft/store" in ft("status").stderr
+
+
+def test_the_version_is_said(ft: Ft) -> None:
+    assert ft("--version").stdout == f"ft {version('ft-platform')}\n"
+
+
+def test_help_begins_with_the_five_commands_that_a_newcomer_needs(ft: Ft) -> None:
+    lines = ft("--help").stdout.splitlines()
+    panels = [number for number, line in enumerate(lines) if line.startswith("╭─")]
+    first = lines[panels[1] : panels[2]]
+    assert "First" in first[0]
+    named = [line.split()[1] for line in first if line.startswith("│ ") and line[2] != " "]
+    assert named == ["demo", "run", "status", "promote", "serve"]
+    assert not [line for line in lines if "─ Commands ─" in line]
 
 
 def test_a_command_on_a_store_that_is_not_mounted_refuses_and_creates_nothing(
