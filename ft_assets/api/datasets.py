@@ -15,6 +15,7 @@ from ft_assets.api.defaults import (
     store_or_default,
     tenants_or_default,
 )
+from ft_assets.api.memory_rows import takes_rows
 from ft_assets.api.own_keys import own_dataset, own_name
 from ft_assets.control import identity
 from ft_assets.control.identity.held_out import settle_held_out
@@ -71,6 +72,7 @@ class ListedDataset:
     record: dict[str, Any]
 
 
+@takes_rows
 def add_dataset(
     source: Path | str | Sequence[Path | str],
     name: str,
@@ -85,6 +87,7 @@ def add_dataset(
 ) -> DatasetVersion:
     """Add files, or splits as ``hub:org/name@revision#split``, as the next version of ``name`` (``tenant.name``).
 
+    ``source`` may also be rows in memory: dicts, a ``datasets.Dataset``, or a data frame of pandas or polars.
     The same bytes with the same policy are the same version; ``created`` is False then. ``validation`` and ``holdout``
     are rows that the tenant sets aside; ``policy`` is a ``dataset.yaml``. ``warnings`` of the result name fields that
     seem to matter, such as ``score``, and are not used. Raises BadData with file, row and field, BadRecipe for the

@@ -12,6 +12,7 @@ from ft_assets.api.defaults import (
     tenants_or_default,
 )
 from ft_assets.api.estimates import with_notes
+from ft_assets.api.memory_rows import takes_rows
 from ft_assets.api.own_keys import own_dataset, own_name, own_recipe
 from ft_assets.control import identity
 from ft_assets.control.lines.lines import address_at
@@ -79,6 +80,7 @@ class FineTuned:
     estimate: Estimate
 
 
+@takes_rows
 def submit(
     dataset: Path | str,
     recipe: Path | str = "",
@@ -102,7 +104,8 @@ def submit(
     An equal request joins an open submission; after its end it is a new submission, unless ``key`` is given.
 
     Args:
-        dataset: key of a version; or a file, a folder of files, or ``hub:org/name@revision#split``, with ``name``.
+        dataset: key of a version; or, with ``name``, a file, a folder of files, ``hub:org/name@revision#split``, or
+            rows in memory: dicts, a ``datasets.Dataset``, a data frame of pandas or polars.
         recipe: key of a registered recipe, or a recipe's YAML file (``.yaml`` or ``.yml``), which is registered.
         base: instead of a recipe, for a first try: the base as a recipe names it, or a folder. The method follows from
             the rows of the file, everything else is ``auto`` or a default, and no gate judges the result (ungated).
@@ -222,6 +225,7 @@ def name_of_first_try(file: str, tenant: str) -> str:
     return f"{tenant}.{name_of(file)}"
 
 
+@takes_rows
 def fine_tune(
     dataset: Path | str,
     recipe: Path | str = "",
