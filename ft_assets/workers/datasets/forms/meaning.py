@@ -36,6 +36,7 @@ SAYS: Mapping[str, str] = MappingProxyType(
         "tools": "holds tool definitions that the model would not see",
         "history": "holds earlier turns that the model would not see",
         "images": "holds pictures that the model would not see",
+        "documents": "holds documents that the model would not see",
         **dict.fromkeys(SWITCHES, "switches the chat template, and every row is rendered alike"),
         **dict.fromkeys(
             THOUGHTS,

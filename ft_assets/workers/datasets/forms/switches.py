@@ -6,8 +6,8 @@ from typing import Any
 from ft_assets.workers.datasets.forms.reasons import Reason, RowProblem
 
 OF_A_REQUEST = ("chat_template_kwargs", "enable_thinking")
-SWITCHES = (*OF_A_REQUEST, "chat_template", "reasoning_effort", "builtin_tools", "documents")
-"""What rows call them: TRL's column, and the variables that templates read besides messages and tools."""
+SWITCHES = (*OF_A_REQUEST, "chat_template", "reasoning_effort", "builtin_tools")
+"""What rows call them: TRL's column, and the variables that choose how templates render."""
 
 
 def refuse_switches(request: Mapping[str, Any], where: str) -> None:

@@ -99,6 +99,7 @@ def test_a_rejected_answer_that_would_be_learned_is_refused() -> None:
         ({**ALPACA, "rejected": "c"}, {"rejected": "fields: {chosen: output}"}),
         ({**ALPACA, "history": [["a", "b"]]}, {"history": ""}),
         ({**ALPACA, "images": ["a.png"]}, {"images": ""}),
+        ({**CHAT, "documents": [{"title": "a", "text": "b"}]}, {"documents": ""}),
         ({**PAIR, "reasoning_content": "As a is so, b."}, {"reasoning_content": ""}),
         ({**ALPACA, "thinking": "As a is so, b."}, {"thinking": ""}),
     ],
@@ -127,7 +128,6 @@ def test_an_unused_field_is_told_with_lines_that_use_or_ignore_it(row: Row, uses
         ("enable_thinking", False),
         ("thinking", True),
         ("reasoning_effort", "low"),
-        ("documents", [{"title": "a", "text": "b"}]),
     ],
 )
 def test_a_switch_of_the_template_is_refused_unless_it_is_ignored_by_name(name: str, value: Any) -> None:
