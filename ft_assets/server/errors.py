@@ -23,6 +23,7 @@ from ft_resources.errors import (
     StoreUnavailable,
     TooManyRequests,
     UserError,
+    in_sentences,
 )
 from ft_resources.serving.errors import BadAdapter, BadRequest, NameTaken, NoServer, ServerUnavailable, Starting
 
@@ -81,7 +82,7 @@ def operators_words(error: UserError) -> str:
 def told(error: UserError) -> dict[str, Any]:
     """The body that tells of ``error`` in an answer that has begun."""
     status, kind, code = _answer_to(error)
-    message = _OPERATORS[code] if status >= 500 else error.what
+    message = _OPERATORS[code] if status >= 500 else in_sentences(error.what)
     return error_object(message, kind=kind, code=code)
 
 
@@ -100,7 +101,7 @@ def add_handlers(app: FastAPI) -> None:
 def _user_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, UserError)
     status, kind, code = _answer_to(error)
-    message = f"{error.what}. {error.remedy}" if error.remedy else error.what
+    message = in_sentences(error.what, error.remedy)
     param = error.where if _PARAM.fullmatch(error.where) else ""
     if error.where and not param and status == 400:
         message = f"{error.where}: {message}"

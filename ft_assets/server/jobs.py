@@ -17,7 +17,7 @@ from ft_assets.server.key_first import KeyFirst
 from ft_assets.server.names import JOB, model_name
 from ft_assets.server.pages import After, Limit, beyond, page_of
 from ft_assets.server.results import result_ids
-from ft_resources.errors import NotFound, UserError
+from ft_resources.errors import NotFound, UserError, in_sentences
 
 router = APIRouter(prefix="/v1/fine_tuning/jobs", route_class=KeyFirst)
 
@@ -56,6 +56,7 @@ class _Method(_Given):
     type: Literal["supervised", "dpo"]
     supervised: _Supervised | None = None
     dpo: _Supervised | None = None
+    reinforcement: None = None
 
 
 _Text = Annotated[str, Field(max_length=512)]
@@ -83,15 +84,16 @@ class CreateJob(_Given):
         """Those of a job. Raises UserError where two places say different things."""
         method = self.method.type if self.method else "supervised"
         section = getattr(self.method, method) if self.method else None
-        given = section.hyperparameters if section and section.hyperparameters else self.hyperparameters
-        if section and section.hyperparameters and self.hyperparameters:
+        given, older = _said(section.hyperparameters if section else None), _said(self.hyperparameters)
+        # A job's own answer has them in both places.
+        if given and older and given != older:
             raise UserError("it is given twice", where="hyperparameters", remedy="Leave it to `method`.")
         return {
             "model": self.model,
             "training_file": self.training_file.removeprefix("file-"),
             "validation_file": (self.validation_file or "").removeprefix("file-"),
             "method": method,
-            "hyperparameters": {name: value for name, value in (given or {}).items() if value not in ("auto", None)},
+            "hyperparameters": given or older,
             "suffix": self.suffix or "",
             "seed": self.seed,
             "metadata": self.metadata or {},
@@ -99,6 +101,10 @@ class CreateJob(_Given):
             "gates": tuple(self.gates),
             "max_gpu_hours": self.max_gpu_hours,
         }
+
+
+def _said(given: dict[str, Any] | None) -> dict[str, Any]:
+    return {name: value for name, value in (given or {}).items() if value not in ("auto", None)}
 
 
 @router.post("", responses=answered(Job))
@@ -278,11 +284,12 @@ def _error(state: JobState) -> dict[str, Any]:
         assert state.settled is not None
         param = state.settled.param or None
         code = {"training_file": "invalid_training_file", "validation_file": "invalid_validation_file"}
-        return {"code": code.get(param or "", "invalid_request"), "message": state.settled.error, "param": param}
+        said = in_sentences(state.settled.error)
+        return {"code": code.get(param or "", "invalid_request"), "message": said, "param": param}
     if state.status.state == "rejected":
         said = " ".join((state.status.detail, *(f"Try: {each}." for each in state.status.suggestions)))
         return {"code": "gates_rejected", "message": said, "param": None}
-    said = ". ".join(each.rstrip(".") for each in (state.status.detail, state.status.remedy) if each)
+    said = in_sentences(state.status.detail, state.status.remedy)
     return {"code": "training_failed", "message": said or "The training failed.", "param": None}
 
 

@@ -14,7 +14,7 @@ from ft_assets.server.key_first import KeyFirst
 from ft_assets.server.names import JOB
 from ft_assets.server.reports import HEADERS
 from ft_assets.settings.environment import public_url
-from ft_resources.errors import NotFound, NotPermitted, StoreUnavailable, TooManyRequests, UserError
+from ft_resources.errors import NotFound, NotPermitted, StoreUnavailable, TooManyRequests, UserError, in_sentences
 
 router = APIRouter(route_class=KeyFirst)
 _PLATFORM = "platform"
@@ -88,5 +88,5 @@ def page(
 
 
 def _words(error: UserError, status: int) -> Response:
-    said = f"{error.what[:1].upper()}{error.what[1:]}. {error.remedy}\n"
+    said = f"{in_sentences(f'{error.what[:1].upper()}{error.what[1:]}', error.remedy)}\n"
     return PlainTextResponse(said, status, headers=HEADERS)

@@ -16,7 +16,7 @@ from ft_assets.server.context import Context
 from ft_assets.server.errors import error_object
 from ft_assets.server.events import events_of
 from ft_assets.server.jobs import ENDED, status_of
-from ft_resources.errors import NotIdentified, UserError
+from ft_resources.errors import NotIdentified, UserError, in_sentences
 
 _LOG = logging.getLogger(__name__)
 _EVERY_S = 1.0
@@ -140,7 +140,7 @@ async def _no_longer(identify: Callable[[], object]) -> dict[str, Any] | None:
     try:
         await run_in_threadpool(identify)
     except NotIdentified as error:
-        return error_object(f"{error.what}. {error.remedy}", code="invalid_api_key")
+        return error_object(in_sentences(error.what, error.remedy), code="invalid_api_key")
     except UserError as error:
         # A database that does not answer ends nothing.
         _LOG.warning("a listener cannot be identified again: %s", error)

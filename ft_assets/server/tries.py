@@ -9,7 +9,7 @@ from ft_assets.api import FoundModel, Identity
 from ft_assets.server.answering import Output, Question, absent
 from ft_assets.server.context import Context
 from ft_assets.server.errors import operators_words, status_of_error
-from ft_resources.errors import UserError
+from ft_resources.errors import UserError, in_sentences
 from ft_resources.serving.errors import BadRequest
 from ft_resources.serving.server import Sampling
 
@@ -107,5 +107,5 @@ async def _tried(context: Context, question: Question) -> Tried:
             thoughts.append(piece.thoughts)
             tokens, reason = tokens + len(piece.tokens), piece.finish_reason
     except UserError as error:
-        return Tried(problem=operators_words(error) if status_of_error(error) >= _SERVER else f"{error.what}.")
+        return Tried(problem=operators_words(error) if status_of_error(error) >= _SERVER else in_sentences(error.what))
     return Tried(text="".join(texts), thoughts="".join(thoughts), tokens=tokens, cut_off=reason == "length")

@@ -4,13 +4,16 @@ import json
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
+from fastapi import FastAPI
 
 from ft_assets import api
+from ft_assets.records.outcomes import read_outcomes
 from ft_assets.workers.evals.chat_prompts import ChatPrompts
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from tests.e2e.project import Project
@@ -70,6 +73,22 @@ def test_a_text_is_continued_from_itself_or_its_token_ids(project: Project, line
         assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (len(ids), 16)
     stream = acme.completions.create(model=LINE, prompt=ids, temperature=0, stream=True)
     assert "".join(part.choices[0].text for part in stream) == text
+
+
+def test_token_ids_that_no_vocabulary_has_are_refused_and_are_no_failure_of_a_server(
+    line: Line, client: Client, served: FastAPI
+) -> None:
+    line.promote(line.adapter(1))
+    for number in (999_999, 2**31, 2**70):
+        with pytest.raises(openai.BadRequestError, match="token id") as caught:
+            client().completions.create(model=LINE, prompt=[number], max_tokens=1)
+        said = str(caught.value.body["message"]) if isinstance(caught.value.body, dict) else ""
+        assert (caught.value.param, said.endswith("."), ".." in said) == ("prompt", True, False)
+        assert "base. Mend the request." in said or number >= 2**31
+    context = served.state.context
+    context.outcomes.log.flush(datetime.now(UTC) + timedelta(minutes=2))
+    assert list(read_outcomes(line.store, LINE, "2020", "2100")) == []
+    assert context.answering._failed_at == {}
 
 
 def test_a_stop_string_cuts_the_answer_and_ends_the_generation(

@@ -89,7 +89,7 @@ def test_another_tenants_models_are_answered_as_what_is_not_there(line: Line, cl
     there = [LINE, f"{LINE}@staging", f"{LINE}@{adapter.digest[:16]}"]
     nowhere = [
         "acme.colours.none", "globex.colours.tiny", "globex.colours.tiny@staging", f"{LINE}@{'0' * 16}", f"{LINE}@",
-        f"{LINE}@dev", "tiny", "gpt-5", "../acme/colours", "ft:tiny:acme::" + "f" * 24, "globex.colours",
+        f"{LINE}@dev", "gpt-5", "../acme/colours", "ft:tiny:acme::" + "f" * 24, "globex.colours",
     ]  # fmt: skip
     said = {refusal(globex, name) for name in [*there, *nowhere]}
     assert len(said) == 1

@@ -2,6 +2,7 @@
 
 import io
 import json
+from typing import Any
 
 import openai
 import pytest
@@ -148,6 +149,21 @@ def test_asking_again_gives_the_first_job(project: Project, client: Client) -> N
     assert mine.id not in (first.id, other.id)
     assert [job.id for job in acme.fine_tuning.jobs.list()] == [other.id, first.id]
     until(lambda: len(all_submissions(project.store, "acme")) == 2)
+
+
+@pytest.mark.parametrize("method", ["supervised", "dpo"])
+def test_a_job_is_asked_for_again_as_it_was_answered(project: Project, client: Client, method: str) -> None:
+    acme = client()
+    file = upload(acme, project.dataset())
+    how: Any = {"type": method, method: {"hyperparameters": {"n_epochs": 2, "batch_size": "auto"}}}
+    first = acme.fine_tuning.jobs.create(model="tiny", training_file=file, method=how, metadata={"team": "paint"})
+    for answered in (first.to_dict(), first.model_dump()):
+        names = ("model", "training_file", "validation_file", "method", "hyperparameters", "seed", "metadata")
+        asked: Any = {name: answered[name] for name in (*names, "integrations")}
+        again = acme.fine_tuning.jobs.create(
+            **asked, suffix=answered["user_provided_suffix"], extra_headers={"Idempotency-Key": f"{len(answered)}"}
+        )
+        assert (again.method, again.hyperparameters) == (first.method, first.hyperparameters)
 
 
 def test_jobs_are_listed_newest_first_in_pages_and_by_metadata(project: Project, client: Client) -> None:

@@ -125,6 +125,7 @@ def test_a_wrong_question_is_refused_by_its_parameter(http: httpx.Client, script
                 if expected[1] is None:
                     found[1] = None
                 assert (found, message in said) == (expected, True), (changes, found, said)
+                assert said.endswith(".") != said.endswith(".."), said
     assert scripted.asked == []
 
 

@@ -13,7 +13,7 @@ from ft_assets.server.console.rendering import page
 from ft_assets.server.console.session import by_tls, form_of, set_session
 from ft_assets.server.console.sign_in import own_page, ways
 from ft_assets.server.context import Context, Ctx
-from ft_resources.errors import NotIdentified
+from ft_resources.errors import NotIdentified, in_sentences
 
 router = APIRouter(prefix="/oidc")
 _NAME, _TLS_NAME = "ft-sign-in", "__Host-ft-sign-in"
@@ -46,7 +46,7 @@ def end(request: Request, context: Ctx, state: _Text = "", code: _Text = "", iss
             return page(request, "choose_tenant.html", tenants=found.tenants, choice=found.token)
         return _let_in(request, context, found)
     except NotIdentified as error:
-        return page(request, "sign_in.html", code=401, next="", ways=ways(), wrong=f"{error.what}.")
+        return page(request, "sign_in.html", code=401, next="", ways=ways(), wrong=in_sentences(error.what))
 
 
 @router.post("/tenant")
@@ -63,7 +63,7 @@ async def choose(request: Request, context: Ctx) -> Response:
     try:
         return await run_in_threadpool(chosen)
     except NotIdentified as error:
-        return page(request, "sign_in.html", code=401, next="", ways=ways(), wrong=f"{error.what}.")
+        return page(request, "sign_in.html", code=401, next="", ways=ways(), wrong=in_sentences(error.what))
 
 
 def _let_in(request: Request, context: Context, found: SignedIn) -> Response:

@@ -21,7 +21,7 @@ from ft_assets.server.console.session import (
     token_of,
 )
 from ft_assets.server.context import Ctx
-from ft_resources.errors import NotIdentified
+from ft_resources.errors import NotIdentified, in_sentences
 
 router = APIRouter()
 _HOME = "/console/jobs"
@@ -83,7 +83,7 @@ async def sign_in(request: Request, context: Ctx) -> Response:
     try:
         return await run_in_threadpool(opened)
     except NotIdentified as error:
-        return page(request, "sign_in.html", code=401, next=asked, ways=ways(asked), wrong=f"{error.what}.")
+        return page(request, "sign_in.html", code=401, next=asked, ways=ways(asked), wrong=in_sentences(error.what))
 
 
 @router.post("/sign-out")

@@ -22,7 +22,7 @@ from ft_assets.server.errors import operators_words, status_of_error
 from ft_assets.server.names import JOB, model_name
 from ft_assets.server.owned import own_line
 from ft_assets.server.tries import try_model, why_not
-from ft_resources.errors import NotFound, UserError
+from ft_resources.errors import NotFound, UserError, in_sentences
 
 router = APIRouter()
 _SERVER = 500
@@ -134,4 +134,4 @@ def _why_not(context: Context, who: Identity, name: str) -> str:
     except UserError as error:
         if status_of_error(error) >= _SERVER:
             return operators_words(error)
-        return f"{error.what[:1].upper()}{error.what[1:]}. {error.remedy}"
+        return in_sentences(f"{error.what[:1].upper()}{error.what[1:]}", error.remedy)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ft_assets.workers.tokenizers.growing_text import GrowingText
-from ft_resources.errors import NotFound, NotIdentified, TooManyRequests, UserError
+from ft_resources.errors import NotFound, NotIdentified, TooManyRequests, UserError, in_sentences
 from ft_resources.serving.errors import BadAdapter, BadRequest, NameTaken
 from ft_resources.serving.server import Reason, Sampling, Token
 
@@ -151,5 +151,5 @@ def error_answer(error: UserError) -> tuple[int, dict[str, Any]]:
     else:
         status, code = next(((each, code) for kind, each, code in _STATUS if isinstance(error, kind)), (500, "failed"))
     kind = "invalid_request_error" if status < 500 else "server_error"
-    message = f"{error.what} {error.remedy}".strip()
+    message = in_sentences(error.what, error.remedy)
     return status, {"error": {"message": message, "type": kind, "param": error.where or None, "code": code}}
