@@ -219,8 +219,11 @@ class PackingSettings(Settings):
         description="packed: documents share rows without padding; apart: each has a row of its own, for bases whose "
         "layers would let documents of one row see each other; auto: packed where that is proved for the base.",
     )
-    learn: Literal["all_assistant", "last_assistant"] = Field(
-        "all_assistant", description="Which tokens carry loss: those of every assistant turn, or only of the last one."
+    learn: Literal["all_assistant", "all_assistant_bare", "last_assistant"] = Field(
+        "all_assistant",
+        description="Which tokens carry loss: those of every assistant turn, or only of the last one. Where the "
+        "template drops the thoughts of earlier turns, their bare answers would teach to answer without thinking: they "
+        "carry loss only with all_assistant_bare.",
     )
     end_of_turn: Annotated[Names, Field(min_length=1, max_length=8)] | None = added_field(
         None,

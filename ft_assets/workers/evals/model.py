@@ -15,6 +15,9 @@ from ft_assets.workers.base_models.token_ids import load_tokenizer
 from ft_assets.workers.base_models.weights import require_every_weight
 from ft_assets.workers.evals.gguf_weights import reading, weights_of
 from ft_assets.workers.evals.vllm_writer import VllmWriter
+from ft_assets.workers.templates.source import own_template
+from ft_assets.workers.tokenizers.chat_template import load_template
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase, UserError
 
 
@@ -30,11 +33,13 @@ class LoadedModel:
     """A causal language model ready to score, with its tokenizer.
 
     ``model`` is a transformers model or, with an adapter, a PEFT model around it. ``writer`` generates the answers
-    instead if the recipe asks for another engine.
+    instead if the recipe asks for another engine. ``think_end`` ends thoughts by the template of a base that has some:
+    lm-eval's ``think_end_token``.
     """
 
     model: Any
     tokenizer: Any
+    think_end: str = ""
     writer: VllmWriter | None = None
 
     @property
@@ -122,12 +127,24 @@ def load_model(
                 remedy="Set eos_token in the base's tokenizer_config.json.",
             )
         tokenizer.pad_token = tokenizer.eos_token
-    loaded = LoadedModel(model=model.to(place).eval().requires_grad_(False), tokenizer=tokenizer)
+    names = base_folder or folder
+    model = model.to(place).eval().requires_grad_(False)
+    loaded = LoadedModel(model=model, tokenizer=tokenizer, think_end=_think_end(names))
     if engine == "transformers":
         return loaded
-    names = base_folder or folder
     writer = VllmWriter(folder, adapter, tokenizer_folder=names, context_length=loaded.context_length)
     return replace(loaded, writer=writer)
+
+
+def _think_end(folder: Path) -> str:
+    if own_template(folder) is None:
+        return ""
+    try:
+        probes = load_template(folder, ChatTokenizer.load(folder), None).probes
+        return probes.output.closes if probes.thinks else ""
+    except BadBase:
+        # Suites that ask through the template say what is wrong with it.
+        return ""
 
 
 def computed_in(device: str, base_folder: Path) -> str:

@@ -1,7 +1,8 @@
 """A model's greedy continuation of a text until one of several stop texts: lm-eval's ``generate_until``.
 
-As in lm-eval (``HFLM.generate_until``), a text too long for the context loses its beginning, and an answer ends before
-the first stop text. Here rows are batched by length, and generation stops for each row that has ended.
+As in lm-eval (``HFLM.generate_until`` with ``think_end_token``), a text too long for the context loses its beginning,
+thoughts are left out, and an answer ends before the first stop text. Here rows are batched by length, and generation
+stops for each row that has ended.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,7 +44,10 @@ def continue_texts(
         stop = Stop(loaded.tokenizer, until)
         new = generate(loaded, [prompts[place] for place in places], max_new_tokens, ends, stop)
         for place, ids in zip(places, new, strict=True):
-            answers[place] = cut(loaded.tokenizer.decode(ids, skip_special_tokens=True), until)
+            text = loaded.tokenizer.decode(ids, skip_special_tokens=True)
+            if loaded.think_end:
+                text = text.split(loaded.think_end)[-1].lstrip()
+            answers[place] = cut(text, until)
         report(len(answers), len(texts))
     return [answers[place] for place in range(len(texts))]
 

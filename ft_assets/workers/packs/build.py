@@ -200,7 +200,7 @@ def _examine(
             vocabulary=vocabulary_size(config.read_bytes()),
             max_length=settings.max_length,
             truncates=settings.overlong == "truncate",
-            last_only=settings.learn == "last_assistant",
+            learn=settings.learn,
             holdout_ids=np.frombuffer(bytes.fromhex("".join(holdout)), np.uint8).reshape(-1, 32),
         )
     )
@@ -252,6 +252,7 @@ def _split_facts(index: Index, tokenized: TokenizedSplit) -> dict[str, Any]:
         "shortened": len(cut),
         "shortened_rows": cut[:_NAMED_ROWS].tolist(),
         "trimmed": tokenized.trimmed,
+        "bare": tokenized.bare,
         "spelled": len(tokenized.spelled),
         "spelled_rows": tokenized.spelled[:_NAMED_ROWS].tolist(),
         "longest": tokenized.longest,

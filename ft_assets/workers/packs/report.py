@@ -32,6 +32,13 @@ def pack_warnings(facts: Mapping[str, Any]) -> list[str]:
                 f"{what} control tokens, which are packed as plain text ({_rows(count, counts['spelled_rows'])} of the "
                 "upload). Remove them from the texts: the template writes its own control tokens."
             )
+        if count := counts.get("bare", 0):
+            what = f"1 {split} turn" if count == 1 else f"{count:,} {split} turns"
+            warnings.append(
+                f"The template drops the thoughts of {what} that other turns follow, so their answers are not learned: "
+                "they would teach to answer without thinking. packing.learn: all_assistant_bare learns them all the "
+                "same."
+            )
         if count := counts.get("equal", 0):
             what = f"1 {split} pair is" if count == 1 else f"{count:,} {split} pairs are"
             warnings.append(

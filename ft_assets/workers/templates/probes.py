@@ -170,6 +170,17 @@ class Probes:
                 return "" if apart == within else name
         return ""
 
+    @property
+    def thinks(self) -> bool:
+        """Whether thoughts are more to the template than text of an answer."""
+        return bool(self.missing_thought or self.closes_thoughts or self.thoughts_field or self.drops_thoughts)
+
+    @cached_property
+    def drops_thoughts(self) -> bool:
+        """Whether thoughts of turns before the last question are left out."""
+        later = self._render(ASKS, with_thoughts_apart(_THINKS, self.thoughts_field), _ASKS_ON, SAYS)
+        return bool(later) and _THOUGHT not in later
+
     @cached_property
     def arguments_are_text(self) -> bool:
         """Whether tool calls are written only if their arguments are JSON text, as in OpenAI's own messages."""

@@ -15,16 +15,20 @@ from ft_assets.workers.templates.template import ChatTemplate
 from ft_assets.workers.templates.thoughts import own_thoughts, with_thought
 from ft_resources.errors import BadBase, BadData, UserError
 
-Learn = Literal["all_assistant", "last_assistant"]
+Learn = Literal["all_assistant", "all_assistant_bare", "last_assistant"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Traced:
-    """A rendering, the learned spans of its text, and the spans of the template's control tokens."""
+    """A rendering, the learned spans of its text, and the spans of the template's control tokens.
+
+    ``bare`` counts the turns of the assistant whose thoughts the template drops.
+    """
 
     rendering: Rendering
     learned: list[Span]
     controls: list[Span]
+    bare: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +40,8 @@ class Tracer:
         variant: a template with marks that takes over if the turns of ``template`` cannot be located and it renders the
             same text; see ``tokenizers.chat_template``.
         controls: finds the template's control tokens in a rendering (``ChatTokenizer.template_tokens``).
-        learn: every turn of the assistant, or only the last.
+        learn: every turn of the assistant, or only the last. A turn without the thoughts that it had would teach to
+            answer without thinking, and is learned only if ``all_assistant_bare`` says so.
         end_of_turn: texts of the control tokens that may end a turn.
     """
 
@@ -72,7 +77,16 @@ class Tracer:
             self._require_asked(messages[prompt:], rendering.text, where)
             rendering, learned = with_thought(rendering, learned, self.template.probes.missing_thought, messages)
             controls = self.controls(rendering)
-        return Traced(rendering=rendering, learned=learned, controls=controls)
+        bare = self._bare(messages, rendering.text, learned) if self.template.probes.drops_thoughts else []
+        if self.learn != "all_assistant_bare":
+            learned = [turn for turn in learned if turn not in bare]
+        return Traced(rendering=rendering, learned=learned, controls=controls, bare=len(bare))
+
+    def _bare(self, messages: Messages, text: str, learned: Sequence[Span]) -> list[Span]:
+        """The learned turns, the assistant's last ones, whose own thoughts are not shown."""
+        spoken = [message for message in messages if message["role"] == "assistant"][-len(learned) :]
+        owns = zip(learned, map(own_thoughts, spoken), strict=False)
+        return [(start, end) for (start, end), own in owns if own and own not in text[start:end]]
 
     def _by_variant(self, error: BadBase, messages: Messages, where: str, tools: Tools) -> Rendering:
         """The variant's rendering if it equals the template's; otherwise raises ``error``."""
@@ -130,7 +144,7 @@ def learned_spans(
 
     For ``<|user|>hi<|end|><|assistant|>hello<|end|>\\n`` and the turn ``hello`` this gives ``hello<|end|>``.
     """
-    turns = rendering.turns if learn == "all_assistant" else rendering.turns[-1:]
+    turns = rendering.turns[-1:] if learn == "last_assistant" else rendering.turns
     return [_whole_turn(rendering.text, turn, template_tokens, end_of_turn, marked) for turn in turns]
 
 

@@ -1,6 +1,7 @@
 """Suites with generated answers, through lm-eval: batched, ended by stop texts, and scored as by stock lm-eval."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ from ft_assets.workers.evals.asking import Chat
 from ft_assets.workers.evals.lm_eval_samples import true_mass
 from ft_assets.workers.evals.model import LoadedModel, load_model
 from ft_assets.workers.evals.runner import score_loaded
-from ft_assets.workers.evals.stop_sequences import cut
+from ft_assets.workers.evals.stop_sequences import continue_texts, cut
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.store_marker import open_store
 from tests.fake_base import make_fake_base
 from tests.workers.evals.test_instructions import ITEM, write_suite
+from tests.workers.packs.conftest import edit_json
 
 pytestmark = pytest.mark.training
 KEY = "sums.v1"
@@ -295,3 +297,41 @@ def test_instructions_are_asked_through_the_template_and_scored_strictly(
     assert score(loaded, folder, limit=2, chat=Chat(folder=base, template=None)).item_ids == ("0", "1")
     with pytest.raises(UserError, match="needs a chat template and none was given"):
         score(loaded, folder)
+
+
+THINKING = (
+    "{%- for m in messages -%}<|{{ m.role }}|>{{ m.content if loop.last else m.content.split('</think>')[-1] }}<|end|>"
+    "{%- endfor -%}{%- if add_generation_prompt -%}<|assistant|>{%- endif -%}"
+)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "<think>\n2 or 3?\n</think>\n\nIt is 3. Question: 4?",
+        "<think>Question: again</think> 3",
+        "a</think>b</think> c",
+        "<think>no end",
+        "3",
+    ],
+)
+def test_thoughts_are_left_out_as_by_lm_eval_with_the_template_s_own_end_of_thoughts(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    from lm_eval.models.utils import postprocess_generated_text
+
+    assert load_model(base).think_end == ""
+    folder = shutil.copytree(base, tmp_path / "base")
+    edit_json(folder / "tokenizer_config.json", lambda settings: settings.update(chat_template=THINKING))
+    thinking = load_model(folder)
+    says(monkeypatch, lambda _: written)
+    (found,) = continue_texts(
+        thinking,
+        ["2?"],
+        lambda text: list(thinking.tokenizer(text)["input_ids"]),
+        until=["Question:"],
+        max_new_tokens=8,
+        report=lambda *_: None,
+    )
+    assert found == postprocess_generated_text(written, ["Question:"], thinking.think_end)
+    assert thinking.think_end == "</think>"

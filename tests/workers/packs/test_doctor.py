@@ -65,7 +65,7 @@ def _patient(
         vocabulary=VOCABULARY,
         max_length=MAX_LENGTH,
         truncates=False,
-        last_only=False,
+        learn="all_assistant",
         holdout_ids=np.empty((0, 32), np.uint8),
     )
 

@@ -13,6 +13,7 @@ from ft_assets.settings.catalogue.forms import FORMS
 from ft_assets.workers.packs.doctor.endings import turn_ends, unlearned_ends
 from ft_assets.workers.packs.format import TRAIN, Pack, Spool
 from ft_assets.workers.templates.template import ChatTemplate
+from ft_assets.workers.templates.tracing import Learn
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 
 
@@ -30,7 +31,7 @@ class Patient:
         max_length: most tokens of a window.
         holdout_ids: uint8 [rows, 32], dataset ids that must not be packed.
         truncates: whether the recipe lets texts be shortened.
-        last_only: whether only the last turn of the assistant is learned.
+        learn: which turns of the assistant are learned.
     """
 
     folder: Path
@@ -42,12 +43,22 @@ class Patient:
     vocabulary: int
     max_length: int
     truncates: bool
-    last_only: bool
+    learn: Learn
     holdout_ids: NDArray[np.uint8]
 
     @cached_property
     def packs(self) -> dict[str, Pack]:
         return {split: Pack.open(self.folder, split) for split in self.spools}
+
+    @property
+    def last_only(self) -> bool:
+        """Whether only the last turn of the assistant is learned."""
+        return self.learn == "last_assistant"
+
+    @property
+    def leaves_bare(self) -> bool:
+        """Whether turns whose thoughts the template drops are not learned."""
+        return self.reference is not None and self.reference.probes.drops_thoughts and not self.learn.endswith("bare")
 
     @property
     def form(self) -> Form:

@@ -137,7 +137,10 @@ def _other_answer(patient: Patient, ids: list[int], row: Mapping[str, Any], piec
     rest, position = "", 0
     for answer_text in answers[-1:] if patient.last_only else answers:
         # Templates may drop the reasoning of earlier turns.
-        content = _kept(patient, answer_text.rpartition("</think>")[2])
+        thoughts, _, said_last = answer_text.rpartition("</think>")
+        content = _kept(patient, said_last)
+        if patient.leaves_bare and thoughts and _kept(patient, thoughts.partition("<think>")[2]) not in learned:
+            continue
         place = learned.find(content, position)
         if place < 0:
             return "does not learn all of the assistant's text"

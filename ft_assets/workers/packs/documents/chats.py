@@ -44,12 +44,14 @@ class Row:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Labelled:
     """The documents of conversations; ``trimmed`` bool [documents], whether white space around a content was removed,
-    and ``spelled`` bool [documents], whether a message spells a control token."""
+    ``spelled`` bool [documents], whether a message spells a control token, and ``bare`` int32 [documents], turns whose
+    thoughts the template drops."""
 
     documents: Documents
     controls: NDArray[np.int32]
     trimmed: NDArray[np.bool_]
     spelled: NDArray[np.bool_]
+    bare: NDArray[np.int32]
 
 
 @dataclass(slots=True)
@@ -91,6 +93,8 @@ class ChatLabeller:
         assembly = Assembly(total)
         controls = np.zeros(total, np.int32)
         trimmed = np.zeros(total, np.bool_)
+        # A conversation with thoughts has no skeleton where the template drops them.
+        bare = np.zeros(total, np.int32)
         spelling = self._spelling(chats)
         spelled = np.zeros(total, np.bool_)
         spelled[[n for n in spelling if any(map(self._tokenizer.spells, filter(None, chats.contents[n])))]] = True
@@ -118,8 +122,10 @@ class ChatLabeller:
             assembly.place(numbers, _pieces(assembly, segments, skeleton, firsts, len(numbers)))
         alone = sorted(set(range(total)).difference(*(numbers for _, numbers in found)))
         if alone:
-            self._label_alone(alone, row, assembly, controls, trimmed, spelled)
-        labelled = Labelled(documents=assembly.documents(), controls=controls, trimmed=trimmed, spelled=spelled)
+            self._label_alone(alone, row, assembly, controls, trimmed, spelled, bare)
+        labelled = Labelled(
+            documents=assembly.documents(), controls=controls, trimmed=trimmed, spelled=spelled, bare=bare
+        )
         for number in checked:
             self._require_same(labelled, number, row(number))
         return labelled
@@ -152,6 +158,7 @@ class ChatLabeller:
         controls: NDArray[np.int32],
         trimmed: NDArray[np.bool_],
         spelled: NDArray[np.bool_],
+        bare: NDArray[np.int32],
     ) -> None:
         cuts = Cuts()
         wheres = []
@@ -166,6 +173,7 @@ class ChatLabeller:
             controls[number] = sum(one in self._tokenizer.control_ids for one in ids)
             spelled[number] |= any(map(self._tokenizer.spells, strings(each.messages)))
             trimmed[number] = any(str(message.get("content") or "") not in text for message in each.messages)
+            bare[number] = traced.bare
             wheres.append(each.where)
         encoded = self._documents.encode(cuts, where=lambda index: wheres[index])
         pieces = assembly.encoded(encoded, encoded.control)

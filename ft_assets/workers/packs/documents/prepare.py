@@ -71,6 +71,7 @@ class Prepared(Batch):
         equal: int64 [equal], rows of the upload whose two answers are the same tokens, and which are left out.
         trimmed: number of rows in which the template removed white space around a message.
         spelled: int64 [spelled], rows of the upload in which a message or text spells a control token.
+        bare: number of learned turns whose thoughts the template drops.
     """
 
     dropped: NDArray[np.int64]
@@ -78,6 +79,7 @@ class Prepared(Batch):
     equal: NDArray[np.int64]
     trimmed: int
     spelled: NDArray[np.int64]
+    bare: int
 
 
 class Preparer:
@@ -145,6 +147,7 @@ class Preparer:
             equal=np.empty(0, np.int64),
             trimmed=int(labelled.trimmed.reshape(-1, each).any(axis=1).sum()),
             spelled=rows[labelled.spelled.reshape(-1, each).any(axis=1)],
+            bare=int(labelled.bare.sum()),
             weights=np.asarray(batch.column(WEIGHT.name)) if WEIGHT.name in batch.schema.names else None,
             first_pieces=np.asarray(batch.column(FIRST_PIECE)) if FIRST_PIECE in batch.schema.names else None,
         )
@@ -158,6 +161,7 @@ class Preparer:
                 controls=np.full(batch.num_rows, self._texts.controls, np.int32),
                 trimmed=np.zeros(batch.num_rows, np.bool_),
                 spelled=np.array([self._tokenizer.spells(text) for text in texts], np.bool_),
+                bare=np.zeros(batch.num_rows, np.int32),
             )
         chats = pairs(batch) if self._form.own_windows else conversations(batch)
         return self._chats.label(chats, lambda number: self._row(batch, number))

@@ -28,13 +28,14 @@ _SMALL_BYTES = 16 << 20
 class TokenizedSplit:
     """The documents of a split; int64 [dropped, 2], rows left out: row of the upload, tokens; int64 [equal], rows left
     out because their two answers are the same tokens; number of rows in which the template removed white space around a
-    message; and int64 [spelled], rows that spell a control token."""
+    message; int64 [spelled], rows that spell a control token; and number of turns whose thoughts the template drops."""
 
     spool: Spool
     dropped: NDArray[np.int64]
     equal: NDArray[np.int64]
     trimmed: int
     spelled: NDArray[np.int64]
+    bare: int
 
     @property
     def longest(self) -> int:
@@ -52,7 +53,7 @@ def tokenize_split(
     Raises BadData, naming the row, for an unusable row, and for all that are too long if the policy says so;
     SkeletonDiffers as ``Preparer.prepare`` does.
     """
-    total, done, trimmed = pq.read_metadata(path).num_rows, 0, 0
+    total, done, trimmed, bare = pq.read_metadata(path).num_rows, 0, 0, 0
     dropped, spelled, equal = [np.empty((0, 2), np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     files: list[str] = []
     with Spool(folder).writing() as spool:
@@ -64,13 +65,19 @@ def tokenize_split(
             spelled.append(prepared.spelled)
             equal.append(prepared.equal)
             trimmed += prepared.trimmed
+            bare += prepared.bare
             done += len(prepared.rows) + len(prepared.equal)
             progress(done, total)
     rows = np.concatenate(dropped)
     if len(rows) and settings.overlong == "reject":
         raise too_long(rows, files, settings.max_length, settings.context, plain=FORMS[settings.form].plain)
     return TokenizedSplit(
-        spool=spool, dropped=rows, equal=np.concatenate(equal), trimmed=trimmed, spelled=np.concatenate(spelled)
+        spool=spool,
+        dropped=rows,
+        equal=np.concatenate(equal),
+        trimmed=trimmed,
+        spelled=np.concatenate(spelled),
+        bare=bare,
     )
 
 

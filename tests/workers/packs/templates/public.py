@@ -114,11 +114,12 @@ class Tried:
         self.template = compiled(text, self.tokenizer)
         if ends:
             self.template = _ended(self.template, tuple(ends), self.tokenizer)
-        self._labeller = _labeller(self.template, self.tokenizer, by_row=True)
+        # Turns whose thoughts a template drops are looked at too.
+        self._labeller = _labeller(self.template, self.tokenizer, by_row=True, learn="all_assistant_bare")
         self._doctor = Patient(
             tokenizer=self.tokenizer,
             reference=self.template,
-            last_only=False,
+            learn="all_assistant_bare",
             **dict.fromkeys(_OF_A_PACK),  # type: ignore[arg-type]
         )
         variables, control = dict(made.named), self.tokenizer.control

@@ -34,7 +34,7 @@ TOOLS = [{"type": "function", "function": {"name": "look", "description": "up", 
 CALL = {"type": "function", "function": {"name": "look", "arguments": {"key": "v"}}}
 
 
-def _tracer(text: str, tokenizer: ChatTokenizer, learn: Learn = "all_assistant") -> Tracer:
+def _tracer(text: str, tokenizer: ChatTokenizer, learn: Learn = "all_assistant_bare") -> Tracer:
     return tracer_of(compiled(text, tokenizer), tokenizer, learn)
 
 
@@ -56,6 +56,11 @@ def test_earlier_thoughts_are_dropped_and_the_last_ones_learned_behind_what_the_
     expected.append(f"{'' if name == 'qwen3_5_nothink' else thoughts}{last[2].strip()}<|im_end|>")
     assert learned(_tracer(source(name), tokenizer), messages) == expected
     assert learned(_tracer(source(name), tokenizer, "last_assistant"), messages) == expected[-1:]
+    # A turn that had thoughts would teach to answer without.
+    bare = [answer for each, answer in zip(earlier, expected, strict=False) if each[0]]
+    usual = _tracer(source(name), tokenizer, "all_assistant")
+    assert learned(usual, messages) == [answer for answer in expected if answer not in bare]
+    assert usual.trace(messages, where="row 1").bare == len(bare)
 
 
 @pytest.mark.parametrize("messages", CHATS, ids=range(len(CHATS)))
@@ -80,7 +85,7 @@ def test_thoughts_that_a_prompt_opens_and_the_rendering_lacks_are_closed_unless_
     assert learned(_tracer(source("deepseek_r1_distill"), tokenizer), messages) == expected
 
 
-@pytest.mark.parametrize("learn", corners(["all_assistant", "last_assistant"], ["all_assistant"]))
+@pytest.mark.parametrize("learn", corners(["all_assistant_bare", "last_assistant"], ["all_assistant_bare"]))
 @pytest.mark.parametrize("name", corners(UNMARKED, CORNERS))
 def test_what_is_learned_is_what_trl_marks_but_for_headers_and_white_space(
     name: str, learn: Learn, tokenizer: ChatTokenizer

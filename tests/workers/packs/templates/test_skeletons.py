@@ -14,6 +14,7 @@ from ft_assets.workers.packs.documents import chats as chats_module
 from ft_assets.workers.packs.documents.chats import ChatLabeller, Labelled, Row, SkeletonDiffers
 from ft_assets.workers.packs.documents.conversations import Conversations
 from ft_assets.workers.templates.template import ChatTemplate
+from ft_assets.workers.templates.tracing import Learn
 from ft_assets.workers.tokenizers.chat_template import training_variant
 from ft_assets.workers.tokenizers.hugging_face import HuggingFaceEncoder
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
@@ -64,8 +65,10 @@ def _unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chats_module._Known, "next_checked", lambda *_: [])
 
 
-def _labeller(template: ChatTemplate, tokenizer: ChatTokenizer, *, by_row: bool = False) -> ChatLabeller:
-    tracer = replace(tracer_of(template, tokenizer), variant=training_variant(template))
+def _labeller(
+    template: ChatTemplate, tokenizer: ChatTokenizer, *, by_row: bool = False, learn: Learn = "all_assistant"
+) -> ChatLabeller:
+    tracer = replace(tracer_of(template, tokenizer, learn), variant=training_variant(template))
     return ChatLabeller(tracer, tokenizer, HuggingFaceEncoder(tokenizer.tokenizer), by_row=by_row)
 
 

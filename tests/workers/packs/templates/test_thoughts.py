@@ -5,6 +5,7 @@ import json
 import pytest
 
 from ft_assets.workers.evals.holdout_rows import ChatRows
+from ft_assets.workers.packs.report import pack_warnings
 from ft_assets.workers.templates.rendering import Messages
 from ft_assets.workers.templates.tracing import Learn, require_all_shown
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
@@ -110,7 +111,9 @@ def test_a_turn_whose_own_thoughts_the_template_drops_does_not_learn_to_have_non
     text = OPENS.replace("{{ m.content }}", "{{ m.content.split('</think>')[-1] }}")
     messages = chat("Hi?", "<think>\nwell\n</think>Hello.", "And?", "So.")
     tracer = tracer_of(compiled(text, tokenizer), tokenizer)
-    assert learned(tracer, messages) == ["Hello.<|end|>", "</think>\n\nSo.<|end|>"]
+    assert learned(tracer, messages) == ["</think>\n\nSo.<|end|>"]
+    bare = tracer_of(compiled(text, tokenizer), tokenizer, "all_assistant_bare")
+    assert learned(bare, messages) == ["Hello.<|end|>", "</think>\n\nSo.<|end|>"]
 
 
 def test_thoughts_that_no_prompt_asks_for_are_refused_by_name(tokenizer: ChatTokenizer) -> None:
@@ -146,3 +149,22 @@ def test_tools_that_are_left_out_are_found_where_thoughts_are_put_back(tokenizer
     text = tracer_of(template, tokenizer).trace(messages, where="row 1", tools=tools).rendering.text
     with pytest.raises(BadData, match="leaves out the definitions of the tools"):
         require_all_shown(template, messages, tools, text, "row 1")
+
+
+@pytest.mark.parametrize(("learn", "learned_turns"), [("all_assistant", 1), ("all_assistant_bare", 2)])
+def test_a_pack_counts_and_tells_the_turns_whose_thoughts_its_template_drops(
+    workbench: Workbench, learn: str, learned_turns: int
+) -> None:
+    drops = (
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content if loop.last else m.content.split('</think>')[-1] }}<|end|>"
+        "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+    rows = [chat(f"question {number}?", "<think>\nwell\n</think>\n\nyes", "and?", "so") for number in range(3)]
+    pack = workbench.build(workbench.dataset(rows, rows[:1]), chat_template=drops, learn=learn)
+    evidence = json.loads((pack.folder / "evidence" / "doctor.json").read_text())
+    assert [check["detail"] for check in evidence["checks"] if not check["passed"]] == []
+    assert pack.facts["bare"] == 3
+    (warning,) = (each for each in pack_warnings(pack.facts) if "training" in each)
+    assert "drops the thoughts of 3 training turns" in warning
+    # "so" is two tokens and "yes" four, each with its end.
+    assert pack.facts["learned_tokens"] == 3 * (3 if learned_turns == 1 else 3 + 5)
