@@ -20,6 +20,8 @@ from pathlib import Path
 
 from ft_resources.artifacts import EXPLAINING_FOLDERS, Artifact, FileEntry, content_digest
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, first_line
+from ft_resources.serving.errors import BadAdapter
+from ft_resources.serving.finite import require_finite
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 # Another process's copy may be evicted before it is locked here.
@@ -38,12 +40,15 @@ class AdapterFolders:
         """The folder of the adapter with this content digest; it stays until ``keep`` is called without it.
 
         ``find`` is asked for the artifact only where there is no whole copy, so earlier copies need no store. Raises
-        what it raises, CorruptArtifact, and StoreUnavailable for a full disk.
+        what it raises, CorruptArtifact, BadAdapter for numbers that are not finite, and StoreUnavailable for a full
+        disk.
         """
         if not _DIGEST.fullmatch(digest):
             raise CorruptArtifact(f"{digest!r} is not a content digest", where="adapter")
         target = self._root / digest
-        if digest not in self._held and not self._hold(digest):
+        if digest in self._held:
+            return target
+        if not self._hold(digest):
             artifact = find()
             if artifact.digest != digest:
                 raise CorruptArtifact(
@@ -61,6 +66,11 @@ class AdapterFolders:
                 ) from error
             if not held:
                 raise CorruptArtifact("the copy is damaged, and in use", where=str(target), remedy="Try again later.")
+        try:
+            require_finite(target)
+        except BadAdapter:
+            self.doubt(digest)
+            raise
         return target
 
     def keep(self, digests: Collection[str], *, but_not: Collection[str] = ()) -> bool:

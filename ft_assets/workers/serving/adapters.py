@@ -9,6 +9,7 @@ from typing import Any
 from ft_assets.workers.serving.tuned import Tuned
 from ft_resources.errors import NotFound, first_line
 from ft_resources.serving.errors import BadAdapter, NameTaken, ServerBusy
+from ft_resources.serving.finite import require_finite
 
 _CONFIG, _WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
@@ -104,6 +105,7 @@ class Adapters:
                     where=str(adapter.folder),
                     remedy="Load them under another name.",
                 )
+            require_finite(adapter.folder)
             self._inside[adapter.digest] = self.model.add(adapter.folder)
         self._inside.move_to_end(adapter.digest)
         return self._inside[adapter.digest]

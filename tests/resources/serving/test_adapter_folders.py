@@ -4,11 +4,14 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save
 
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import CorruptArtifact, StoreUnavailable
 from ft_resources.serving.adapter_folders import AdapterFolders
+from ft_resources.serving.errors import BadAdapter
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest
 from tests.made import leave
@@ -25,11 +28,11 @@ def root(tmp_path: Path) -> Path:
 def make(tmp_path: Path) -> Callable[..., Artifact]:
     artifacts = Artifacts(Store(str(tmp_path / "store")))
 
-    def made(number: int, size: int = 3) -> Artifact:
+    def made(number: int, size: int = 3, weights: bytes = b"") -> Artifact:
         request = WorkRequest(
             asset="adapter", tenant="acme", code_version="1", inputs={}, params={"number": number}, label="x"
         )
-        weights = bytes([number]) * size
+        weights = weights or bytes([number]) * size
         return leave(
             artifacts,
             request,
@@ -75,6 +78,16 @@ def test_a_damaged_copy_is_made_again_and_never_given_out(
     folder = AdapterFolders(root, MIB).folder(adapter.digest, lambda: adapter)
     assert (folder / "deep/adapter_model.safetensors").read_bytes() == b"\1\1\1"
     assert not (folder / "deep/more").exists()
+
+
+def test_one_with_a_weight_that_is_no_number_is_given_to_no_server(root: Path, make: Callable[..., Artifact]) -> None:
+    weights = np.ones((64, 3), np.float16)
+    whole, sick = make(1, weights=save({"a": weights})), make(2, weights=save({"a": weights, "b": weights / 0}))
+    folders = AdapterFolders(root, MIB)
+    folders.folder(whole.digest, lambda: whole)
+    for _ in range(2):
+        with pytest.raises(BadAdapter, match="the weights b are not finite"):
+            folders.folder(sick.digest, lambda: sick)
 
 
 def test_one_that_a_server_calls_damaged_is_made_again(root: Path, make: Callable[..., Artifact]) -> None:

@@ -1,16 +1,22 @@
 """The engine gives the results of one sequence at a time, whatever else is in the batch."""
 
+import json
+import math
 import random
+import re
 import shutil
 import threading
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from ft_assets.workers.serving.engine import Engine
 from ft_assets.workers.serving.requests import Event, Read, Request, Written
 from ft_resources.errors import NotFound
 from ft_resources.serving.errors import BadAdapter, BadRequest, NameTaken, PromptTooLong, ServerBusy
+from ft_resources.serving.finite import require_finite
 from ft_resources.serving.server import Sampling
 from tests.workers.serving.world import BASE, Asked, alone, ask, make_adapter, make_engine, plain, scored_alone
 
@@ -190,6 +196,30 @@ def test_a_folder_that_is_no_adapter_to_this_base_is_refused(
     engine.load("bad", adapters["rs"]).result()
     for name, model in ((BASE, plain(base)), ("bad", plain(base, adapters["rs"]))):
         require_equal(ask(engine, name, [7, 8, 9]), model, 16)
+
+
+@pytest.mark.parametrize("setting", [math.nan, math.inf])
+def test_an_adapter_with_a_setting_that_is_no_number_is_refused(engine, adapters, tmp_path, setting: float) -> None:
+    folder = shutil.copytree(adapters["rs"], tmp_path / "copy")
+    config = folder / "adapter_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "lora_alpha": setting}))
+    with pytest.raises(BadAdapter, match="lora_alpha is not finite"):
+        engine.load("bad", folder).result()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.float8_e5m2])
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_an_adapter_with_a_weight_that_is_no_number_is_refused(engine, adapters, tmp_path, dtype, number) -> None:
+    folder = shutil.copytree(adapters["rs"], tmp_path / "copy")
+    file = folder / "adapter_model.safetensors"
+    weights = {name: each.to(dtype) for name, each in load_file(file).items()}
+    save_file(weights, file)
+    require_finite(folder)
+    last = sorted(weights)[-1]
+    weights[last].view(-1)[-1] = number
+    save_file(weights, file)
+    with pytest.raises(BadAdapter, match=f"the weights {re.escape(last)} are not finite"):
+        engine.load("bad", folder).result()
 
 
 def test_what_can_never_be_answered_is_refused_at_once(engine: Engine) -> None:
