@@ -60,7 +60,9 @@ OPTIONAL: Mapping[str, tuple[Callable[[], object], str]] = {
     "sandbox": (contained, "use a machine that lets this user make namespaces"),
     "vllm": (lambda: os.environ.get("FT_VLLM_PYTHON"), "set FT_VLLM_PYTHON to a Python that has vLLM"),
 }
-LONG = "draws over many seeds, or a matrix of which `make test` has the corners: only in `make test-long`"
+LONG = (
+    "draws over many seeds, a matrix of which `make test` has the corners, or a run of many minutes whose parts it has"
+)
 LIMIT_S = 2.0
 
 

@@ -36,7 +36,8 @@ from tests.e2e.dagster_server import wait_for
 from tests.e2e.project import LONG, Project
 from tests.postgres import restart_postgres
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("warm")]
+# The same faults under a control plane without Dagster's processes: ``test_chaos.py``, in each `make test`.
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.usefixtures("warm")]
 
 DATASET = f"{TENANT}.things.v1"
 RUN_WORKER, DAEMON = "run-worker.v1", "daemon.v1"

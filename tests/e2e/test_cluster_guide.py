@@ -37,6 +37,8 @@ from tests.warm_workers import environment
 
 pytestmark = [
     pytest.mark.e2e,
+    # What its steps do is tried one by one in tests/k8s and tests/cluster.
+    pytest.mark.long,
     pytest.mark.timeout(3600),
     pytest.mark.helm,
     pytest.mark.kubectl,

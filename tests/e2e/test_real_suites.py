@@ -21,6 +21,8 @@ from tests.workers.evals.world import World, evaluation
 
 pytestmark = [
     pytest.mark.e2e,
+    # Each suite's items, prompts and scores are compared with lm-eval's in each `make test`.
+    pytest.mark.long,
     pytest.mark.realdata,
 ]
 ITEMS = {

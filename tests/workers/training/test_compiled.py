@@ -133,7 +133,7 @@ def stepped(model: Any, batches: list[MicroBatch]) -> list[float]:
     [
         pytest.param(False, False, id="full"),
         pytest.param(True, False, id="lora"),
-        pytest.param(True, True, id="lora, recomputed"),
+        pytest.param(True, True, id="lora, recomputed", marks=pytest.mark.long),
         pytest.param(False, True, id="full, recomputed", marks=pytest.mark.long),
     ],
 )
@@ -209,8 +209,8 @@ def test_documents_that_are_computed_one_by_one_divide_a_graph_and_no_length_add
     ("lora", "products"),
     # Of input and weight; or of input, and of both inputs and both matrices of the adapter.
     [
-        pytest.param(True, 7 * 5, id="lora"),
-        pytest.param(False, 7 * 2, id="full", marks=pytest.mark.long),
+        pytest.param(True, 7 * 5, id="lora", marks=pytest.mark.long),
+        pytest.param(False, 7 * 2, id="full"),
     ],
 )
 def test_layers_in_8_bit_floats_are_one_graph_without_the_gradient_of_frozen_weights(

@@ -31,6 +31,7 @@ from ft_assets.workers.training.model import Origin, load_base, require_targets,
 from ft_assets.workers.training.variants.text_part import other_parts
 from ft_resources.errors import BadBase, BadRecipe
 from tests.fake_base import VOCABULARY, make_fake_base
+from tests.workers.packs.corners import corners
 from tests.workers.training.families import FAMILIES
 from tests.workers.training.placed import PLACED
 
@@ -85,7 +86,7 @@ def test_each_composite_is_tried() -> None:
     assert set(COMPOSITES) <= set(TRIED)
 
 
-@pytest.mark.parametrize("kind", COMPOSITES)
+@pytest.mark.parametrize("kind", corners(COMPOSITES, sorted(COMPOSITES)[::3]))
 def test_a_full_model_has_every_tensor_of_its_base_and_those_of_no_text_unchanged(
     kind: str, made: Made, tmp_path: Path
 ) -> None:
@@ -104,7 +105,7 @@ def test_a_full_model_has_every_tensor_of_its_base_and_those_of_no_text_unchange
 
 
 @pytest.mark.parametrize("targets", ["all-linear", ("q_proj", "q_b_proj", "query_key_value", "down_proj", "qkv")])
-@pytest.mark.parametrize("kind", COMPOSITES)
+@pytest.mark.parametrize("kind", corners(COMPOSITES, sorted(COMPOSITES)[::3]))
 def test_adapters_are_in_the_text_part_alone(kind: str, targets: Any, made: Made, tmp_path: Path) -> None:
     base = made(kind)
     model = load_base(base, TRAINING, full=False)
@@ -126,7 +127,7 @@ def test_a_module_outside_of_the_text_part_is_not_there_to_be_named(kind: str, m
         require_targets(model, lora((module,)))
 
 
-@pytest.mark.parametrize("kind", COMPOSITES)
+@pytest.mark.parametrize("kind", corners(COMPOSITES, sorted(COMPOSITES)[::3]))
 def test_an_evaluation_loads_what_peft_loads_and_a_merged_model_answers_alike(
     kind: str, made: Made, tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """Every family of causal models learns, packed or apart, what a plain loop does.
 
-Some are trained at each change, the others take a step; all are trained in ``make test-long``.
+The ten and the corners are trained at each change, and every third of the others takes a step; in ``make test-long``
+all do.
 """
 
 import math
@@ -26,6 +27,7 @@ from ft_assets.workers.training import trainer
 from ft_assets.workers.training.model import Origin, load_base, save_final, with_adapters
 from ft_assets.workers.training.train import train
 from ft_resources.worker_context import WorkResult
+from tests.workers.packs.corners import corners
 from tests.workers.training.conftest import Bench, step_rows
 from tests.workers.training.families import FAMILIES, family_bench
 from tests.workers.training.placed import documents, losses_alone
@@ -40,7 +42,8 @@ CORNERS = {
     *TEN,
     *("gpt2", "bloom", "gemma3n_text", "llama4_text", "deepseek_v32", "mamba2", "falcon_h1", "gemma3", "mllama"),
 }
-TRAINED = [pytest.param(kind, marks=() if kind in CORNERS else pytest.mark.long) for kind in FAMILIES]
+TRAINED = corners(FAMILIES, CORNERS)
+OTHERS = [kind for kind in FAMILIES if kind not in CORNERS]
 # SDPA leaves softcaps out.
 EAGER = {"gemma2"}
 
@@ -154,7 +157,7 @@ def test_a_family_s_adapter_resumes_to_equal_bytes(kind: str, tmp_path: Path) ->
     assert_same(train(bench.context()), resumed(tmp_path, kind))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FAMILIES if kind not in CORNERS])
+@pytest.mark.parametrize("kind", corners(OTHERS, OTHERS[::3]))
 def test_a_family_s_adapter_has_the_loss_and_gradients_of_plain_peft_and_answers_in_plain_peft(
     kind: str, tmp_path: Path
 ) -> None:

@@ -90,7 +90,7 @@ def _strange(count: int) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_the_chosen_engine_gives_the_ids_and_marks_of_hugging_face(name: str) -> None:
-    segments = [*_texts(50), *_strange(300)]
+    segments = [*_texts(20), *_strange(100)]
     learned: list[list[Span]] = [[(len(text) // 3, 2 * len(text) // 3)] for text in segments]
     ours = _chosen(name).encode(segments, learned)
     theirs = open_encoder(_tokenizer(name), "tokenizers").encode(segments, learned)

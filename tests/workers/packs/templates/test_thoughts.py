@@ -156,8 +156,9 @@ def test_a_pack_counts_and_tells_the_turns_whose_thoughts_its_template_drops(
     workbench: Workbench, learn: str, learned_turns: int
 ) -> None:
     drops = (
-        "{% for m in messages %}<|{{ m.role }}|>{{ m.content if loop.last else m.content.split('</think>')[-1] }}<|end|>"
-        "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+        "{% for m in messages %}<|{{ m.role }}|>"
+        "{{ m.content if loop.last else m.content.split('</think>')[-1] }}<|end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}"
     )
     rows = [chat(f"question {number}?", "<think>\nwell\n</think>\n\nyes", "and?", "so") for number in range(3)]
     pack = workbench.build(workbench.dataset(rows, rows[:1]), chat_template=drops, learn=learn)

@@ -8,6 +8,7 @@ import torch
 
 from ft_resources.serving.errors import BadRequest
 from ft_resources.serving.http_server import HttpServer
+from tests.workers.packs.corners import corners
 from tests.workers.serving.parity.faults import FAULTS, serving
 from tests.workers.serving.parity.world import FLOAT32, NAME, OLD, Changed, World, without_likeliest
 from tests.workers.serving.served import KEY, Served
@@ -52,7 +53,12 @@ def test_prompts_are_of_the_holdout_and_of_suites_in_turn(world: World, served: 
     assert sum("thing" in text for text in asked) == sum("steal" in text for text in asked) == 12
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault",
+    corners(
+        FAULTS, ["the base's chat template", "the adapter is not loaded", "a beginning token twice, by the server"]
+    ),
+)
 def test_a_planted_fault_is_found(world: World, served: Served, fault: str, tmp_path: Path) -> None:
     report = FAULTS[fault](world, served, tmp_path)
     assert report.outcome == "failed"

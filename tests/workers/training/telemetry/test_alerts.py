@@ -2,11 +2,12 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets.workers.training.journal import NOT_FINITE
-from ft_assets.workers.training.telemetry.alerts import STREAK, STREAK_S, Alarms, Alert, waiting_share
+from ft_assets.workers.training.telemetry.alerts import STREAK, STREAK_S, Alarms, Alert, Leaving, waiting_share
 
 
 def alerts_of(rows: list[dict[str, Any]], expected: float | None = None) -> list[Alert]:
@@ -124,3 +125,28 @@ def test_a_validation_loss_that_is_not_finite_is_an_alert_at_once_and_once_in_a_
     (alert,) = alerts_of([*rows((3, 1000.0)), {"step": 3, NOT_FINITE: 1}, {"step": 6, NOT_FINITE: 1}])
     assert (alert.kind, alert.step) == ("validation", 3)
     assert str(alert).startswith("the validation loss is not a finite number, after step 3. No gate passes")
+
+
+def compared(margins: list[float], beta: float = 0.1) -> list[Alert]:
+    alarms = Alarms(leaving=Leaving(last=len(margins), beta=beta))
+    told = [
+        {"step": step, "tokens": 10, "learning_rate": 5e-6 / step, "rewards/margins": margin}
+        for step, margin in enumerate(margins, start=1)
+    ]
+    return [alert for row in told for alert in alarms.look(row)]
+
+
+def test_a_model_that_stays_beside_its_reference_is_told_at_its_last_step_with_steps_and_rate() -> None:
+    (alert,) = compared([0.001] * 12)
+    assert (alert.kind, alert.step) == ("unmoved", 12)
+    assert "came 0.01 nats apart at a learning rate of at most 5e-06, after step 12." in str(alert)
+    assert "a smaller training.global_batch_size" in str(alert)
+
+
+@pytest.mark.parametrize(("margin", "beta"), [(0.05, 0.1), (-0.05, 0.1), (0.005, 0.01)])
+def test_a_model_that_left_its_reference_in_either_direction_is_not_told(margin: float, beta: float) -> None:
+    assert compared([0.0] * 10 + [margin] * 10, beta) == []
+
+
+def test_pairs_without_a_reference_are_not_compared_with_one() -> None:
+    assert alerts_of([{"step": 1, "tokens": 10, "learning_rate": 1e-5, "rewards/margins": 0.0}]) == []
