@@ -167,7 +167,7 @@ def _problems(error: ValidationError, model_class: type[BaseModel], value: Any) 
     refused: dict[FieldPath, str] = {}
     shown: dict[FieldPath, str] = {}
     for item in error.errors(include_url=False, include_context=False):
-        path = _field_path(item["loc"], value, missing=item["type"] == "missing")
+        path = field_path(item["loc"], value, missing=item["type"] == "missing")
         if item["type"] == "extra_forbidden":
             written = str(path[-1])
             # A look-alike letter of another alphabet is not visible in the key itself.
@@ -196,7 +196,7 @@ def _problems(error: ValidationError, model_class: type[BaseModel], value: Any) 
     return [(_written(path), text) for path, text in refused.items()]
 
 
-def _field_path(loc: FieldPath, value: Any, *, missing: bool) -> FieldPath:
+def field_path(loc: FieldPath, value: Any, *, missing: bool) -> FieldPath:
     """``loc`` without the names of union branches that pydantic adds: only parts that exist in ``value``."""
     path: list[str | int] = []
     for part in loc:

@@ -92,7 +92,14 @@ async def _answered(
         # Who does not say who asks is another user each time.
         user = body.asker or uuid.uuid4().hex
         asked = LineRequest(
-            context=context, division=division, user=user, began=began, ask=ask_too, stops=body.stops, turns=turns
+            context=context,
+            division=division,
+            user=user,
+            began=began,
+            ask=ask_too,
+            stops=body.stops,
+            most=body.most,
+            turns=turns,
         )
         model = division.choose(user)
         question, answer = await context.answering.prepared(partial(prepare, model))

@@ -25,6 +25,7 @@ class LineRequest:
         began: when, on the monotonic clock.
         ask: makes the same question for another adapter.
         stops: its stop strings.
+        most: most tokens of the answer; None where the request does not say.
         turns: the conversation, where it may be kept with the answer; None where no text may be.
     """
 
@@ -34,30 +35,38 @@ class LineRequest:
     began: float
     ask: Callable[[FoundModel], Question]
     stops: tuple[str, ...]
+    most: int | None
     turns: Sequence[dict[str, Any]] | None
 
     async def noted(self, parts: AsyncIterator[Part], model: ServedModel, answer: Answer) -> AsyncIterator[Part]:
         """The parts of an answer; once it is complete, what is seen of it is kept."""
-        text, reason, valid = [], None, None
+        text, thoughts, reason, own_end, valid = [], [], None, False, None
         try:
             async for part in parts:
                 text.append(part.text)
-                reason = part.finish_reason
+                thoughts.append(part.thoughts)
+                reason, own_end = part.finish_reason, self.has_own_end(part)
                 yield part
         except FAILURES:
             self.failed(model, answer)
             raise
         seconds, said, log = time.monotonic() - self.began, "".join(text), self.context.outcomes.log
         api.note_answer(log, model, request=answer.id, text=said, seconds=seconds)
-        if self.division.format is not None:
+        if self.division.format is not None and own_end:
             # A large document takes its time, in which others are answered.
             grade = partial(api.note_format, log, model, self.division.format, request=answer.id, text=said)
             valid = await self.context.answering.prepared(grade)
         # Of an answer that was cut off nothing can be learned but to break off.
         if reason == "stop":
-            self._keep(self.context.outcomes.conversations, model, answer.id, said)
+            whole = api.with_own_thoughts("".join(thoughts), said)
+            self._keep(self.context.outcomes.conversations, model, answer.id, whole)
         seen = api.seen_of(said, seconds=seconds, tokens=answer.written, valid=valid)
         self._copy(model, answer.id, seen, seconds, said if reason == "stop" else None)
+
+    def has_own_end(self, part: Part) -> bool:
+        """Whether an answer with the last ``part`` was not broken off by the request's ``max_tokens``: what was has no
+        format, and that is no fault of the model's."""
+        return part.finish_reason == "stop" or self.most is None
 
     def failed(self, model: ServedModel, answer: Answer) -> None:
         """Note that no answer came, or no whole one."""
@@ -79,6 +88,7 @@ class LineRequest:
             ask=self.ask,
             stops=self.stops,
             format=self.division.format,
+            has_own_end=self.has_own_end,
             keep=None
             if self.turns is None
             else partial(self._keep, log, candidate.served, number, production=production),

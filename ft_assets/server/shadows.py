@@ -14,7 +14,7 @@ from ft_assets import api
 from ft_assets.api import AnswerFormat, AnswerSeen, FoundModel, ShadowLog
 from ft_assets.server.answering import Answering, Question
 from ft_assets.server.metrics.shadows import ShadowFigures
-from ft_assets.server.stop_strings import Cutter
+from ft_assets.server.stop_strings import Cutter, Part
 from ft_resources.errors import UserError
 from ft_resources.serving.errors import NoServer, ServerBusy
 from ft_resources.serving.fleet import Fleet, ServedModel
@@ -38,6 +38,7 @@ class Copy:
         ask: makes the question for the candidate.
         stops: its stop strings.
         format: what a valid answer looks like; None where none is graded.
+        has_own_end: whether an answer with this last part was not broken off by the request.
         keep: keeps the text of the candidate's answer; None where no text may be kept.
     """
 
@@ -49,6 +50,7 @@ class Copy:
     ask: Callable[[FoundModel], Question]
     stops: tuple[str, ...]
     format: AnswerFormat | None
+    has_own_end: Callable[[Part], bool]
     keep: Callable[[str], None] | None
 
 
@@ -140,16 +142,17 @@ class Shadows:
     async def _seen(self, copy: Copy) -> AnswerSeen:
         began = time.monotonic()
         question = await self._answering.prepared(partial(copy.ask, copy.candidate))
-        cutter, said, tokens, reason = Cutter(copy.stops), [], 0, None
+        cutter, said, tokens, reason, own_end = Cutter(copy.stops), [], 0, None, False
         async with aclosing(await self._answering.ask(question)) as pieces:
             async for piece in pieces:
                 tokens += len(piece.tokens)
                 part = cutter.take(piece)
                 said.append(part.text)
+                own_end = copy.has_own_end(part)
                 if (reason := part.finish_reason) is not None and piece.finish_reason is None:
                     break
         text, seconds, valid = "".join(said), time.monotonic() - began, None
-        if copy.format is not None:
+        if copy.format is not None and own_end:
             valid = await self._answering.prepared(partial(api.grade, question.model, copy.format, text))
         if copy.keep is not None and reason == "stop":
             copy.keep(text)

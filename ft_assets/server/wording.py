@@ -1,9 +1,11 @@
 """What is wrong with a request, in our own words: pydantic's speak of Python's types."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic_core import ErrorDetails, PydanticCustomError
+
+from ft_resources.strict import field_path
 
 _WORDS = {
     "missing": "is missing",
@@ -79,19 +81,6 @@ def _said(error: ErrorDetails) -> str:
 
 
 def _place(error: ErrorDetails, body: Any) -> tuple[str | int, ...]:
-    """Where it is in what was sent. Pydantic also names alternatives and functions that nobody sent."""
+    """Where it is in what was sent."""
     where, *path = error["loc"]
-    if where != "body":
-        return tuple(path)
-    at: Any = body
-    found: list[str | int] = []
-    for part in path:
-        if isinstance(at, Mapping):
-            there = part in at
-        else:
-            there = isinstance(at, list) and isinstance(part, int) and part < len(at)
-        if not there and not (part is path[-1] and error["type"] == "missing" and isinstance(at, Mapping)):
-            continue
-        at = at[part] if there else None
-        found.append(part)
-    return tuple(found)
+    return tuple(path) if where != "body" else field_path(tuple(path), body, missing=error["type"] == "missing")

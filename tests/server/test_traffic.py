@@ -327,6 +327,11 @@ def test_each_answer_of_a_line_with_a_format_is_graded_and_nothing_of_it_is_kept
     assert (found["format"].model, found["format"].value) == (name(candidate), valid)
     objects = [line.store.get(entry.path) for entry in line.store.entries(f"acme/outcomes/{LINE}")]
     assert not any(b"red" in each for each in objects)
+    # What the request itself broke off has no format, and that is no fault of the adapter's.
+    said = client().chat.completions.create(model=LINE, messages=ASKS, user=USERS[0], stream=stream, max_tokens=1)
+    if stream:
+        list(said)
+    assert [each.kind for each in kept(served, line)].count("format") == 1
     # Who asks for one adapter is no traffic.
     before = len(kept(served, line))
     client().chat.completions.create(model=name(incumbent), messages=ASKS)

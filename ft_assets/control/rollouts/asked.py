@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from pydantic import ValidationError
-
 from ft_assets.control.lines.lines import check_line, read_line
 from ft_assets.control.lines.promotion import Decision, prepare
 from ft_assets.control.lines.proposals import WaitsForSecondPerson, propose
@@ -26,6 +24,7 @@ from ft_assets.settings.tenants import TenantsFile
 from ft_resources.artifacts import Artifacts, InputRef
 from ft_resources.errors import NotFound, UserError
 from ft_resources.store import Store
+from ft_resources.strict import parse_strict
 
 # The default latency limit is this quantile of the last day's latencies of the incumbent, if it has so many.
 _WITHIN, _LEAST = 0.9, 100
@@ -159,23 +158,18 @@ def _plan(store: Store, line: str, wish: Wish, decision: Decision, incumbent: In
     limit = wish.latency_limit_s
     if "latency" in wish.outcomes and limit is None:
         limit = _usual_latency(store, line, incumbent, now)
-    try:
-        return RolloutPlan.model_validate(
-            {
-                "steps": list(wish.steps),
-                "minimum": wish.minimum,
-                "margins": {kind: wish.margins.get(kind, MARGIN) for kind in sorted(wish.outcomes)},
-                "latency_limit_s": limit,
-                "waive_incumbent": decision.waive_incumbent,
-                "made_by": decision.made_by,
-                "shadow": wish.shadow,
-                "judge": decision.tenants.settings_of(line).rollouts.judge if wish.shadow else None,
-            }
-        )
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = f"rollout: {'.'.join(map(str, first['loc']))}".removesuffix(": ")
-        raise UserError(first["msg"].removeprefix("Value error, "), where=where, remedy="Change it.") from error
+    judge = decision.tenants.settings_of(line).rollouts.judge if wish.shadow else None
+    plan = {
+        "steps": list(wish.steps),
+        "minimum": wish.minimum,
+        "margins": {kind: wish.margins.get(kind, MARGIN) for kind in sorted(wish.outcomes)},
+        "latency_limit_s": limit,
+        "waive_incumbent": decision.waive_incumbent,
+        "made_by": decision.made_by,
+        "shadow": wish.shadow,
+        "judge": None if judge is None else judge.model_dump(mode="json"),
+    }
+    return parse_strict(RolloutPlan, plan, "rollout")
 
 
 def _usual_latency(store: Store, line: str, incumbent: InputRef, now: datetime) -> float:
