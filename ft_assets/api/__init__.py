@@ -237,6 +237,7 @@ if TYPE_CHECKING:
     from ft_assets.api.served_models import no_model as no_model
     from ft_assets.api.served_models import only_model as only_model
     from ft_assets.api.served_models import served_model_at as served_model_at
+    from ft_assets.api.served_models import with_own_thoughts as with_own_thoughts
     from ft_assets.api.serving import DriftWatch as DriftWatch
     from ft_assets.api.serving import LineServed as LineServed
     from ft_assets.api.serving import Reconciler as Reconciler
@@ -358,7 +359,7 @@ _MODULES = {
     "rollouts": "OUTCOMES RolloutRecord RolloutReport advance_rollouts cancel_rollout choose_adapter show_rollout "
     "start_rollout weights_of",
     "served_models": "Division FoundModel PromptCache Prompts find_division find_served_model list_served_models "
-    "no_model only_model served_model_at",
+    "no_model only_model served_model_at with_own_thoughts",
     "shadow_judges": "judge_copies",
     "shadows": "FAILED SHADOW_CONVERSATIONS AnswerSeen ShadowLog note_pair seen_of",
     "side_by_side": "BothAnswers answers_side_by_side",

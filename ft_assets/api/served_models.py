@@ -12,6 +12,7 @@ from ft_assets.settings.answer_format import AnswerFormat
 from ft_assets.settings.tenants import load_tenants
 from ft_assets.workers.serving.prompts import PromptCache as PromptCache
 from ft_assets.workers.serving.prompts import Prompts as Prompts
+from ft_assets.workers.templates.thoughts import with_own_thoughts as with_own_thoughts
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import StoreUnavailable, UserError
 from ft_resources.serving.fleet import ServedModel

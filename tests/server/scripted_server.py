@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -11,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
 
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from tests.listening import listening
 from tests.workers.serving.world import BASE
 
@@ -50,6 +52,13 @@ class Scripted:
         self.on_silence: Callable[[], object] = lambda: None
         self._served = listening(Starlette(routes=routes), log_level="critical", beside=True)
         self.url = self._served.__enter__()
+
+    def write(self, base: Path, text: str) -> None:
+        """From now on write ``text``, a token of the base in each piece."""
+        tokenizer = ChatTokenizer.load(base).tokenizer
+        ids = tokenizer.encode(text, add_special_tokens=False).ids
+        self.texts = [tokenizer.decode([number]) for number in ids]
+        self.ids = {place: [number] for place, number in enumerate(ids)}
 
     def close(self) -> None:
         self._served.__exit__(None, None, None)

@@ -57,6 +57,19 @@ def test_what_a_request_lets_be_kept_is_kept_with_its_answer(line: Line, client:
 
 
 @pytest.mark.usefixtures("keeps")
+def test_an_answer_is_kept_with_the_thoughts_before_it(
+    project: Project, line: Line, engine: Scripted, client: Client, served: FastAPI
+) -> None:
+    line.promote(line.adapter(1))
+    # The last token ends the answer.
+    engine.write(project.folder / "base", "<think>\nwhere?\n</think>\n\nIn the wood<|end|>")
+    engine.reason = "stop"
+    client().chat.completions.create(model=LINE, messages=ASKS, store=True)
+    (found,) = kept(served, line)
+    assert found.answer == "<think>\nwhere?\n</think>\n\nIn the wood"
+
+
+@pytest.mark.usefixtures("keeps")
 def test_an_answer_that_broke_off_or_was_asked_of_one_adapter_is_not_kept(
     line: Line, engine: Scripted, client: Client, served: FastAPI
 ) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from tests.e2e.project import Project
 from tests.server.chat_world import ASKS, LINE, Line, OwnFleet
 from tests.server.conftest import Client
@@ -39,14 +38,6 @@ def line(project: Project) -> Line:
     return made
 
 
-def write(engine: Scripted, project: Project, text: str) -> None:
-    """Have the engine write ``text``, a token in each piece."""
-    tokenizer = ChatTokenizer.load(project.folder / "base").tokenizer
-    ids = tokenizer.encode(text, add_special_tokens=False).ids
-    engine.texts = [tokenizer.decode([number]) for number in ids]
-    engine.ids = {place: [number] for place, number in enumerate(ids)}
-
-
 @pytest.mark.parametrize(
     ("text", "thoughts", "answer"),
     [
@@ -60,7 +51,7 @@ def write(engine: Scripted, project: Project, text: str) -> None:
 def test_thoughts_are_told_apart_from_the_answer(
     project: Project, client: Client, engine: Scripted, text: str, thoughts: str, answer: str, stream: bool
 ) -> None:
-    write(engine, project, text)
+    engine.write(project.folder / "base", text)
     found = client().chat.completions.create(model=LINE, messages=ASKS, stream=stream)
     if stream:
         deltas = [part.choices[0].delta for part in found]
@@ -73,6 +64,6 @@ def test_thoughts_are_told_apart_from_the_answer(
 
 
 def test_a_stop_string_in_thoughts_ends_nothing(project: Project, client: Client, engine: Scripted) -> None:
-    write(engine, project, "<think>\nthe fox or the dog\n</think>\n\nthe dog and the fox")
+    engine.write(project.folder / "base", "<think>\nthe fox or the dog\n</think>\n\nthe dog and the fox")
     found = client().chat.completions.create(model=LINE, messages=ASKS, stop=" and")
     assert (found.choices[0].message.content, found.choices[0].finish_reason) == ("the dog", "stop")

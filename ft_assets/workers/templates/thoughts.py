@@ -225,6 +225,11 @@ def answer_of(content: str) -> str:
     return (answer if closed and thoughts.lstrip().startswith(_OPEN) else content).strip()
 
 
+def with_own_thoughts(thoughts: str, answer: str) -> str:
+    """An assistant's content with its ``thoughts`` at the beginning, as rows of a dataset have them."""
+    return f"{_OPEN}\n{thoughts.strip()}\n{_CLOSE}\n\n{answer}" if thoughts.strip() else answer
+
+
 def with_thoughts_apart(message: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """An assistant's ``message`` with the thoughts at the beginning of its content in the field ``name``; unchanged
     if ``name`` is ""."""
