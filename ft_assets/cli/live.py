@@ -102,7 +102,7 @@ class LiveView:
 
     def _print_changes(self) -> None:
         for work in self._works:
-            for alert in work.progress.get("alerts", ()) if work.running else ():
+            for alert in work.alerts:
                 if (label(work), alert) not in self._printed:
                     self._printed.add((label(work), alert))
                     self._console.print(f"{label(work)}: alert: {alert}")
@@ -162,12 +162,12 @@ def render(submission: Submission, works: Sequence[Work], *, spinner: Renderable
             table.add_row(Text("✓", "green"), label(work), Text(remark, "dim"))
         elif work.running:
             table.add_row(spinner, Text(label(work), "bold"), _running(work))
-            for alert in work.progress.get("alerts", ()):
-                table.add_row(Text("!", "yellow"), "", Text(str(alert), "yellow"))
         elif work.ending is not None and work.claimed_at >= asked:
             table.add_row(Text("✗", "red"), label(work), Text(work.ending.outcome, "red"))
         else:
             table.add_row(Text("·", "dim"), Text(label(work), "dim"), "")
+        for alert in work.alerts:
+            table.add_row(Text("!", "yellow"), "", Text(alert, "yellow"))
     return Group(header, table)
 
 

@@ -53,6 +53,15 @@ def test_alerts_of_a_running_training_are_shown_while_it_runs() -> None:
     assert "!" not in shown(training(alerts=[]))
 
 
+def test_what_a_finished_training_says_of_its_result_stays_and_of_its_speed_does_not() -> None:
+    alerts = [
+        {"kind": kind, "step": 12, "what": f"it was {kind}", "remedy": "Do more."} for kind in ("slow", "unmoved")
+    ]
+    done = replace(training(), done=True, facts={"alerts": alerts})
+    assert "it was unmoved, after step 12. Do more." in shown(done)
+    assert "it was slow" not in shown(done)
+
+
 def test_a_remark_of_two_sentences_has_one_mark_between_them() -> None:
     failed = replace(derive(SUBMISSION, None, [], now=ASKED), detail="the split is empty.", remedy="Add rows.")
     assert remark(failed) == "the split is empty; what to do: Add rows."

@@ -27,6 +27,10 @@ _MANY_EXAMPLES, _FEW_EPOCHS = 10_000, 3
 # thousand steps, within the usual sizes, and at least ten steps for little data.
 _SMALLEST_BATCH, _LARGEST_BATCH = 64, 256
 _USUAL_STEPS, _FEWEST_STEPS = 1000, 10
+# Methods that compare with a reference take steps a fortieth as large: ten leave it where it was. Their estimates
+# compare the answers of a step, so two of them are the least.
+_FEWEST_COMPARING, _SMALLEST_COMPARING = 50, 2
+_FEW_TO_COMPARE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +90,17 @@ def alpha(recipe: Recipe, known: Known | None) -> Choice | None:
 
 
 def epochs(recipe: Recipe, known: Known | None) -> Choice | None:
-    """Three passes over little data, as for Alpaca and QLoRA; one over much."""
-    if (usual := METHODS[recipe.method].epochs) is not None:
-        return Choice(*usual)
+    """Three passes over little data, as for Alpaca and QLoRA; one over much, and by methods that soon overfit."""
+    method = METHODS[recipe.method]
+    if method.epochs is not None and not method.compares:
+        return Choice(*method.epochs)
     if known is None:
         return None
+    if method.epochs is not None:
+        if 0 < known.examples <= _FEW_TO_COMPARE:
+            why = f"one epoch of {known.said}{known.examples:,} examples has few of the small steps of {recipe.method}"
+            return Choice(_FEW_EPOCHS, why)
+        return Choice(*method.epochs)
     if not known.examples:
         return Choice(1, "the number of examples is not known yet")
     if known.examples > _MANY_EXAMPLES:
@@ -104,10 +114,11 @@ def global_batch_size(recipe: Recipe, known: Known | None) -> Choice | None:
         return None
     windows = f"{known.said}{known.windows:,} windows an epoch"
     usual = min(_LARGEST_BATCH, max(_SMALLEST_BATCH, _power(known.windows // _USUAL_STEPS)))
-    few = _power(known.windows // _FEWEST_STEPS)
+    fewest, least = (_FEWEST_COMPARING, _SMALLEST_COMPARING) if METHODS[recipe.method].compares else (_FEWEST_STEPS, 1)
+    few = max(least, _power(known.windows // fewest))
     size, why = usual, f"{usual} for {windows}"
     if few < usual:
-        size, why = few, f"{few} for {windows}: {usual} would make fewer than {_FEWEST_STEPS} steps"
+        size, why = few, f"{few} for {windows}: {usual} would make fewer than {fewest} steps"
     micro = recipe.training.micro_batch_size
     together = recipe.hardware.readers * (1 if micro == "auto" else micro)
     if size % together:

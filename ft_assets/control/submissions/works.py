@@ -12,6 +12,7 @@ from ft_assets.records.report_pages import pages_of
 from ft_assets.records.submissions import Submission
 from ft_assets.records.sweep_decision import FINAL, SweepFailed
 from ft_assets.settings.catalogue.exports import EXPORTS
+from ft_assets.workers.training.telemetry.alerts import OF_THE_RESULT, Alert
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import Attempt, Ending, attempts_at
 from ft_resources.errors import BadRecipe, HeldForReview, MissingInput, UserError
@@ -44,6 +45,14 @@ class Work:
     def running(self) -> bool:
         """Whether a worker is (presumably) working on it."""
         return self.attempt > 0 and not self.done and self.ending is None
+
+    @property
+    def alerts(self) -> tuple[str, ...]:
+        """What a person should know of it while it runs; once it is made, of its result."""
+        if self.running:
+            return tuple(map(str, self.progress.get("alerts", ())))
+        found = (Alert(**alert) for alert in self.facts.get("alerts", ()))
+        return tuple(str(alert) for alert in found if alert.kind in OF_THE_RESULT)
 
     @property
     def lost(self) -> bool:

@@ -107,7 +107,7 @@ class TrainingLoop(TrainerCallback):
             self._prove_isolation()
         clueless = clueless_loss(self.context.params, model.config.get_text_config().vocab_size)
         self.watch = Watch(self.pack, self.order.steps, clueless, self.journal.rows)
-        self.telemetry.begin(args.device, ranks)
+        self.telemetry.begin(args.device, ranks, self.order.steps)
         self.saver.begin()
         self.meter = Meter()
         self._after_step(state.global_step)

@@ -1,4 +1,4 @@
-"""Alerts about a running training: far too slow, waiting for data or one rank, or without a finite validation loss.
+"""Alerts about a training: far too slow, waiting for data or one rank, without a finite validation loss, or unmoved.
 
 Pure: rows of step metrics in, alerts out. A training loss of NaN is not an alert: it ends the training (``Diverged``).
 """
@@ -25,29 +25,48 @@ _STRAGGLER_REMEDY = "Look for other work on that node, for a GPU of it that runs
 _NOT_FINITE_REMEDY = (
     "No gate passes if it ends so. Lower training.learning_rate, or train in bf16 or fp32 if it is fp16."
 )
+_UNMOVED_NATS = 0.2
+"""A model whose answers came no further apart than this, by all of their tokens, answers as its reference does."""
+_UNMOVED_REMEDY = (
+    "It will answer as before. Raise training.learning_rate, or give more steps: a smaller training.global_batch_size, "
+    "more training.epochs, more rows."
+)
 _STARVED_REMEDY = "Give the worker a faster disk for its scratch folder (FT_SCRATCH), more cores, or a nearer store."
+
+
+OF_THE_RESULT = ("validation", "unmoved")
+"""Kinds that tell of what was trained, not of how fast."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alert:
     """``step`` is the one at which it was noticed."""
 
-    kind: Literal["slow", "starved", "straggler", "validation"]
+    kind: Literal["slow", "starved", "straggler", "validation", "unmoved"]
     step: int
     what: str
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.what}, {'after' if self.kind == 'validation' else 'up to'} step {self.step}. {self.remedy}"
+        return f"{self.what}, {'after' if self.kind in OF_THE_RESULT else 'up to'} step {self.step}. {self.remedy}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Leaving:
+    """A training that is to leave its reference: its last step, and the method's ``beta``, which scales rewards."""
+
+    last: int
+    beta: float
 
 
 class Alarms:
     """Checks rows in order; each kind of alert is raised once."""
 
-    def __init__(self, expected: float | None = None) -> None:
-        """``expected`` is the estimate's speed in tokens/s; None if it has none. ``nodes`` names each rank's machine;
-        while it is empty, stragglers are not reported."""
+    def __init__(self, expected: float | None = None, leaving: Leaving | None = None) -> None:
+        """``expected`` is the estimate's speed in tokens/s; None if it has none. ``leaving``: of a method that compares
+        with a reference. ``nodes`` names each rank's machine; while it is empty, stragglers are not reported."""
         self.nodes: Sequence[str] = ()
+        self._leaving, self._margins, self._highest = leaving, list[float](), 0.0
         self._expected, self._rates = expected or 0.0, list[float]()
         self._slow, self._starved = Streak(), Streak()
         self._slowest, self._behind = -1, Streak()
@@ -59,12 +78,26 @@ class Alarms:
         if NOT_FINITE in row:
             what = "the validation loss is not a finite number"
             found.append(Alert(kind="validation", step=row["step"], what=what, remedy=_NOT_FINITE_REMEDY))
+        if self._leaving and "rewards/margins" in row:
+            found += self._unmoved(row, self._leaving)
         rate = row.get("tokens_per_s")
         if rate:
             found += self._pace(row, rate)
         new = [alert for alert in found if all(told.kind != alert.kind for told in self.alerts)]
         self.alerts += new
         return new
+
+    def _unmoved(self, row: Mapping[str, Any], leaving: Leaving) -> list[Alert]:
+        self._margins.append(row["rewards/margins"] / leaving.beta)
+        self._highest = max(self._highest, row["learning_rate"])
+        apart = statistics.fmean(self._margins[-_FIRST:])
+        if row["step"] < leaving.last or abs(apart) >= _UNMOVED_NATS:
+            return []
+        what = (
+            f"the model hardly left its reference: what people liked and what they did not came {apart:.2g} nats apart "
+            f"at a learning rate of at most {self._highest:g}"
+        )
+        return [Alert(kind="unmoved", step=row["step"], what=what, remedy=_UNMOVED_REMEDY)]
 
     def _pace(self, row: Mapping[str, Any], rate: float) -> list[Alert]:
         found = []

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.workers.model_size.time import Work
 from ft_assets.workers.packs.format import Pack
 from ft_assets.workers.training.journal import Journal
-from ft_assets.workers.training.telemetry.alerts import Alarms
+from ft_assets.workers.training.telemetry.alerts import Alarms, Leaving
 from ft_assets.workers.training.telemetry.flops import Yardstick, make_yardstick
 from ft_assets.workers.training.telemetry.gpu import Cpu, Gpu
 from ft_assets.workers.training.telemetry.prometheus import MetricsPage, open_page
@@ -36,8 +37,9 @@ class Telemetry:
         self._alarms = Alarms()
         self._page: MetricsPage | None = None
 
-    def begin(self, device: "torch.device", ranks: "Ranks") -> None:
-        """Training starts, or resumes after the journal's rows, whose alerts were already raised."""
+    def begin(self, device: "torch.device", ranks: "Ranks", last: int) -> None:
+        """Training starts, or resumes after the journal's rows, whose alerts were already raised; ``last`` is the
+        number of its last step."""
         self._ranks = ranks
         if device.type == "cuda":
             self._device = Gpu(device.index or 0, ranks)
@@ -46,7 +48,9 @@ class Telemetry:
         hardware = self._device.hardware
         yardstick = make_yardstick(self._context, hardware, ranks.world if hardware else 0)
         self._yardstick = yardstick
-        self._alarms = Alarms(yardstick.expected_tokens_per_s(self._usual_work()))
+        method, params = METHODS[self._context.params["method"]], self._context.params
+        leaving = Leaving(last=last, beta=method.own_settings(params)["beta"]) if method.compares else None
+        self._alarms = Alarms(yardstick.expected_tokens_per_s(self._usual_work()), leaving)
         for row in self._journal.rows:
             self._alarms.look(row)
         self._journal.alerts = [asdict(alert) for alert in self._alarms.alerts]
