@@ -43,10 +43,10 @@ mlflow: $(VENV)/.train  ## open MLflow on the tracking store that trainings writ
 # four processes run only what mostly waits (`tests/sharing.py`).
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --dist loadfile --no-loadscope-reorder
 test: $(VENV)/.dev  ## all tests but those of test-long; each one's time goes to build/durations.json
-	$(PYTEST) -n 4 --durations-to build/durations.json $(ARGS)
+	$(PYTEST) -n 4 --durations-to=build/durations.json $(ARGS)
 
 test-long: $(VENV)/.dev  ## all tests, with draws over many seeds and 500 examples of each property
-	$(PYTEST) -n 4 --long --durations-to build/durations-long.json $(ARGS)
+	$(PYTEST) -n 4 --long --durations-to=build/durations-long.json $(ARGS)
 
 # What a change is tried by while it is made: whoever says no need in a marker (`tests/needs.py`) has two seconds.
 test-fast: $(VENV)/.dev  ## the tests that need no training, process, cluster or server: most of them, in minutes
