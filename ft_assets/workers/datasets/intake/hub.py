@@ -5,19 +5,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import pyarrow as pa
-
-from ft_assets.workers.datasets.intake.arrow_json import NoJsonForm, to_lines, without_json_form
 from ft_resources.errors import BadData, StoreUnavailable, UserError
+
+if TYPE_CHECKING:
+    # Importing it takes a second, which the code location should not spend.
+    import pyarrow as pa
 from ft_resources.hub import HuggingFaceHub
 
 PREFIX = "hub:"
 _REFERENCE = re.compile(r"hub:(?P<repo>[\w.-]+(?:/[\w.-]+)?)@(?P<revision>[\w./-]+)#(?P<split>[\w.-]+)")
 # Returns the revision's current commit, and the split's rows at that commit in tables. As objects of Python, rows no
 # longer say which of their nulls only fill a struct up.
-OpenSplit = Callable[[str, str, str], tuple[str, Iterable[pa.Table]]]
+OpenSplit = Callable[[str, str, str], tuple[str, Iterable["pa.Table"]]]
 _ROWS_AT_ONCE = 256
 
 
@@ -65,7 +66,9 @@ def fetch_split(reference: str, folder: Path, *, open_split: OpenSplit | None = 
     return target
 
 
-def _lines(batch: pa.RecordBatch, where: str) -> pa.Array:
+def _lines(batch: "pa.RecordBatch", where: str) -> "pa.Array":
+    from ft_assets.workers.datasets.intake.arrow_json import NoJsonForm, to_lines, without_json_form
+
     try:
         return to_lines(batch)
     except NoJsonForm:
@@ -78,7 +81,7 @@ def _lines(batch: pa.RecordBatch, where: str) -> pa.Array:
         ) from None
 
 
-def _explained(tables: Iterable[pa.Table], where: str) -> Iterator[pa.Table]:
+def _explained(tables: Iterable["pa.Table"], where: str) -> Iterator["pa.Table"]:
     """``tables``, whose reader streams files from the Hub, with its failures in our words."""
     iterator = iter(tables)
     while True:
@@ -93,7 +96,7 @@ def _explained(tables: Iterable[pa.Table], where: str) -> Iterator[pa.Table]:
 
 def open_on_hub(
     repo: str, revision: str, split: str, *, token: Literal[False] | None = None
-) -> tuple[str, Iterable[pa.Table]]:
+) -> tuple[str, Iterable["pa.Table"]]:
     """The split with its commit; ``token=False`` reads as nobody, so that only what is public can be read."""
     try:
         from datasets import load_dataset_builder
