@@ -28,11 +28,17 @@ class BodyLimit:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        request, size, complete, until = Request(scope), 0, False, 0.0
+        request, size, complete, answered, until = Request(scope), 0, False, False, 0.0
+
+        async def noted(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
 
         async def counted() -> Message:
             nonlocal size, complete, until
-            if complete or getattr(request.state, "any_body", False):
+            # Once there is an answer, what else comes is dropped by whoever waits for the client to go away.
+            if complete or answered or getattr(request.state, "any_body", False):
                 return await receive()
             most = MOST_BYTES if hasattr(request.state, "caller") else STRANGERS_BYTES
             _require_short(_announced(request), most)
@@ -47,7 +53,7 @@ class BodyLimit:
             complete = not message.get("more_body")
             return message
 
-        await self.app(scope, counted, send)
+        await self.app(scope, counted, noted)
 
 
 def _require_short(size: int, most: int) -> None:

@@ -1,11 +1,11 @@
 """The console's application, which the server has at ``/console``."""
 
 import logging
-from typing import Any
 
 from fastapi import FastAPI, Request
-from starlette.responses import Response
+from starlette.datastructures import MutableHeaders
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ft_assets.server.console import (
     adapters,
@@ -67,23 +67,42 @@ def console_app(context: Context) -> FastAPI:
         app.include_router(part.router)
     app.mount("/static", StaticFiles(directory=FOLDER / "static"))
     add_pages_of_errors(app)
-    app.middleware("http")(_guard)
+    app.add_middleware(_Guard)
     return app
 
 
-async def _guard(request: Request, answer: Any) -> Response:
+class _Guard:
     """Changes come from the console's own pages only, whatever the endpoint; every answer has the headers."""
-    response: Response
-    if request.method not in _READS and not is_same_origin(request):
-        response = failure(
-            request, 403, "this was not sent by a page of the console", remedy="Open the console and do it there."
-        )
-    else:
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request, began = Request(scope), False
+
+        async def with_headers(message: Message) -> None:
+            nonlocal began
+            if message["type"] == "http.response.start":
+                began = True
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        if request.method not in _READS and not is_same_origin(request):
+            refused = failure(
+                request, 403, "this was not sent by a page of the console", remedy="Open the console and do it there."
+            )
+            await refused(scope, receive, with_headers)
+            return
         try:
-            response = await answer(request)
+            await self._app(scope, receive, with_headers)
         except Exception:
+            if began:
+                raise
             _LOG.exception("%s %s failed", request.method, request.url.path)
-            response = failure(request, 500, "The server failed.", remedy="The operator's log says why.")
-    for name, value in _HEADERS.items():
-        response.headers.setdefault(name, value)
-    return response
+            said = failure(request, 500, "The server failed.", remedy="The operator's log says why.")
+            await said(scope, receive, with_headers)
