@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ft_assets.api import Asked
 
 EXIT_CODES = {"accepted": 0, "ungated": 0, "failed": 1, "rejected": 3, "cancelled": 130}
+_EVALUATED = ("accepted", "ungated", "rejected")
 HELD = 4
 PAUSED = 5
 
@@ -72,6 +73,7 @@ def run(
     """
     from ft_assets.cli.live import WatchedRun, print_outcome
     from ft_assets.cli.output import note, print_error
+    from ft_assets.cli.samples import print_samples
 
     watched = WatchedRun()
     try:
@@ -100,6 +102,8 @@ def run(
         note(error.remedy)
         raise typer.Exit(PAUSED) from error
     print_outcome(None, made.submission, made.outcome)
+    if made.outcome.status in _EVALUATED:
+        print_samples(None, made.submission)
     raise typer.Exit(EXIT_CODES[made.outcome.status])
 
 

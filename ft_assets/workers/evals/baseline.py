@@ -3,7 +3,10 @@
 import json
 from typing import Any
 
+from ft_assets.workers.evals import safety
+from ft_assets.workers.evals.fan_out import SuiteJob, score_suites
 from ft_assets.workers.evals.model import load_model
+from ft_assets.workers.evals.suite_comparison import asked_suites, write_base
 from ft_assets.workers.libraries import keep_offline
 from ft_resources.worker_context import WorkContext, WorkResult
 
@@ -18,10 +21,6 @@ def score_baseline(context: WorkContext) -> WorkResult:
     (``item_id``, ``answer``), and for a safety suite ``samples/refusals.parquet`` and ``samples/over_refusals.parquet``
     (also ``answer``).
     """
-    from ft_assets.workers.evals import safety
-    from ft_assets.workers.evals.fan_out import SuiteJob, score_suites
-    from ft_assets.workers.evals.suite_comparison import asked_suites, write_base
-
     settings = context.params["settings"]
     seed, limit, template = settings["seed"], settings["limit"], settings["chat_template"]
     keep_offline()
