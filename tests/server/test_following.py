@@ -1,18 +1,22 @@
 """Promoted and rolled-back adapters answer on a real server as soon as the follower has looked."""
 
+import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ft_assets import api
+from ft_assets.server.answering import Answering, Question
 from ft_assets.server.following import Following
 from ft_assets.settings.servers import ServersFile
 from ft_resources.artifacts import Artifact
 from ft_resources.errors import StoreUnavailable
+from ft_resources.serving.errors import Starting
 from ft_resources.serving.fleet import ServedModel
 from ft_resources.serving.http_server import HttpServer
-from ft_resources.serving.server import Sampling
+from ft_resources.serving.server import Piece, Sampling
 from ft_resources.serving.store_fleet import StoreFleet
 from ft_resources.store import Store
 from tests.control.lines.promotable import LINE
@@ -113,3 +117,31 @@ def test_a_promotion_and_a_rollback_are_served_once_the_follower_has_looked(
     assert serves(first)
     lines.promote(second, base)
     follow_until(lambda: serves(second))
+
+
+def test_who_asks_for_an_adapter_in_no_stage_has_a_server_started_and_then_an_answer(
+    fleet: StoreFleet, store: Store, follow_until: Callable[[Callable[[], object]], None], tmp_path: Path
+) -> None:
+    lines = Lines(store)
+    base = lines.base(make_fake_base(tmp_path / "base"))
+    adapter = lines.adapter(base, make_adapter(tmp_path / "adapter", tmp_path / "base", seed=1))
+    asked = replace(model(adapter, base), base_address=str(base.address))
+    question = Question(model=asked, prompt=[5, 6], most=2, sampling=lambda most: Sampling(max_tokens=most), where="")
+
+    async def ask() -> list[Piece]:
+        answering = Answering(fleet)
+        try:
+            return [piece async for piece in await answering.ask(question)]
+        finally:
+            await answering.close()
+
+    def answer() -> list[Piece]:
+        try:
+            return asyncio.run(ask())
+        except Starting:
+            told.append("starting")
+            return []
+
+    told: list[str] = []
+    follow_until(answer)
+    assert told
