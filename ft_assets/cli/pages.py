@@ -4,13 +4,14 @@ import os
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
 import typer
 
-from ft_assets.cli.ui import free_port
+from ft_assets.cli.ports import free_port
 from ft_resources.errors import UserError
 
 TOKEN = "FT_PAGES_TOKEN"
@@ -44,7 +45,8 @@ def pages(
     )
     proxy = dagster_proxy(f"http://127.0.0.1:{hidden}", prefix, token, origins)
     # Pages listen for as long as they are open.
-    server = server_of(proxy, host=host, port=port, drain_s=5)
+    answers = partial(note, f"Dagster's pages: port {port}, at /?token=…")
+    server = server_of(proxy, host=host, port=port, drain_s=5, answers=answers)
     ended = threading.Event()
 
     def end_with_dagster() -> None:
@@ -53,7 +55,6 @@ def pages(
         server.should_exit = True
 
     threading.Thread(target=end_with_dagster, name="dagster", daemon=True).start()
-    note(f"Dagster's pages: port {port}, at /?token=…")
     try:
         server.run()
         alone = ended.is_set()

@@ -1,7 +1,6 @@
 """``ft serve``: the HTTP API and its model servers; ``ft serve status``: what they serve; ``ft serve parity``: whether
 that is what was evaluated."""
 
-import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +9,7 @@ import typer
 
 from ft_assets.cli.addresses import short
 from ft_assets.cli.door import api, require_store
+from ft_assets.cli.ports import in_use, only_dagster
 from ft_assets.server.following import Following
 from ft_assets.settings.environment import open_store
 from ft_resources.errors import UserError
@@ -17,8 +17,7 @@ from ft_resources.errors import UserError
 if TYPE_CHECKING:
     from ft_assets.api import ParityRecord
 
-_UI = "import sys; from ft_assets.cli.main import app; sys.argv = ['ft', 'ui']; app()"
-_UI_PORT = 3000
+_UI = "import sys; from ft_assets.cli.main import app; sys.argv = ['ft', 'ui', *sys.argv[1:]]; app()"
 EMBEDDED = 2
 """Bases that are served on this machine where nothing else is said: each takes the memory of a model."""
 app = typer.Typer()
@@ -42,13 +41,16 @@ def serve(
         typer.Option(min=0, help="Largest number of bases for which a model server is started on this machine."),
     ] = EMBEDDED,
     ui: Annotated[bool, typer.Option("--ui", help="Start Dagster and the report pages too, as ft ui does.")] = False,
+    ui_port: Annotated[
+        int, typer.Option("--ui-port", help="With --ui: port of Dagster's pages; another where it is taken.")
+    ] = 3000,
 ) -> None:
     """Serve OpenAI's fine-tuning API on this store, for holders of keys: ft key create TENANT. A running Dagster
     (ft ui, or the daemon of a cluster) does the work. What stands in production and staging is served too.
     """
     if context.invoked_subcommand is not None:
         return
-    from ft_assets.cli.output import note
+    from ft_assets.cli.output import note, print_error
     from ft_assets.server.app import api_app
     from ft_assets.server.metrics.page import metrics_page
     from ft_assets.server.serving import server_of
@@ -57,12 +59,14 @@ def serve(
     from ft_assets.settings.models import load_models
 
     require_store("ft serve")
-    if ui and _in_use(_UI_PORT):
-        raise UserError(
-            f"port {_UI_PORT} is in use, by ft ui perhaps",
-            where="--ui",
-            remedy="Leave --ui out: the running Dagster does the work; or stop what listens there.",
+    if ui:
+        with only_dagster("Leave --ui out: the running Dagster does the work."):
+            pass
+    if in_use(port):
+        print_error(
+            UserError(f"port {port} is in use", where="--port", remedy="Choose another, or end what listens there.")
         )
+        raise typer.Exit(1)
     load_models()
     store = open_store(create=True)
     fleet = api.open_fleet(embedded=embedded, store=store)
@@ -71,9 +75,9 @@ def serve(
         following = Following(api.follow_lines(fleet, store=store), api.watch_drift(store=store))
     settlers = SettlingApart(store, AT_ONCE)
     application = api_app(store, api.open_access(), settle=settlers.settle, fleet=fleet)
-    server = server_of(application, host=host, port=port, proxy=proxy)
-    note(f"API: http://{host}:{port}/v1; keys: ft key create TENANT" + ("" if ui else "; the work: ft ui"))
-    dagster = subprocess.Popen([sys.executable, "-c", _UI]) if ui else None
+    where = f"API: http://{host}:{port}/v1; keys: ft key create TENANT" + ("" if ui else "; the work: ft ui")
+    server = server_of(application, host=host, port=port, proxy=proxy, answers=lambda: note(where))
+    dagster = subprocess.Popen([sys.executable, "-c", _UI, "-p", str(ui_port)]) if ui else None
     try:
         if following is not None:
             following.start()
@@ -169,8 +173,3 @@ def _checked(record: "ParityRecord") -> tuple[str, ...]:
         else ("–",) * 5
     )
     return record.server, report.settings.sentence, report.outcome, *shown
-
-
-def _in_use(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0

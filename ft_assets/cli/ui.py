@@ -7,14 +7,17 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 
 from ft_assets.cli.door import require_store
-from ft_assets.settings.environment import LOCATION, open_store, reports_url
+from ft_assets.cli.ports import free_port, listener, only_dagster
+from ft_assets.settings.environment import LOCATION, open_store, public_url, reports_url
+from ft_resources.errors import UserError
 
 POLL_S = 0.2
 # The code location has the same name outside a project, or a job's list of runs would lack those of `ft run`.
@@ -28,31 +31,43 @@ _DAGSTER = (
 )
 
 
-def ui(port: Annotated[int, typer.Option("--port", "-p", help="Port of Dagster's pages.")] = 3000) -> None:
+def ui(
+    port: Annotated[
+        int, typer.Option("--port", "-p", help="Port of Dagster's pages; another where it is taken.")
+    ] = 3000,
+) -> None:
     """Open Dagster on this project's state, and beside it the report pages that it links to. Ends with SIGTERM or
     Ctrl-C; trainings that are under way go on.
     """
+    from ft_assets.server.reports import report_app
+
+    require_store("ft ui")
+    reports = report_app(open_store())
+    with only_dagster("Open the address that it printed, or end it first."):
+        _serve(port, reports)
+
+
+def _serve(port: int, reports: Any) -> None:
+    import httpx
     import uvicorn
 
     from ft_assets.cli.output import note
     from ft_assets.server.dagster_proxy import dagster_proxy, new_prefix
-    from ft_assets.server.reports import report_app
     from ft_resources.process_trees import end_tree
 
-    require_store("ft ui")
-    reports = report_app(open_store())
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     hidden, prefix, token = free_port(), new_prefix(), secrets.token_urlsafe(24)
     proxy = dagster_proxy(f"http://127.0.0.1:{hidden}", prefix, token)
-    ports = {"report pages": urlsplit(reports_url()).port or 80, "Dagster's pages": port}
-    servers = {
-        name: uvicorn.Server(uvicorn.Config(pages, host="127.0.0.1", port=ports[name], log_level="warning"))
-        for name, pages in zip(ports, (reports, proxy), strict=True)
-    }
-    serving = {name: threading.Thread(target=each.run, name=name, daemon=True) for name, each in servers.items()}
-    for thread in serving.values():
+    sockets = {"report pages": _reports_listener(), "Dagster's pages": listener(port, "Dagster's pages")}
+    port = sockets["Dagster's pages"].getsockname()[1]
+    servers = [uvicorn.Server(uvicorn.Config(pages, log_level="warning")) for pages in (reports, proxy)]
+    serving = [
+        threading.Thread(target=server.run, kwargs={"sockets": [each]}, name=name, daemon=True)
+        for server, (name, each) in zip(servers, sockets.items(), strict=True)
+    ]
+    for thread in serving:
         thread.start()
     workspace = Path(os.environ["DAGSTER_HOME"]) / "workspace.yaml"
     if not workspace.is_file():
@@ -64,23 +79,36 @@ def ui(port: Annotated[int, typer.Option("--port", "-p", help="Port of Dagster's
         [*python, "-c", _DAGSTER, "dev", "-w", str(workspace), *listen],
         env={**os.environ, "DAGSTER_WEBSERVER_PATH_PREFIX": prefix},
     )
-    note(f"report pages: {reports_url()}; Dagster, for you alone: http://127.0.0.1:{port}/?token={token}")
-    while dagster.poll() is None and not stop.wait(POLL_S):
-        for name, thread in serving.items():
-            if not thread.is_alive():
-                note(
-                    f"{name} cannot be served at port {ports[name]}; free it, or choose others by -p and FT_REPORTS_URL"
-                )
-                stop.set()
+    told, failed = False, False
+    while dagster.poll() is None and not failed and not stop.wait(POLL_S):
+        failed = not all(thread.is_alive() for thread in serving)
+        if not told and all(server.started for server in servers):
+            with suppress(httpx.HTTPError):
+                httpx.get(f"http://127.0.0.1:{hidden}{prefix}/server_info", trust_env=False).raise_for_status()
+                note(f"report pages: {reports_url()}; Dagster, for you alone: http://127.0.0.1:{port}/?token={token}")
+                told = True
     end_tree(dagster.pid)
-    for server in servers.values():
+    for server in servers:
         server.should_exit = True
-    for thread in serving.values():
+    for thread in serving:
         thread.join(timeout=1.0)
     raise typer.Exit(0 if stop.is_set() else 1)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def _reports_listener() -> socket.socket:
+    """Raises UserError where the port that FT_REPORTS_URL names is taken: links that are out lead there."""
+    port = urlsplit(reports_url()).port or 80
+    if "FT_REPORTS_URL" not in os.environ:
+        found = listener(port, "report pages")
+        if (other := found.getsockname()[1]) != port and not public_url():
+            # Dagster, which is started next, writes links to them.
+            os.environ["FT_REPORTS_URL"] = f"http://127.0.0.1:{other}"
+        return found
+    try:
+        return socket.create_server(("127.0.0.1", port))
+    except OSError as error:
+        raise UserError(
+            f"report pages cannot be served at port {port} ({error.strerror})",
+            where="FT_REPORTS_URL",
+            remedy="Free the port, or name another.",
+        ) from error

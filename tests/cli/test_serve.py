@@ -1,5 +1,6 @@
 """``ft serve`` says what keeps it from serving before it says where it serves, and then what it serves."""
 
+import asyncio
 import json
 import socket
 import subprocess
@@ -8,32 +9,80 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import uvicorn
 
 from ft_assets import api
-from ft_assets.cli import serve
+from ft_assets.cli.ports import listener, only_dagster
+from ft_assets.cli.ui import _reports_listener
 from ft_assets.control.parity.records import ParityRecord
 from ft_assets.control.serving.status import status_file, write_status
+from ft_assets.settings.environment import report_pages_url
 from ft_assets.workers.serving.parity.figures import Figures
 from ft_assets.workers.serving.parity.report import Outcome, ParityReport
 from ft_assets.workers.serving.parity.settings import ServerSettings
 from ft_resources.artifacts import InputRef
+from ft_resources.errors import UserError
 from ft_resources.run_processes import process_tag
 from tests.cli.conftest import Ft
 from tests.control.serving.world import made_status
 
 
-def test_a_second_dagster_is_refused_before_anything_is_told_to_be_there(
-    ft: Ft, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+def test_a_second_dagster_is_refused_before_anything_is_told_to_be_there(ft: Ft) -> None:
+    ft("status")
+    with only_dagster(""):
+        for command in (("serve", "--ui"), ("ui",)):
+            result = ft(*command)
+            assert result.exit_code == 2
+            assert "Dagster runs on this project already" in result.stderr
+            assert "http://" not in result.output
+
+
+def test_an_api_whose_port_is_taken_ends_before_its_address_is_told(ft: Ft) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        monkeypatch.setattr(serve, "_UI_PORT", port)
-        result = ft("serve", "--ui")
-    assert result.exit_code != 0
-    assert f"port {port} is in use" in str(result.exception) + result.stderr
+        result = ft("serve", "--port", port)
+    assert result.exit_code == 1
+    assert f"port {port} is in use" in result.stderr
     assert "http://" not in result.output
+
+
+@pytest.mark.parametrize(("runs", "code"), [(False, 1), (True, 0)])
+def test_an_api_tells_its_address_once_it_answers(
+    ft: Ft, monkeypatch: pytest.MonkeyPatch, runs: bool, code: int
+) -> None:
+    async def started(server: uvicorn.Server, sockets: object = None) -> None:
+        server.started = runs
+
+    monkeypatch.setattr(uvicorn.Server, "startup", started)
+    # Its loop and its end are uvicorn's.
+    monkeypatch.setattr(uvicorn.Server, "run", lambda server: asyncio.run(server.startup()))
+    result = ft("serve")
+    assert (result.exit_code, "API: http://" in result.stderr) == (code, runs), result.exception
+
+
+def test_pages_whose_port_is_taken_are_at_another_which_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with listener(port, "the pages") as other:
+            assert other.getsockname()[1] != port
+            assert f"port {port} is in use: the pages are at port {other.getsockname()[1]}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_links_to_report_pages_lead_where_they_are(monkeypatch: pytest.MonkeyPatch, given: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        if given:
+            monkeypatch.setenv("FT_REPORTS_URL", url)
+            with pytest.raises(UserError, match="report pages cannot be served"):
+                _reports_listener()
+            return
+        monkeypatch.setattr("ft_assets.settings.environment.REPORTS_URL", url)
+        # Set first, so that what is set below is taken back.
+        monkeypatch.setenv("FT_REPORTS_URL", "")
+        monkeypatch.delenv("FT_REPORTS_URL")
+        with _reports_listener() as other:
+            assert report_pages_url() == f"http://127.0.0.1:{other.getsockname()[1]}"
 
 
 def test_the_status_shows_stages_servers_and_what_is_wrong(ft: Ft) -> None:

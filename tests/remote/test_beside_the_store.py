@@ -16,6 +16,7 @@ pytestmark = pytest.mark.dagster
 
 COMMANDS = [
     ("ui",),
+    ("init",),
     ("serve",),
     ("serve", "parity", "acme.colours.tiny"),
     ("demo",),

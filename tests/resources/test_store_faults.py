@@ -239,6 +239,18 @@ def test_every_other_operation_is_repeated(bucket: Store, proxy: HttpFaults, fau
     assert bucket.names("t") == []
 
 
+def test_a_file_in_parts_is_there_although_s3_answered_200_with_an_error_first(
+    bucket: Store, proxy: HttpFaults, tmp_path: Path
+) -> None:
+    """As CompleteMultipartUpload may: its answer begins before it has ended."""
+    source = tmp_path / "big.bin"
+    source.write_bytes(bytes(range(256)) * 36_000)
+    proxy.plan = first((200, "InternalError"), "POST", "uploadId")
+    bucket.upload(source, "u/big.bin")
+    assert proxy.struck
+    assert bucket.get("u/big.bin") == source.read_bytes()
+
+
 def test_a_listing_that_breaks_off_is_taken_up_where_it_broke(bucket: Store, proxy: HttpFaults) -> None:
     paths = [f"t/{number}" for number in range(5)]
     for path in paths:
