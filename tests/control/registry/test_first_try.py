@@ -158,6 +158,12 @@ def as_turns(number: int, role: str, text: str, speakers: tuple[str, str]) -> li
             ["fields: {prompt: text, completion: label}"],
         ),
         (
+            "numbered.jsonl",
+            lambda n: {"label": n % 8, "text": f"The thing {n} is broken."},
+            "sft",
+            ["fields: {prompt: text, completion: label}"],
+        ),
+        (
             "sharegpt.json",
             lambda n: {"id": f"x{n}", "conversations": as_turns(n, "from", "value", ("human", "gpt"))},
             "sft",

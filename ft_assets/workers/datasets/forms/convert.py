@@ -196,14 +196,19 @@ def read_halves(value: dict[str, Any], texts: TextReader) -> tuple[list[Turn], l
         problem = f"this should be a list of turns as {other} is, not {TYPES[type(value[name])]}"
         raise RowProblem(Reason.WRONG_TYPE, name, problem)
     asked = [*system.turns, Turn("user", texts.text(prompt, "prompt"))]
-    return asked, [Turn("assistant", texts.text(completion, "completion"))]
+    return asked, [Turn("assistant", texts.text(_written(completion), "completion"))]
+
+
+def _written(answer: Any) -> Any:
+    """A whole number as a text, as a CSV has it: labels are often numbers."""
+    return str(answer) if isinstance(answer, int) and not isinstance(answer, bool) else answer
 
 
 def read_alpaca(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
     """Instruction and input are one user turn with a blank line between them; the input may be missing or blank."""
     system = read_system(value, texts).turns
     instruction = read_instruction(value, texts)
-    output = texts.text(value["output"], "output")
+    output = texts.text(_written(value["output"]), "output")
     result.messages = [*system, Turn("user", instruction), Turn("assistant", output)]
 
 

@@ -70,17 +70,21 @@ class _Columns:
         self.strings = [name for name in shown if self._most(name, lambda value: isinstance(value, str))]
         self.texts = [name for name in shown if self._most(name, _is_text)]
         self.turns = [name for name in shown if self._most(name, _is_turns)]
-        self.classes = [name for name in self.texts if self._has_classes(name)]
+        self.shown = shown
+        self.classes = [name for name in shown if self._has_classes(name)]
         self.thumbs = [name for name in shown if self._most(name, partial(_is_thumb, name))]
 
     def _most(self, name: str, fits: Callable[[Any], bool]) -> bool:
         return 2 * sum(fits(row.get(name)) for row in self._rows) > len(self._rows)
 
     def _has_classes(self, name: str) -> bool:
-        """Whether the texts in the field ``name`` are a few that come again and again."""
-        values = [row[name] for row in self._rows if _is_text(row.get(name))]
-        few = 1 < len({*values}) <= max(2, len(values) // _ROWS_EACH)
-        return few and all(len(value) <= _CLASS_CHARACTERS for value in values)
+        """Whether the values in the field ``name`` are a few that come again and again: short texts, or numbers under
+        the name of a label."""
+        values = [row[name] for row in self._rows if row.get(name) is not None]
+        whole = names_one_of(name, _CLASSES) and all(type(value) is int for value in values)
+        if not whole and not all(_is_text(value) and len(value) <= _CLASS_CHARACTERS for value in values):
+            return False
+        return 1 < len({*values}) <= max(2, len(values) // _ROWS_EACH)
 
     def find(self, known: Sequence[str], *, among: Sequence[str], without: Sequence[str] = ()) -> str:
         """The field of ``among`` that ``known`` words name best, earlier words first; "" if none does."""
@@ -204,7 +208,7 @@ def _classes(columns: _Columns) -> Iterable[_Fields]:
     label = columns.find(_CLASSES, among=columns.classes) or (unnamed[0] if len(unnamed) == 1 else "")
     texts = [name for name in _unlabelled(columns.texts) if name not in columns.classes]
     if label and texts:
-        there = columns.strings
+        there = columns.shown
         first = texts[0] if there.index(texts[0]) < there.index(label) else max(texts, key=columns.length)
         yield "prompt/completion", {"prompt": _whole(first, label, columns), "completion": label}
 
@@ -217,8 +221,10 @@ def _unlabelled(columns: Sequence[str]) -> list[str]:
 def _whole(asked: str, answer: str, columns: _Columns) -> str | tuple[str, ...]:
     """The column that asks, with the longest other one before the answer if that is longer: a subject and its mail.
     What follows the answer may give it away. Some mails may be blank."""
-    there = columns.strings
-    before = [name for name in _unlabelled(there) if name != asked and there.index(name) < there.index(answer)]
+    there = columns.shown
+    before = [
+        name for name in _unlabelled(columns.strings) if name != asked and there.index(name) < there.index(answer)
+    ]
     longest = max(before, key=columns.length, default="")
     if not longest or columns.length(longest) <= columns.length(asked):
         return asked

@@ -137,6 +137,12 @@ def test_several_fields_of_the_upload_make_one_text_with_blank_lines_between_the
     assert parsed.unused == {}
 
 
+def test_a_whole_number_is_an_answer_as_in_a_csv() -> None:
+    for row in ({"prompt": "a", "completion": 3}, {"instruction": "a", "output": 3}):
+        assert one(row)["messages"][-1] == {"role": "assistant", "content": "3"}
+    assert bad({"prompt": "a", "completion": True})[1:] == ("completion", "this should be text, not true or false")
+
+
 def test_a_last_turn_of_the_user_is_left_out_and_counted() -> None:
     thanks = {"role": "user", "content": "Thanks!"}
     row = {"messages": [*HI, thanks]}
