@@ -95,6 +95,11 @@ _DISKS = {
         _Meaning("its disk fails", "Check the disk, and that it is mounted, then run this again.", passes=True),
     ),
 }
+_LINKLESS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}
+_NO_LINKS = _Meaning(
+    "its file system has no hard links, by which one of several writers wins",
+    "Point FT_STORE to a file system that has them, such as ext4, XFS, APFS or NFS, and not exFAT or FUSE.",
+)
 _NO_KEYS = _Meaning(
     "there are no credentials for it", "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role."
 )
@@ -155,4 +160,7 @@ def _meaning(error: Exception, action: str) -> _Meaning:
     if "HTTP error" in text:
         return _SILENT
     named = _ERRNO.search(text)
+    # So the client calls a link that fails; a folder that may not be written to is refused before.
+    if action == CREATE and "Unable to rename file" in text and named and int(named[1]) in _LINKLESS:
+        return _NO_LINKS
     return _DISKS.get(getattr(error, "errno", None) or (int(named[1]) if named else 0), _UNKNOWN)

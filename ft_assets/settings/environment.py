@@ -93,8 +93,11 @@ def prepare_environment(*, here: bool = False) -> None:
                 remedy=f"Point {variable} to a folder that you may write to.",
             ) from error
     if home == str(state) and not (state / "dagster.yaml").exists():
-        # Without the file every command begins with Dagster's warning.
-        (state / "dagster.yaml").write_text(_OUTSIDE, encoding="utf-8")
+        # Without the file every command begins with Dagster's warning. Two may be first at once, and half of it is read
+        # as other settings.
+        partial = state / f".dagster.{os.getpid()}.yaml"
+        partial.write_text(_OUTSIDE, encoding="utf-8")
+        partial.replace(state / "dagster.yaml")
 
 
 def open_store(*, create: bool = False) -> "Store":

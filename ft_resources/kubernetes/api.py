@@ -162,9 +162,12 @@ class Api:
                     data: bytes = answer.read()
                 if answer.status < 300:
                     return data
-                if answer.status not in _PASSING:
-                    raise _refusal(answer.status, data)
-                problem = str(_refusal(answer.status, data))
+                refusal = _refusal(answer.status, data)
+                # Of a POST it is no answer about the name: two requests counted for one quota at once.
+                passes = answer.status in _PASSING or (request.method == "POST" and refusal.reason == "Conflict")
+                if not passes:
+                    raise refusal
+                problem = str(refusal)
                 hint = retry_after(answer.headers.get("Retry-After"), _LONGEST_WAIT_S)
             except (urllib3.exceptions.HTTPError, OSError) as error:
                 problem = str(error)

@@ -2,6 +2,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from obstore.exceptions import GenericError
 
 from ft_assets.worker import read_spec
 from ft_resources.errors import CorruptArtifact, NoStore, StoreUnavailable, UserError
@@ -61,6 +62,33 @@ def test_a_store_below_a_file_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreUnavailable, match="What to do"):
         Store(str(tmp_path / "file" / "store"))
+
+
+@pytest.mark.parametrize(
+    ("error", "what"),
+    [
+        ("Unable to open file /s/x#1: Permission denied (os error 13)", "read-only for this user"),
+        ("Unable to open file /s/x#1: Read-only file system (os error 30)", "read-only for this user"),
+        ("Unable to copy data to file: No space left on device (os error 28)", "it is full"),
+        ("Unable to copy data to file: Disk quota exceeded (os error 122)", "it is full"),
+        ("Unable to open file /s/x#1: Too many open files (os error 24)", "too many files are open"),
+        ("Unable to open file /s/x#1: Stale file handle (os error 116)", "its disk fails"),
+        ("Unable to copy data to file: Input/output error (os error 5)", "its disk fails"),
+        ("Unable to rename file: Operation not permitted (os error 1)", "no hard links"),
+    ],
+)
+def test_each_refusal_of_a_disk_is_told_as_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str, what: str
+) -> None:
+    store = Store(str(tmp_path))
+
+    def refused(*_: object, **__: object) -> None:
+        raise GenericError(f"Generic LocalFileSystem error: {error}")
+
+    monkeypatch.setattr("obstore.put", refused)
+    with pytest.raises(StoreUnavailable, match=what) as problem:
+        store.create("names/x.json", b"{}")
+    assert problem.value.remedy
 
 
 def test_a_store_is_told_by_its_marker_from_a_place_without_one(any_store: Store, capsys: Any) -> None:

@@ -1,5 +1,6 @@
 """What a waiting process makes of a Job's news, with an API that says what a test wants."""
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from ft_resources.attempts import Attempt
 from ft_resources.canonical import canonical_json
-from ft_resources.kubernetes.api import Api
+from ft_resources.kubernetes.api import Api, ApiRefusal
 from ft_resources.kubernetes.causes import Cause
 from ft_resources.kubernetes.followed import FollowedJob
 from ft_resources.kubernetes.watched import WatchedNamespace
@@ -87,26 +88,29 @@ def test_pods_that_were_not_ready_in_time_are_told_from_a_preemption_by_their_wo
 
 
 class Answers:
-    """A connection that answers 429 once, and then an empty object."""
+    """A connection that refuses once, and then answers an empty object."""
 
     default_headers: dict[str, str] = {}  # noqa: RUF012
 
     class configuration:
         host = "http://x"
 
-    def __init__(self, after: str) -> None:
-        self.left = [(429, {"Retry-After": after}), (200, {})]
+    def __init__(self, after: str, status: int = 429, reason: str = "") -> None:
+        self.left: list[tuple[int, dict[str, str]]] = [(status, {"Retry-After": after}), (200, {})]
+        self.body = json.dumps({"reason": reason}).encode() if reason else b"{}"
         self.rest_client = self.pool_manager = self
 
     def update_params_for_auth(self, *_: Any) -> None:
         return
 
     def request(self, *_: Any, **__: Any) -> Any:
+        body = self.body
+
         class Answer:
             status, headers = self.left.pop(0)
 
             def read(self) -> bytes:
-                return b"{}"
+                return body if self.status >= 300 else b"{}"
 
             def close(self) -> None:
                 return
@@ -121,3 +125,18 @@ def test_a_server_cannot_put_a_process_to_sleep_for_a_day(after: str) -> None:
     assert api.get("/x") == {}
     assert len(slept) == 1
     assert 0.0 <= slept[0] <= 10.0
+
+
+def test_a_conflict_over_a_quota_is_no_answer_about_the_name() -> None:
+    """Kubernetes answers 409 "Conflict" to a POST where two were counted at once, and "AlreadyExists" for a name."""
+    slept: list[float] = []
+    assert Api(client=Answers("0", 409, "Conflict"), sleep=slept.append).create("/x", {}) == {}
+    assert len(slept) == 1
+    for ask in (
+        lambda api: api.create("/x", {}),
+        lambda api: api.patch("/x", {}),
+    ):
+        api = Api(client=Answers("0", 409, "AlreadyExists"), sleep=slept.append)
+        with pytest.raises(ApiRefusal, match="AlreadyExists"):
+            ask(api)
+    assert len(slept) == 1
