@@ -89,6 +89,19 @@ def test_rows_of_every_library_are_added_as_they_are(
     assert added(store, given(rows)) == rows
 
 
+def test_classes_of_a_dataset_are_read_by_their_names(store: Store) -> None:
+    import datasets
+
+    rows = {"text": [f"text {n}" for n in range(120)], "label": [n % 3 - 1 for n in range(120)], "n": list(range(120))}
+    features = {
+        "text": datasets.Value("string"),
+        "label": datasets.ClassLabel(names=["bug", "wish"]),
+        "n": datasets.Value("int64"),
+    }
+    found = added(store, datasets.Dataset.from_dict(rows, features=datasets.Features(features)))
+    assert [(row["label"], row["n"]) for row in found[:3]] == [(None, 0), ("bug", 1), ("wish", 2)]
+
+
 def test_nulls_of_dicts_are_meant(store: Store) -> None:
     rows = [
         {

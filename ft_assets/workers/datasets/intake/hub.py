@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ft_assets.workers.datasets.intake.class_names import tables_of
 from ft_resources.errors import BadData, StoreUnavailable, UserError
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ _REFERENCE = re.compile(r"hub:(?P<repo>[\w.-]+(?:/[\w.-]+)?)@(?P<revision>[\w./-
 # Returns the revision's current commit, and the split's rows at that commit in tables. As objects of Python, rows no
 # longer say which of their nulls only fill a struct up.
 OpenSplit = Callable[[str, str, str], tuple[str, Iterable["pa.Table"]]]
-_ROWS_AT_ONCE = 256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,8 +109,7 @@ def open_on_hub(
         commit = HuggingFaceHub(kind="dataset", token=token).snapshot(repo, revision).commit
         builder = load_dataset_builder(repo, revision=commit, token=token)
         _check_own_files(builder.config.data_files or {}, commit, where)
-        rows = builder.as_streaming_dataset(split=split)
-        return commit, rows.with_format("arrow").iter(batch_size=_ROWS_AT_ONCE)
+        return commit, tables_of(builder.as_streaming_dataset(split=split))
     except Exception as error:
         raise _hub_failed(error, where) from error
 

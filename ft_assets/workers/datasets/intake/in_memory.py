@@ -8,10 +8,10 @@ import orjson
 import pyarrow as pa
 
 from ft_assets.workers.datasets.intake.arrow_json import NoJsonForm, to_lines
+from ft_assets.workers.datasets.intake.class_names import tables_of
 from ft_resources.errors import BadData
 
 _WHERE = "rows in memory"
-_ROWS_AT_ONCE = 256
 # How pandas names an index in Arrow.
 _INDEX = "__index_level_"
 
@@ -50,7 +50,7 @@ def _tables(rows: Any) -> Iterator[pa.Table]:
     if hasattr(rows, "__arrow_c_stream__"):
         yield pa.table(rows)
     elif _is_table(rows):
-        yield from rows.with_format("arrow").iter(batch_size=_ROWS_AT_ONCE)
+        yield from tables_of(rows)
 
 
 def _lines(rows: Iterable[Any]) -> Iterator[bytes]:
