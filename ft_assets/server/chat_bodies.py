@@ -128,7 +128,7 @@ class Message(_Body):
 
     @property
     def turn(self) -> dict[str, Any]:
-        """The turn without what was not said, and without the thoughts before it, which no model reads again."""
+        """The turn without what was not said, and without the thoughts that came before it."""
         said = self.model_dump(include={"role", "content", "name", "tool_calls", "tool_call_id"}, exclude_none=True)
         if said.get("tool_calls") == []:
             del said["tool_calls"]

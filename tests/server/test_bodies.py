@@ -154,3 +154,5 @@ def test_a_form_whose_encoding_makes_what_is_no_text_is_refused(
     part = f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n+2AA-\\ud800\r\n--b--\r\n'
     found = asyncio.run(Short("POST", path, headers, part.encode()).of(served))
     assert (found.status, b"not in UTF-8" in found.said) == (400, True)
+    found = asyncio.run(Short("POST", path, {**headers, "content-type": "multipart/form-data"}, b"--").of(served))
+    assert (found.status, b"form cannot be read" in found.said) == (400, True)

@@ -3,11 +3,13 @@
 import hashlib
 import hmac
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from python_multipart.multipart import parse_options_header
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from ft_assets import api
@@ -98,12 +100,19 @@ async def fields_of(request: Request, person: Annotated[Person, Depends(person_o
 
 
 async def form_of(request: Request) -> dict[str, str]:
-    """The texts of a form. Raises BadData for one that names an encoding other than UTF-8, as no browser does: some of
-    them make what is no text, or are no encodings of text."""
+    """The texts of a form. Raises BadData for one that cannot be read, or that names an encoding other than UTF-8, as
+    no browser does: some of them make what is no text, or are no encodings of text."""
     _, options = parse_options_header(request.headers.get("content-type", ""))
     if options.get(b"charset", b"utf-8").lower() != b"utf-8":
         raise BadData("the form is not in UTF-8", where="form", remedy="Send it as a browser does.")
-    return {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
+    try:
+        found = await request.form()
+    except HTTPException as error:
+        if error.status_code != HTTPStatus.BAD_REQUEST:
+            raise
+        # The parser's own words are for programmers.
+        raise BadData("the form cannot be read", where="form", remedy="Load the page and send it again.") from error
+    return {name: value for name, value in found.items() if isinstance(value, str)}
 
 
 def require_form_token(person: Person, given: str) -> None:
