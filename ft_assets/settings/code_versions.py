@@ -12,8 +12,8 @@ CODE_VERSIONS: dict[str, str] = {
     "reference_logps": "2",
     "checkpoint": "5",
     "eval_report": "6",
-    "adapter": "4",
-    "ungated": "1",
+    "adapter": "5",
+    "ungated": "2",
     **{each.asset: each.code_version for each in EXPORTS.values()},
 }
 # Packages that decide a pack's tokens, as pinned in constraints.txt: an upgrade may encode or render differently.

@@ -30,7 +30,6 @@ _USUAL_STEPS, _FEWEST_STEPS = 1000, 10
 # Methods that compare with a reference take steps a fortieth as large: ten leave it where it was. Their estimates
 # compare the answers of a step, so two of them are the least.
 _FEWEST_COMPARING, _SMALLEST_COMPARING = 50, 2
-_FEW_TO_COMPARE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +89,11 @@ def alpha(recipe: Recipe, known: Known | None) -> Choice | None:
 
 
 def epochs(recipe: Recipe, known: Known | None) -> Choice | None:
-    """Three passes over little data, as for Alpaca and QLoRA; one over much, and by methods that soon overfit."""
-    method = METHODS[recipe.method]
-    if method.epochs is not None and not method.compares:
-        return Choice(*method.epochs)
+    """Three passes over little data, as for Alpaca and QLoRA; one over much."""
+    if (usual := METHODS[recipe.method].epochs) is not None:
+        return Choice(*usual)
     if known is None:
         return None
-    if method.epochs is not None:
-        if 0 < known.examples <= _FEW_TO_COMPARE:
-            why = f"one epoch of {known.said}{known.examples:,} examples has few of the small steps of {recipe.method}"
-            return Choice(_FEW_EPOCHS, why)
-        return Choice(*method.epochs)
     if not known.examples:
         return Choice(1, "the number of examples is not known yet")
     if known.examples > _MANY_EXAMPLES:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ft_assets.settings.catalogue.gates.safety import SAFETY
-from ft_assets.settings.catalogue.methods import SECTIONS
+from ft_assets.settings.catalogue.methods import METHODS, SECTIONS
 from ft_assets.workers.evals.evidence import Evidence
 from ft_assets.workers.evals.verdict import Verdict
 from ft_assets.workers.evals.verdicts import score_table, verdict_table
@@ -68,6 +68,7 @@ def model_card(
         safe=any(verdict.gate == SAFETY.name and verdict.outcome == "pass" for verdict in verdicts),
         settings=settings,
         is_adapter=is_adapter,
+        continues=METHODS[recipe["method"]].form.plain,
         auto_class="AutoModelForImageTextToText" if composite else "AutoModelForCausalLM",
         ungated=ungated,
         carried_from=carried_from,

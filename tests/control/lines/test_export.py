@@ -1,6 +1,7 @@
 """An accepted candidate becomes a folder that needs only its base, and the way back from it is complete."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,22 @@ def test_the_exported_folder_loads_with_transformers_and_peft(world, base, accep
     )
     assert text == "<|user|>hi<|end|><|assistant|>"
     assert model.active_adapters == ["default"]
+
+
+@pytest.mark.training
+def test_the_card_s_lines_load_the_folder_and_ask_it(
+    world, base, accepted, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = export_adapter(world.context(accepted)).folder
+    (lines,) = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
+    from_hub = '"acme/tiny", revision="0123abcd"'
+    assert from_hub in lines
+    monkeypatch.chdir(folder)
+    lines = lines.replace(from_hub, repr(str(base.folder(world.folder)))).replace(
+        "max_new_tokens=256", "max_new_tokens=4"
+    )
+    exec(compile(lines, "README.md", "exec"), {})
+    assert capsys.readouterr().out
 
 
 def test_an_adapter_that_names_no_revision_of_its_base_is_refused(world: World, base: Artifact) -> None:
