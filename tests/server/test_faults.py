@@ -13,7 +13,8 @@ from fastapi import FastAPI
 from ft_assets import api
 from ft_assets.api import jobs as jobs_of_api
 from ft_assets.records.submissions import all_submissions, find_outcome
-from ft_resources.errors import StoreUnavailable
+from ft_assets.server.errors import told
+from ft_resources.errors import DatabaseRefusal, DatabaseUnavailable, StoreRefusal, StoreUnavailable, UserError
 from tests.e2e.project import Project
 from tests.server.conftest import Asker, Client, Nobody, settled, until, upload
 
@@ -93,6 +94,19 @@ def test_an_operator_s_mistake_is_neither_told_nor_the_job_s_end(
     assert (answer.status_code, "yaml" in answer.text) == (503, False)
     (project.folder / "tenants.yaml").write_text("{}")
     assert settled(acme, acme.fine_tuning.jobs.create(**body).id).status == "queued"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (StoreUnavailable("it has a fault"), "store_unavailable"),
+        (StoreRefusal("it is full"), "misconfigured"),
+        (DatabaseUnavailable("it is starting"), "database_unavailable"),
+        (DatabaseRefusal("it lacks a right"), "misconfigured"),
+    ],
+)
+def test_what_no_new_try_mends_is_not_told_as_an_outage(error: UserError, code: str) -> None:
+    assert told(error)["error"]["code"] == code
 
 
 def test_a_base_folder_that_changes_makes_another_recipe(project: Project, client: Client) -> None:
