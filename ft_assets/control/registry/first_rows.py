@@ -18,6 +18,9 @@ from ft_assets.workers.datasets.intake.chunking import chunks
 from ft_assets.workers.datasets.intake.spool import Spool
 from ft_assets.workers.datasets.reading import Reading
 
+# What a policy says of how rows are read.
+_READING = ("form", "fields", "turns", "labels")
+
 
 def look(spool: Spool, policy: DatasetPolicy) -> tuple[str, DatasetPolicy, str]:
     """Name of the data form of a file's rows, by its first chunk (of rows that cannot be read, the most usual one), and
@@ -32,7 +35,7 @@ def look(spool: Spool, policy: DatasetPolicy) -> tuple[str, DatasetPolicy, str]:
             policy = policy.model_copy(update={"form": labelled})
         parsed = parse_lines(chunk.lines, FormSettings.of(policy), ended=chunk.ended)
         reading.add_parsed(spool, chunk.first_row, chunk.too_long, parsed)
-        if policy == DatasetPolicy() and reading.forms.keys() == {"text"}:
+        if _says_nothing(policy) and reading.forms.keys() == {"text"}:
             guess = guess_classes(_rows(chunk.lines), FormSettings.of(policy))
         break
     if not reading.forms:
@@ -41,12 +44,19 @@ def look(spool: Spool, policy: DatasetPolicy) -> tuple[str, DatasetPolicy, str]:
             check_uploads([spool], policy)
         except UnknownColumns as error:
             guess = error.guess
-            # What loses columns to learn one as a plain text may be meant otherwise.
-            if policy != DatasetPolicy() or guess is None or guess.unread or (guess.kind == "text" and guess.unused):
+            # What loses columns to learn one as a plain text may be meant otherwise. Rows that the guess cannot read
+            # are bad ones, of which the tenant is told next.
+            if not _says_nothing(policy) or guess is None or (guess.kind == "text" and guess.unused):
                 raise
     if guess is None:
         return reading.kind, policy, ""
-    return guess.kind, load_policy(guess.lines, "dataset.yaml"), _told(guess)
+    guessed = load_policy(guess.lines, "dataset.yaml")
+    return guess.kind, policy.model_copy(update={name: getattr(guessed, name) for name in _READING}), _told(guess)
+
+
+def _says_nothing(policy: DatasetPolicy) -> bool:
+    """Whether ``policy`` leaves it to a guess how rows are read."""
+    return all(getattr(policy, name) == getattr(DatasetPolicy(), name) for name in _READING)
 
 
 def _told(guess: Guess) -> str:

@@ -204,17 +204,27 @@ def test_one_command_reads_what_people_have_and_tells_how(
         assert words in warning
 
 
-def test_the_line_to_paste_leaves_out_all_bad_rows_at_once(store, tmp_path: Path) -> None:
-    rows = [{"conversations": as_turns(n, "from", "value", ("human", "gpt"))[n % 10 == 0 :]} for n in range(200)]
-    path = tmp_path / "sharegpt.json"
+@pytest.mark.parametrize(
+    ("column", "role", "text", "speakers", "line"),
+    [
+        ("conversations", "from", "value", ("human", "gpt"), "{on_bad_row: drop, max_dropped_share: 0.1}"),
+        ("dialog", "who", "said", ("customer", "agent"), "on_bad_row: drop\nmax_dropped_share: 0.1"),
+    ],
+)
+def test_the_line_to_paste_leaves_out_all_bad_rows_at_once(
+    store, tmp_path: Path, column: str, role: str, text: str, speakers: tuple[str, str], line: str
+) -> None:
+    # Some begin with what nobody asked for.
+    rows = [{column: as_turns(n, role, text, speakers)[n % 10 == 9 :]} for n in range(200)]
+    path = tmp_path / "talks.json"
     path.write_text(json.dumps(rows))
     with pytest.raises(BadData) as error:
         submit(path, base=str(tmp_path / "base"), store=store)
     assert "(19 more bad rows" in error.value.what
     assert "leave out all 20 bad ones (10.0%)" in error.value.remedy
     policy = tmp_path / "dataset.yaml"
-    policy.write_text(error.value.remedy.rpartition("\n")[2])
-    assert policy.read_text() == "{on_bad_row: drop, max_dropped_share: 0.1}"
+    policy.write_text(error.value.remedy.partition("\n")[2])
+    assert policy.read_text() == line
     assert submit(path, base=str(tmp_path / "base"), policy=policy, store=store).created
 
 
