@@ -175,7 +175,7 @@ class Answering:
         except TimeoutError:
             # It goes on beside: who asks again finds it loaded.
             what = f"{model.name} was not loaded within {self._load_s:.0f} s"
-            raise Starting(what, where=endpoint.name, remedy="Try again.") from None
+            raise ServerUnavailable(what, where=endpoint.name, remedy="Try again.") from None
 
     def _endpoints(self, base: str) -> Sequence[Endpoint]:
         """The servers to try, another one first each time, and last those that failed a moment ago."""

@@ -12,7 +12,7 @@ class NoServer(UserError):
 
 
 class Starting(NoServer):
-    """No server has the model yet, and one is starting, or loading it."""
+    """No server has the model's base yet, and one is starting."""
 
 
 class ServerBusy(TooManyRequests):

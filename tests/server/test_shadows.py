@@ -225,7 +225,7 @@ def test_a_candidate_whose_server_is_not_there_yet_is_not_seen_to_fail(
 
     async def absent(self: Answering, question: Question) -> Any:
         if question.model.name == name(candidate):
-            raise Starting("it is being loaded")
+            raise Starting("its server is starting")
         return await ask(self, question)
 
     monkeypatch.setattr(Answering, "ask", absent)
