@@ -60,7 +60,8 @@ def _says_nothing(policy: DatasetPolicy) -> bool:
 
 
 def _told(guess: Guess) -> str:
-    names = [name for name in guess.unused if NAME.fullmatch(name)]
+    lost = [*guess.unused, *(guess.turns.ignore if guess.turns else ())]
+    names = [name for name in lost if NAME.fullmatch(name)]
     unused = f"\nNot used: {', '.join(names)}." if names else ""
     return (
         "How the rows are read was guessed from their columns. To read them otherwise, put these lines into "

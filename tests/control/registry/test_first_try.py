@@ -171,10 +171,13 @@ def as_turns(number: int, role: str, text: str, speakers: tuple[str, str]) -> li
         ),
         (
             "export.jsonl",
-            lambda n: {"dialog": as_turns(n, "speaker", "body", ("customer", "agent")), "id": n},
+            lambda n: {
+                "dialog": [{**turn, "at": n} for turn in as_turns(n, "speaker", "body", ("customer", "agent"))],
+                "id": n,
+            },
             "sft",
             [
-                "turns: {role: speaker, content: body, roles: {customer: user, agent: assistant}}\nNot used: id.",
+                "roles: {customer: user, agent: assistant}, ignore: [at]}\nNot used: id, at.",
                 "40 conversations end with a turn of the user",
             ],
         ),
