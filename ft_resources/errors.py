@@ -105,6 +105,15 @@ class Deleted(UserError):
 class CorruptArtifact(UserError):
     """Stored bytes no longer match their manifest."""
 
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str = "",
+        remedy: str = "Restore it from the bucket's versions or a backup. ft verify says what else was changed.",
+    ) -> None:
+        super().__init__(what, where=where, remedy=remedy)
+
 
 class StoreUnavailable(UserError):
     """The store refused a read or write: it is read-only, full, unreachable, or access is denied."""

@@ -37,3 +37,29 @@ def test_every_folder_says_what_belongs_there(sources: Sources) -> None:
         if not ast.get_docstring(ast.parse((ROOT / folder.replace(".", "/") / "__init__.py").read_text()))
     }
     assert silent == set()
+
+
+def test_an_error_that_is_raised_says_what_to_do(sources: Sources) -> None:
+    """All but what has no remedy: work that has ended, and what an engine's own process says to its caller."""
+    trees = {module: ast.parse(path.read_text()) for module, path in sources.files.items()}
+    classes = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    errors = {"UserError"}
+    while more := {
+        each.name
+        for each in classes
+        if each.name not in errors and errors & {base.id for base in each.bases if isinstance(base, ast.Name)}
+    }:
+        errors |= more
+    # Their constructors know the remedy.
+    with_own = {each.name for each in classes if any(getattr(node, "name", "") == "__init__" for node in each.body)} - {
+        "TooManyRequests"
+    }
+    silent = {
+        f"{module}, line {node.lineno}: {node.func.id}"
+        for module, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        if node.func.id in errors - with_own - {"UserError", "ServerUnavailable"}
+        if not {"remedy", None} & {keyword.arg for keyword in node.keywords}
+    }
+    assert silent == set()

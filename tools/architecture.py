@@ -51,6 +51,7 @@ class Sources:
     def __init__(self, root: Path = ROOT) -> None:
         listed = subprocess.check_output(["git", "ls-files", *PACKAGES], cwd=root, text=True).split()
         files = {_module(name): root / name for name in listed if name.endswith(".py") and (root / name).exists()}
+        self.files = files
         self.modules = frozenset(files)
         self.imports = {module: list(self._imports(file)) for module, file in files.items()}
         self._libraries: dict[str, frozenset[str]] = {}

@@ -60,7 +60,9 @@ class Connection:
             with path.open("rb") as file:
                 answer = self._ask("POST", "/v1/files", again=False, data=fields, files={"file": (path.name, file)})
         except OSError as error:
-            raise BadData(f"the file cannot be read ({error.strerror})", where=str(path)) from error
+            raise BadData(
+                f"the file cannot be read ({error.strerror})", where=str(path), remedy="Name a file that you may read."
+            ) from error
         return str(answer.json()["id"])
 
     def remove(self, file_id: str) -> None:

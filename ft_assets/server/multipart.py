@@ -21,6 +21,7 @@ _DRAINED = 16 << 20
 _IDLE_S = 60.0
 # Of all fields but the file together, and of the headers of one part.
 _MOST_FIELDS, _MOST_HEADERS, _EACH_FIELD = 64 << 10, 16 << 10, 512
+_SHORTER = f"Send at most {_MOST_FIELDS >> 10} KiB of fields beside the file."
 Kept = TypeVar("Kept")
 
 
@@ -92,13 +93,15 @@ def read_form(
             # Names count too, and so do fields without a value.
             size += len(field_name) + _EACH_FIELD
             if size > _MOST_FIELDS:
-                raise BadData("the fields of the form are too long", where="form")
+                raise BadData("the fields of the form are too long", where="form", remedy=_SHORTER)
             if filename is None:
                 value = bytearray()
                 for chunk in reading.chunks(part):
                     size += len(chunk)
                     if size > _MOST_FIELDS:
-                        raise BadData("the fields of the form are too long", where=field_name or "form")
+                        raise BadData(
+                            "the fields of the form are too long", where=field_name or "form", remedy=_SHORTER
+                        )
                     value += chunk
                 fields[field_name] = value.decode(errors="replace")
             elif field_name != name or kept is not None:
@@ -106,7 +109,7 @@ def read_form(
             else:
                 kept = keep(filename, reading.chunks(part))
                 for _ in reading.chunks(part):
-                    raise BadData("the file was not read to its end", where=name)
+                    raise BadData("the file was not read to its end", where=name, remedy="Send it again.")
     except BaseException:
         if kept is not None:
             discard(kept)

@@ -44,7 +44,11 @@ class FetchedAdapters:
             remedy = f"Ask for {line}@{artifact.digest[:16]}."
             raise NotFound(f"{name!r} does not say which adapter it means", where="model", remedy=remedy)
         if not is_adapter(artifact):
-            raise BadAdapter("it is a whole model, and servers load adapters", where=str(artifact.address))
+            raise BadAdapter(
+                "it is a whole model, and servers load adapters",
+                where=str(artifact.address),
+                remedy="Export it, and have a server of its own serve it (docs/how-to/export.md).",
+            )
         base = artifact.manifest.inputs["base"]
         self._require_base(base, name)
         require_signed(self._artifacts.store, artifact)
