@@ -47,7 +47,7 @@ def ask(client: httpx.Client, call: Call, **changes: Any) -> httpx.Response:
         "latency_limit_s": None,
         "role": "viewer",
         "tenant": "",
-        **dict.fromkeys(("top", "limit", "after", "minimum", "shadow"), 1),
+        **dict.fromkeys(("top", "limit", "after", "minimum", "shadow", "most"), 1),
     }
     given = {name: plain.get(name, "x") for name in call.takes}
     given = {name: False if kind is bool else given[name] for name, kind in call.takes.items()} | changes
