@@ -10,11 +10,19 @@ from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from yaml.composer import Composer
+from yaml.constructor import SafeConstructor
+from yaml.cyaml import CParser  # type: ignore[attr-defined]
+from yaml.resolver import Resolver
 
 from ft_resources.errors import BadRecipe
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 32
+MAX_NODES = 5_000
+"""Mappings, lists, keys and values of a file: each costs some Python, in a process that others wait for."""
+MAX_PROBLEMS = 20
+_SHOWN = 60
 Model = TypeVar("Model", bound=BaseModel)
 FieldPath = tuple[str | int, ...]
 
@@ -52,21 +60,26 @@ def read_text(
         ) from error
 
 
-def parse_yaml(text: str, where: str, *, most_bytes: int = MAX_BYTES) -> Any:
+def parse_yaml(text: str, where: str, *, most_bytes: int = MAX_BYTES, most_nodes: int = MAX_NODES) -> Any:
     """The value in ``text``: only mappings with text keys, lists, text, finite numbers, true/false and null.
 
     Plain scalars follow YAML 1.2's core schema, so ``no`` and ``2026-01-01`` are text and ``2e-4`` is a number.
     PyYAML's default, YAML 1.1, does the opposite. Raises BadRecipe, with line and column, for bad syntax, repeated
-    keys, tags, aliases (which allow entity-expansion bombs), more than ``most_bytes`` (256 KiB) or 32 levels.
+    keys, tags, aliases (which allow entity-expansion bombs), more than ``most_bytes`` (256 KiB), ``most_nodes`` (5,000
+    keys and values) or 32 levels.
     """
     if len(text.encode(errors="surrogatepass")) > most_bytes:
         raise BadRecipe(f"the file is larger than {most_bytes // 1024} KiB", where=where, remedy="Shorten it.")
     try:
-        loader = _Loader(text)
+        loader = _Loader(text, most_nodes)
         try:
             return loader.get_single_data()
         finally:
             loader.dispose()
+    except UnicodeEncodeError as error:
+        line = text[: error.start].count("\n") + 1
+        place = f"{where}, line {line}"
+        raise BadRecipe("this text holds half of a surrogate pair", where=place, remedy="Save it as UTF-8.") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{where}, line {mark.line + 1}, column {mark.column + 1}" if mark else where
@@ -80,14 +93,16 @@ def parse_yaml(text: str, where: str, *, most_bytes: int = MAX_BYTES) -> Any:
 def parse_strict(model_class: type[Model], value: Any, where: str) -> Model:
     """``value`` (JSON-like) as an instance of ``model_class``.
 
-    Raises one BadRecipe that names every bad field by its path, and for an unknown key the nearest known one, or what
-    the model's ``FOREIGN_NAMES`` (dotted path by the key elsewhere) say.
+    Raises one BadRecipe that names bad fields by their paths, the first 20, and for an unknown key the nearest known
+    one, or what the model's ``FOREIGN_NAMES`` (dotted path by the key elsewhere) say.
     """
     try:
         return model_class.model_validate_json(json.dumps(value))
     except ValidationError as error:
-        problems = [f"{path}: {text}" if path else text for path, text in _problems(error, model_class, value)]
-    what = problems[0] if len(problems) == 1 else f"{len(problems)} problems\n  - " + "\n  - ".join(problems)
+        problems, more = _problems(error, model_class, value)
+    told = [f"{path}: {text}" if path else text for path, text in problems]
+    number = f"{len(told)} problems" + (" and more" if more else "")
+    what = told[0] if len(told) == 1 and not more else f"{number}\n  - " + "\n  - ".join(told)
     raise BadRecipe(what, where=where, remedy="Correct what is named here; nothing was stored.")
 
 
@@ -99,14 +114,26 @@ def nearest(word: str, known: list[str]) -> str:
     return f"known here: {', '.join(sorted(known))}" if known else "none exists yet"
 
 
-class _Loader(yaml.SafeLoader):
-    """SafeLoader with YAML 1.2 core scalars that refuses tags, aliases, repeated keys and deep nesting."""
+class _Loader(Composer, CParser, SafeConstructor, Resolver):
+    """A loader of YAML 1.2 core scalars that refuses tags, aliases, repeated keys, deep nesting and many nodes.
+
+    libyaml reads the text, event by event: its loader composes nodes by itself, before anybody could count them.
+    """
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
-    depth = 0
+
+    def __init__(self, text: str, most_nodes: int) -> None:
+        CParser.__init__(self, text)
+        Composer.__init__(self)
+        SafeConstructor.__init__(self)
+        Resolver.__init__(self)
+        self.depth, self._left, self._most = 0, most_nodes, most_nodes
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        event = self.peek_event()
+        event: Any = self.peek_event()
+        self._left -= 1
+        if self._left < 0:
+            raise _problem(f"this holds more than {self._most:,} keys and values", event.start_mark)
         if isinstance(event, yaml.AliasEvent):
             raise _problem("aliases (*name) are not allowed; write the value out", event.start_mark)
         if getattr(event, "tag", None) is not None:
@@ -157,17 +184,23 @@ for _tag, _pattern, _first in (
     _Loader.add_implicit_resolver(
         f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), ["" if c == "\0" else c for c in _first]
     )
-_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_number)
-_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_number)
+for _tag in ("int", "float"):
+    # The stubs know PyYAML's own loaders only.
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _Loader.construct_number)  # type: ignore[type-var]
 
 
-def _problems(error: ValidationError, model_class: type[BaseModel], value: Any) -> list[tuple[str, str]]:
-    """(field path, what is wrong), one per field; expectations of a union's branches are joined by "or"."""
+def _problems(error: ValidationError, model_class: type[BaseModel], value: Any) -> tuple[list[tuple[str, str]], bool]:
+    """(field path, what is wrong), one per field, and whether there are more of them; expectations of a union's
+    branches are joined by "or"."""
     expected: dict[FieldPath, list[str]] = {}
     refused: dict[FieldPath, str] = {}
     shown: dict[FieldPath, str] = {}
+    more = False
     for item in error.errors(include_url=False, include_context=False):
         path = field_path(item["loc"], value, missing=item["type"] == "missing")
+        if len({**refused, **expected}) >= MAX_PROBLEMS and path not in refused and path not in expected:
+            more = True
+            break
         if item["type"] == "extra_forbidden":
             written = str(path[-1])
             # A look-alike letter of another alphabet is not visible in the key itself.
@@ -193,7 +226,7 @@ def _problems(error: ValidationError, model_class: type[BaseModel], value: Any) 
     for path, texts in expected.items():
         if path not in refused:
             refused[path] = f"should be {' or '.join(dict.fromkeys(texts))}, not {shown[path]}"
-    return [(_written(path), text) for path, text in refused.items()]
+    return [(_written(path), text) for path, text in refused.items()], more
 
 
 def field_path(loc: FieldPath, value: Any, *, missing: bool) -> FieldPath:
@@ -217,7 +250,8 @@ def _written(path: FieldPath) -> str:
 
 
 def _visible(key: str) -> str:
-    """A key for an error message, without control characters that a terminal would interpret."""
+    """A key for an error message: shortened, without control characters that a terminal would interpret."""
+    key = key if len(key) <= _SHOWN else f"{key[: _SHOWN - 3]}…"
     return key if key.isprintable() else repr(key)
 
 
@@ -251,4 +285,4 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else text[:57] + "…"
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "…"

@@ -28,7 +28,7 @@ from ft_resources.work import Priority
 
 DEFAULT_TIER = "default"
 # Room for over ten thousand subscriptions; the platform's own file is trusted.
-_MOST_BYTES = 4 * 1024 * 1024
+_MOST_BYTES, _MOST_NODES = 4 * 1024 * 1024, 500_000
 _UNREADABLE = "Correct FT_TENANTS, or unset it: then `tenants.yaml` of the project applies, or no limits without one."
 _BASE = re.compile(r"hub:[\w./-]+(@[\w./-]+)?|folder:sha256:[0-9a-f]{64}|artifact:\S+|sha256:[0-9a-f]{64}")
 
@@ -321,7 +321,8 @@ def load_tenants(path: Path | None = None) -> TenantsFile:
 @lru_cache(maxsize=4)
 def _parse(path: Path, text: str) -> TenantsFile:
     """The parsed ``text``, cached: sensors call this often, and ten thousand subscriptions take seconds to parse."""
-    loaded = parse_strict(TenantsFile, parse_yaml(text, str(path), most_bytes=_MOST_BYTES), str(path))
+    value = parse_yaml(text, str(path), most_bytes=_MOST_BYTES, most_nodes=_MOST_NODES)
+    loaded = parse_strict(TenantsFile, value, str(path))
     for name, tenant in loaded.tenants.items():
         check_tenant(name, "tenant name")
         if tenant.tier != DEFAULT_TIER and tenant.tier not in loaded.tiers:

@@ -4,24 +4,39 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ft_assets.settings.recipe.recipe import MAX_TEMPLATE_CHARACTERS
 from ft_resources.errors import BadBase
 
 TOKENIZER_CONFIG = "tokenizer_config.json"
+_REMEDY = "Take a base with a shorter one, in UTF-8."
 
 
 def own_template(folder: Path) -> str | None:
     """The chat template that transformers would use for this base, or None if it has no template.
 
-    chat_template.jinja comes before tokenizer_config.json. Of several named templates, ``default`` is used.
+    chat_template.jinja comes before tokenizer_config.json. Of several named templates, ``default`` is used. Raises
+    BadBase for one that is no text, or is longer than a recipe's may be: Jinja takes seconds to read a long one.
     """
     path = folder / "chat_template.jinja"
+    found: Any
     if path.exists():
-        return path.read_text(encoding="utf-8")
-    found = tokenizer_settings(folder).get("chat_template")
-    if isinstance(found, list):
-        named = {item.get("name"): item.get("template") for item in found if isinstance(item, dict)}
-        found = named.get("default")
-    return found if isinstance(found, str) and found.strip() else None
+        try:
+            with path.open("rb") as file:
+                found = file.read(4 * MAX_TEMPLATE_CHARACTERS + 1).decode("utf-8")
+        except UnicodeDecodeError as error:
+            # Also where the limit cuts a character.
+            what = "the chat template is not UTF-8 text, or is too long"
+            raise BadBase(what, where=path.name, remedy=_REMEDY) from error
+    else:
+        path = folder / TOKENIZER_CONFIG
+        found = tokenizer_settings(folder).get("chat_template")
+        if isinstance(found, list):
+            named = [item.get("template") for item in found if isinstance(item, dict) and item.get("name") == "default"]
+            found = named[-1] if named else None
+    if isinstance(found, str) and len(found) > MAX_TEMPLATE_CHARACTERS:
+        what = f"the chat template has more than {MAX_TEMPLATE_CHARACTERS:,} characters"
+        raise BadBase(what, where=path.name, remedy=_REMEDY)
+    return found if isinstance(found, str) and (found.strip() or path.name != TOKENIZER_CONFIG) else None
 
 
 def tokenizer_settings(folder: Path) -> dict[str, Any]:

@@ -74,15 +74,19 @@ def test_plain_values_mean_what_they_look_like(text: str, value: object) -> None
         ("a: !!python/object/apply:os.system [ls]", "line 1, column 4", "tags"),
         ("a: !function utils.f", "line 1, column 4", "tags"),
         ("1: x", "line 1, column 1", "keys must be text"),
-        ("a: [1", "line 1, column", "expected"),
+        ("a: [1", "line 2, column", "expected"),
         ("a: b: c", "line 1, column 5", "not allowed"),
         ("a: 1\n---\nb: 1", "line 2", "document"),
         ("[" * 100, "line 1, column 33", "deeper than 32"),
         ("a: 1e999", "line 1, column 4", "too large"),
         ("a: " + "9" * 10_000, "line 1, column 4", "too long"),
-        ('a: "\\ud800"', "line 1, column 4", "surrogate"),
+        ('a: "\\ud800"', "line 1, column 7", "invalid Unicode character escape"),
         ("a: \x00", "r.yaml", "not valid YAML"),
+        ("a: \ud800", "line 1", "surrogate"),
         ("a: " + "x" * MAX_BYTES, "r.yaml", "larger than 256 KiB"),
+        ("a: [" + "1," * 5_000 + "]", "line 1, column 9", "more than 5,000 keys and values"),
+        ("".join(f"k{n}: v\n" for n in range(2_500)), "line 2500, column 8", "more than 5,000 keys and values"),
+        ("- - - -\n" * 2_000, "line", "more than 5,000 keys and values"),
     ],
 )
 def test_bad_yaml_is_refused_with_its_place(text: str, place: str, what: str) -> None:
@@ -181,6 +185,19 @@ def test_every_problem_is_named_in_one_error() -> None:
         "choice: should be a valid integer or a mapping",
     ):
         assert part in text, part
+
+
+def test_of_thousands_of_problems_the_first_twenty_are_told_and_a_long_key_short() -> None:
+    text = complaint({"key": "x", **{f"k{n}": n for n in range(4_000)}})
+    assert text.startswith("20 problems and more\n")
+    assert len(text.splitlines()) == 21
+    assert len(complaint({"key": "x", "y" * 200_000: 1})) < 200
+
+
+def test_a_file_is_read_by_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its scanner is C; PyYAML's own takes seconds for a text of 256 KiB, whatever is counted afterwards."""
+    monkeypatch.delattr(yaml.scanner.Scanner, "fetch_more_tokens")
+    assert parse_yaml("a: [1, x]", "r.yaml") == {"a": [1, "x"]}
 
 
 def test_a_wrong_type_is_told_in_yamls_words_and_a_long_value_short() -> None:

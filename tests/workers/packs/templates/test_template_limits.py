@@ -1,8 +1,12 @@
 """A template has limits on its work and on what it makes, which change nothing of what templates write."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from ft_assets.workers.templates.limits import STEPS
+from ft_assets.workers.templates.source import own_template
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase
 from tests.workers.packs.conftest import chat
@@ -119,3 +123,22 @@ def test_methods_of_texts_work_behind_a_set_in_a_loop(base_tokenizer: ChatTokeni
     template = compiled(source, base_tokenizer)
     found = template.render(chat("ab", "x\ty"), where="row 1")
     assert found == "".join(f"{eval(call, {'c': content})};" for content in ("ab", "x\ty"))
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("chat_template.jinja", b"{{ a }}" * 10_000),
+        ("chat_template.jinja", b"\xff"),
+        ("tokenizer_config.json", json.dumps({"chat_template": "{{ a }}" * 10_000}).encode()),
+        (
+            "tokenizer_config.json",
+            json.dumps({"chat_template": [{"name": [], "template": 1}, {"name": "default", "template": "x" * 65_537}]}),
+        ),
+    ],
+)
+def test_a_bases_own_template_may_be_as_long_as_a_recipes(tmp_path: Path, name: str, data: bytes | str) -> None:
+    (tmp_path / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+    with pytest.raises(BadBase, match="the chat template") as caught:
+        own_template(tmp_path)
+    assert caught.value.where == name
