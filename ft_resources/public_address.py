@@ -9,9 +9,14 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _LAST_32_BITS = tuple(
     ipaddress.IPv6Network(text) for text in ("64:ff9b::/96", "::ffff:0:0:0/96", "::ffff:0:0/96", "::/96")
 )
-# Python counts these as global: NAT64 of a network's own (RFC 8215), site-local addresses (RFC 3879), and where
-# Azure's host answers its machines, with their keys.
-_OWN = tuple(ipaddress.ip_network(text) for text in ("64:ff9b:1::/48", "fec0::/10", "168.63.129.16/32"))
+# Python counts these as global: protocols' own addresses (RFC 6890), 6to4's old relays (RFC 7526), where Azure's host
+# answers its machines, with their keys, and documentation (RFC 9637).
+_OWN = tuple(
+    ipaddress.ip_network(text)
+    for text in ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "2001::/23", "3fff::/20")
+)
+# All other IPv6 addresses are of no network that everybody reaches (RFC 4291, 2.4).
+_UNICAST = ipaddress.IPv6Network("2000::/3")
 
 
 def is_public(address: Address) -> bool:
@@ -22,6 +27,8 @@ def is_public(address: Address) -> bool:
     False
     """
     address = undisguised(address)
+    if address.version == 6 and address not in _UNICAST:
+        return False
     return address.is_global and not address.is_multicast and not any(address in network for network in _OWN)
 
 
