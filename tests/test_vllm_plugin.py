@@ -13,8 +13,8 @@ from ft_resources.errors import Misconfigured, NotFound, StoreUnavailable
 from ft_resources.serving.adapter_folders import AdapterFolders
 from tools.architecture import ROOT, Sources
 
-# vLLM needs pydantic itself.
-NEEDED = {"obstore", "pydantic", "pydantic_core"}
+# vLLM needs pydantic and numpy itself.
+NEEDED = {"numpy", "obstore", "pydantic", "pydantic_core"}
 
 
 def test_the_plug_in_needs_no_more_than_is_installed_beside_vllm() -> None:
