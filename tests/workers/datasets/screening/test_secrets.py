@@ -2,6 +2,8 @@
 
 from importlib.resources import files
 from pathlib import Path
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,7 +12,7 @@ from benchmarks.secret_kinds import KINDS, code_without_secrets, false_findings,
 from ft_assets.settings.dataset.policy import PersonalDataSettings
 from ft_assets.workers.datasets.screening import rules
 from ft_assets.workers.datasets.screening.personal import screen
-from ft_assets.workers.datasets.screening.rules import FORMS, read_rules
+from ft_assets.workers.datasets.screening.rules import FORMS, Form, read_rules
 from ft_resources.errors import BadRecipe
 
 # Seeds that no rule was tuned on.
@@ -80,3 +82,21 @@ def test_forms_have_names_of_their_own_and_their_licence_beside_them() -> None:
     assert len(names) >= 150
     assert len(set(names)) == len(names)
     assert "Permission is hereby granted" in (files(rules) / "credsweeper.LICENSE").read_text("utf-8")
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.id)
+def test_no_rule_reads_a_text_without_end_from_one_of_its_places(form: Form) -> None:
+    """A rule is tried wherever its keyword stands. One that may read on to the end of the text from each of these
+    places takes a time that grows with the square of a text of nothing but keywords."""
+
+    def unbounded(parsed: Any) -> bool:
+        for op, value in parsed:
+            if str(op).endswith("REPEAT") and value[1] is parser.MAXREPEAT:
+                return True
+            inside = value if isinstance(value, tuple | list) else [value]
+            inside = [each for part in inside for each in (part if isinstance(part, list) else [part])]
+            if any(unbounded(each) for each in inside if isinstance(each, parser.SubPattern)):
+                return True
+        return False
+
+    assert not unbounded(parser.parse(form.pattern.pattern.decode()))
