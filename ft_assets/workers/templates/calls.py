@@ -65,7 +65,8 @@ def moved_words(template: ChatTemplate, messages: Messages, tools: Tools, where:
         if not messages[place].get("tool_calls") or not said.strip() or not beside.strip():
             continue
         found = located(render, messages, {place: said, place + 1: beside}, render(messages))
-        if place in found and place + 1 in found and found[place][0] > found[place + 1][0]:
+        # A content of nothing but thoughts has no place where the template shows them elsewhere.
+        if found.get(place) and found.get(place + 1) and found[place][0] > found[place + 1][0]:
             return place + 1
     return 0
 

@@ -22,8 +22,8 @@ from ft_assets.workers.packs.packing import pack
 from ft_assets.workers.templates.template import ChatTemplate
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Artifact
-from tests.fake_base import VOCABULARY
-from tests.workers.packs.conftest import Workbench, chat, example_id
+from tests.fake_base import CHAT_TEMPLATE, VOCABULARY
+from tests.workers.packs.conftest import Workbench, chat, edit_json, example_id
 
 TRAIN = [chat(f"private question {n}?", f"private answer <|end|> {n}", "and?", "so.") for n in range(9)]
 MAX_LENGTH = 128
@@ -209,6 +209,19 @@ def test_a_template_that_renders_otherwise_is_found(patient: Patient) -> None:
     )
     failures = _failures(dataclasses.replace(_written(patient), reference=other))
     assert "rendering by the other one" in failures["template_is_the_base_s"]
+
+
+@pytest.mark.parametrize("system", [None, "be brief"])
+def test_a_greeting_that_nobody_asked_for_needs_no_prompt(workbench: Workbench, system: str | None) -> None:
+    asked = "{% if messages | map(attribute='role') | select('eq', 'user') | list | length == 0 %}"
+    refuses = asked + "{{ raise_exception('no question') }}{% endif %}" + CHAT_TEMPLATE
+    edit_json(workbench.base_folder / "tokenizer_config.json", lambda config: config.update(chat_template=refuses))
+    greeted = [chat("", "hello", f"question {n}", "so.", system=system) for n in range(3)]
+    for rows in greeted:
+        del rows[system is not None]
+    result = workbench.build(workbench.dataset(greeted, greeted[:1]))
+    checks = json.loads((result.folder / "evidence/doctor.json").read_text())["checks"]
+    assert all(check["passed"] for check in checks)
 
 
 def test_an_example_of_the_holdout_is_found(patient: Patient) -> None:

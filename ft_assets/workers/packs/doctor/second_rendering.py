@@ -101,14 +101,20 @@ def _follows_prompt(
     patient: Patient, before: NDArray[np.int64], spool: Spool, row: Mapping[str, Any], example: int, piece: int
 ) -> bool:
     """Whether the tokens before the first that is learned are the prompt for one of the assistant's turns."""
-    if patient.reference is None or _is_shortened(spool, example, piece):
+    template = patient.reference
+    if template is None or _is_shortened(spool, example, piece):
         return True
     messages, tools, where = _conversation(row, piece)
-    turns = (place for place, message in enumerate(messages) if message["role"] == "assistant")
-    return any(
-        before.tolist() == prompt_ids(patient.reference, patient.tokenizer, messages[:place], where=where, tools=tools)
-        for place in turns
-    )
+    turns = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
+    # Templates may have no prompt for an answer that nobody asked for, such as a greeting.
+    asked = [place for place in turns if any(each["role"] in ("user", "tool") for each in messages[:place])]
+
+    def prompt(place: int) -> list[int]:
+        return prompt_ids(template, patient.tokenizer, messages[:place], where=where, tools=tools)
+
+    if len(asked) < len(turns) and (not asked or len(before) < len(prompt(asked[0]))):
+        return True
+    return any(before.tolist() == prompt(place) for place in asked)
 
 
 def _encoded(patient: Patient, text: str) -> NDArray[np.int32]:

@@ -163,3 +163,14 @@ def test_ids_are_spelled_as_the_template_needs_them(source: str, ids: list[str],
 def test_other_ids_stay(source: str) -> None:
     template = ChatTemplate(BEFORE + source + AFTER, name="t", variables={}, control=re.compile("x"))
     assert template.probes.id_form == ""
+
+
+def test_thoughts_beside_a_call_that_the_template_shows_elsewhere_are_not_moved_words() -> None:
+    # As MiniMax M2 and GLM 4.7 do, which also leave out the thoughts of earlier turns.
+    apart = "{% for m in messages %}<|{{ m.role }}|>{{ m.content.split('</think>')[-1] }}" + ALL + "{% endfor %}"
+    chats = [
+        {"role": "user", "content": "ask"},
+        {"role": "assistant", "content": "<think>\nhm\n</think>\n\n", "tool_calls": [call("weather", town="Rome")]},
+        {"role": "tool", "content": "sunny"},
+    ]
+    assert moved_words(ChatTemplate(apart, name="t", variables={}, control=re.compile("x")), chats, None, "") == 0
