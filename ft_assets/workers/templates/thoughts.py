@@ -9,7 +9,7 @@ learns to close it at once.
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
@@ -18,6 +18,7 @@ from ft_assets.workers.templates.outputs import OutputForm
 from ft_assets.workers.templates.rendering import Messages, Rendering, Span
 
 _OPEN, _CLOSE = "<think>", "</think>"
+_OTHERS = " And so on."
 # What opens thoughts, what closes them, and what separates them from the answer.
 _SPELLINGS = (
     (_OPEN, _CLOSE, "\n\n"),
@@ -217,6 +218,15 @@ def own_thoughts(message: Mapping[str, Any]) -> str:
     # For a symbol, this makes it a condition that its contents open no thoughts: ``Thought.place`` depends on it.
     content.split(_OPEN, 1)
     return ""
+
+
+def loses_thoughts(render: Callable[[Messages], str], messages: Messages, index: int) -> bool:
+    """Whether the template leaves out the thoughts that a message of the assistant has: others make no difference."""
+    if not own_thoughts(messages[index]):
+        return False
+    thoughts, closed, answer = str(messages[index]["content"]).partition(_CLOSE)
+    other = {**messages[index], "content": f"{thoughts}{_OTHERS}{closed}{answer}"}
+    return render([*messages[:index], other, *messages[index + 1 :]]) == render(messages)
 
 
 def answer_of(content: str) -> str:

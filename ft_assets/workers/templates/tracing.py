@@ -12,7 +12,7 @@ from ft_assets.workers.templates.apart import require_apart
 from ft_assets.workers.templates.calls import lost_call, moved_words
 from ft_assets.workers.templates.rendering import Messages, NotRendered, Rendering, Span, Tools
 from ft_assets.workers.templates.template import ChatTemplate
-from ft_assets.workers.templates.thoughts import own_thoughts, with_thought
+from ft_assets.workers.templates.thoughts import loses_thoughts, own_thoughts, with_thought
 from ft_resources.errors import BadBase, BadData, UserError
 
 Learn = Literal["all_assistant", "all_assistant_bare", "last_assistant"]
@@ -77,16 +77,20 @@ class Tracer:
             self._require_asked(messages[prompt:], rendering.text, where)
             rendering, learned = with_thought(rendering, learned, self.template.probes.missing_thought, messages)
             controls = self.controls(rendering)
-        bare = self._bare(messages, rendering.text, learned) if self.template.probes.drops_thoughts else []
+        bare = self._bare(messages, learned, tools, where) if self.template.probes.drops_thoughts else []
         if self.learn != "all_assistant_bare":
             learned = [turn for turn in learned if turn not in bare]
         return Traced(rendering=rendering, learned=learned, controls=controls, bare=len(bare))
 
-    def _bare(self, messages: Messages, text: str, learned: Sequence[Span]) -> list[Span]:
+    def _bare(self, messages: Messages, learned: Sequence[Span], tools: Tools, where: str) -> list[Span]:
         """The learned turns, the assistant's last ones, whose own thoughts are not shown."""
-        spoken = [message for message in messages if message["role"] == "assistant"][-len(learned) :]
-        owns = zip(learned, map(own_thoughts, spoken), strict=False)
-        return [(start, end) for (start, end), own in owns if own and own not in text[start:end]]
+
+        def render(shown: Messages) -> str:
+            return self.template.render(shown, where=where, tools=tools)
+
+        spoken = [place for place, message in enumerate(messages) if message["role"] == "assistant"][-len(learned) :]
+        turns = zip(learned, spoken, strict=False)
+        return [turn for turn, place in turns if loses_thoughts(render, messages, place)]
 
     def _by_variant(self, error: BadBase, messages: Messages, where: str, tools: Tools) -> Rendering:
         """The variant's rendering if it equals the template's; otherwise raises ``error``."""

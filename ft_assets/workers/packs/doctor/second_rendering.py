@@ -18,7 +18,7 @@ from ft_assets.workers.packs.doctor.patient import Patient
 from ft_assets.workers.packs.documents.examples import read_batches
 from ft_assets.workers.packs.format import TRAIN, Pack, Spool
 from ft_assets.workers.templates.rendering import Messages, Rendering, Tools
-from ft_assets.workers.templates.thoughts import with_thought
+from ft_assets.workers.templates.thoughts import loses_thoughts, with_thought
 from ft_assets.workers.tokenizers.prompts import prompt_ids
 
 COMPARED = 200
@@ -140,13 +140,13 @@ def _other_answer(patient: Patient, ids: list[int], row: Mapping[str, Any], piec
     answer = row.get("rejected" if piece % 2 else "chosen") or []
     prompt, said = (row["messages"], answer) if answer else ([], row["messages"])
     answers = [turn["content"] for turn in said if turn["role"] == "assistant"]
+    bare = _bare(patient, row, piece)[-len(answers) :]
     rest, position = "", 0
-    for answer_text in answers[-1:] if patient.last_only else answers:
-        # Templates may drop the reasoning of earlier turns.
-        thoughts, _, said_last = answer_text.rpartition("</think>")
-        content = _kept(patient, said_last)
-        if patient.leaves_bare and thoughts and _kept(patient, thoughts.partition("<think>")[2]) not in learned:
+    for answer_text, is_bare in list(zip(answers, bare, strict=True))[-1 if patient.last_only else 0 :]:
+        if is_bare:
             continue
+        # Templates may drop the reasoning of earlier turns.
+        content = _kept(patient, answer_text.rpartition("</think>")[2])
         place = learned.find(content, position)
         if place < 0:
             return "does not learn all of the assistant's text"
@@ -160,6 +160,19 @@ def _other_answer(patient: Patient, ids: list[int], row: Mapping[str, Any], piec
         if len(content) >= _TELLING and rest.count(content) > own.count(content):
             return "learns text that the assistant did not write"
     return None
+
+
+def _bare(patient: Patient, row: Mapping[str, Any], piece: int) -> list[bool]:
+    """Of each turn of the assistant, whether it is left out as the template drops its thoughts."""
+    messages, tools, where = _conversation(row, piece)
+    template = patient.reference
+
+    def render(shown: Messages) -> str:
+        assert template is not None
+        return template.render(shown, where=where, tools=tools)
+
+    spoken = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
+    return [patient.leaves_bare and loses_thoughts(render, messages, place) for place in spoken]
 
 
 def _other_weight(pack: Pack, row: Mapping[str, Any], example: int) -> str | None:

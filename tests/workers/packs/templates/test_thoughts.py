@@ -160,12 +160,15 @@ def test_a_pack_counts_and_tells_the_turns_whose_thoughts_its_template_drops(
         "{{ m.content if loop.last else m.content.split('</think>')[-1] }}<|end|>{% endfor %}"
         "{% if add_generation_prompt %}<|assistant|>{% endif %}"
     )
-    rows = [chat(f"question {number}?", "<think>\nwell\n</think>\n\nyes", "and?", "so") for number in range(3)]
+    thinks = "<think>\nwell\n</think>\n\n"
+    rows = [chat(f"question {number}?", f"{thinks}yes", "and?", f"{thinks}so") for number in range(3)]
     pack = workbench.build(workbench.dataset(rows, rows[:1]), chat_template=drops, learn=learn)
     evidence = json.loads((pack.folder / "evidence" / "doctor.json").read_text())
     assert [check["detail"] for check in evidence["checks"] if not check["passed"]] == []
     assert pack.facts["bare"] == 3
     (warning,) = (each for each in pack_warnings(pack.facts) if "training" in each)
     assert "drops the thoughts of 3 training turns" in warning
-    # "so" is two tokens and "yes" four, each with its end.
-    assert pack.facts["learned_tokens"] == 3 * (3 if learned_turns == 1 else 3 + 5)
+    tokenizer = ChatTokenizer.load(workbench.base_folder).tokenizer
+    turns = [f"{thinks}so", "\n\nyes"][:learned_turns]
+    # Each with its end.
+    assert pack.facts["learned_tokens"] == 3 * sum(len(tokenizer.encode(turn).ids) + 1 for turn in turns)
