@@ -1,6 +1,7 @@
 """The drill of an upgrade: what the previous release left in the middle of its work goes on under this one.
 
-``tests/fixtures/store_in_flight.tar.gz`` was left by 374a551a; ``previous.py`` says how.
+``tests/fixtures/store_in_flight.tar.gz`` was left by 374a551a; ``previous.py`` says how. What it left is of the versions that
+the code of assets had then: work under a version that was raised since is begun anew.
 """
 
 import tarfile
@@ -13,6 +14,7 @@ from ft_assets import api
 from ft_assets.control import identity
 from ft_assets.control.submissions.status import State
 from ft_assets.graph.orchestrator import Dagster
+from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.store_layout import Layout
@@ -23,6 +25,7 @@ from tests.warm_workers.fixture import warm as warm
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("warm")]
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "store_in_flight.tar.gz"
 DATASET = "acme.colours.v1"
+VERSIONS = {"dataset": "13", "baseline_report": "3", "token_pack": "5", "eval_report": "5", "adapter": "4"}
 
 
 @pytest.fixture
@@ -30,6 +33,8 @@ def left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """The store, and nothing else of where it was made."""
     with tarfile.open(FIXTURE) as archive:
         archive.extractall(tmp_path, filter="data")
+    for asset, version in VERSIONS.items():
+        monkeypatch.setitem(CODE_VERSIONS, asset, version)
     monkeypatch.setenv("FT_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("FT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("FT_TRACKING", "off")
