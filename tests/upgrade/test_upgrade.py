@@ -1,7 +1,7 @@
 """The drill of an upgrade: what the previous release left in the middle of its work goes on under this one.
 
-``tests/fixtures/store_in_flight.tar.gz`` was left by 374a551a; ``previous.py`` says how. What it left is of the versions that
-the code of assets had then: work under a version that was raised since is begun anew.
+``tests/fixtures/store_in_flight.tar.gz`` was left by 374a551a; ``previous.py`` says how. What it
+left is of the versions that the code of assets had then: work under a version that was raised since is begun anew.
 """
 
 import tarfile
