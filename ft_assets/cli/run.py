@@ -8,7 +8,7 @@ import typer
 from ft_assets.cli.datasets import NAME_HELP, POLICY_HELP
 from ft_assets.cli.door import api, waits_for
 from ft_assets.cli.estimate import note_estimate
-from ft_resources.errors import HeldForReview, SubmissionPaused
+from ft_resources.errors import HeldForReview, SubmissionPaused, UserError
 
 if TYPE_CHECKING:
     from ft_assets.api import Asked
@@ -103,7 +103,11 @@ def run(
         raise typer.Exit(PAUSED) from error
     print_outcome(None, made.submission, made.outcome)
     if made.outcome.status in _EVALUATED:
-        print_samples(None, made.submission)
+        try:
+            print_samples(None, made.submission)
+        except UserError as error:
+            # How the work ended stands, whatever can be shown of it.
+            note(f"no answers can be shown: {error.what}")
     raise typer.Exit(EXIT_CODES[made.outcome.status])
 
 
