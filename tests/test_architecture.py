@@ -39,6 +39,7 @@ def test_every_folder_says_what_belongs_there(sources: Sources) -> None:
     assert silent == set()
 
 
+@pytest.mark.statistics
 def test_an_error_that_is_raised_says_what_to_do(sources: Sources) -> None:
     """All but what has no remedy: work that has ended, and what an engine's own process says to its caller."""
     trees = {module: ast.parse(path.read_text()) for module, path in sources.files.items()}

@@ -5,12 +5,15 @@ import os
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
+import pytest
+
 from ft_assets.graph.instance import open_instance
 
 # Nearly every process trips over another one in one of so many homes where nothing keeps them apart.
 _PROCESSES, _HOMES = 2, 3
 
 
+@pytest.mark.subprocess
 def test_processes_that_open_an_empty_home_at_once_all_open_it_and_so_does_who_comes_later(tmp_path: Path) -> None:
     homes = [tmp_path / str(number) for number in range(_HOMES)]
     # A fork would have the threads of this process's Dagster, or their locks.

@@ -45,6 +45,7 @@ def run(*words: str, cwd: Path = ROOT, **variables: str) -> str:
     return done.stdout
 
 
+@pytest.mark.subprocess
 def test_every_library_that_a_module_of_the_control_plane_loads_is_locked_for_it() -> None:
     sources, lock = Sources(), set(locked(LOCK.parent, LOCK.name))
     installed = packages_distributions()

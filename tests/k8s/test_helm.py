@@ -335,6 +335,7 @@ def test_the_releases_test_fails_where_the_api_is_not_ready(chart: Path, status:
     assert (done.returncode == 0) is (status == 200)
 
 
+@pytest.mark.subprocess
 def test_the_releases_test_asks_dagster_by_commands_that_it_has(chart: Path) -> None:
     script = (chart / "ready.sh").read_text()
     (deployment,) = values()["dagster-user-deployments"]["deployments"]

@@ -50,6 +50,7 @@ def test_every_line_of_a_lock_is_a_pin_with_a_digest() -> None:
         assert len(locked(LOCKS, file.name)) == len(pins)
 
 
+@pytest.mark.statistics
 def test_the_locks_pin_the_versions_that_the_project_is_tested_with() -> None:
     """Else the image would run what no test has seen: `make lock` after a change of constraints.txt."""
     tested = constraints()

@@ -32,6 +32,9 @@ from tests.server.console.world import Someone
 from tests.server.scripted_server import Scripted
 from tests.workers.serving.world import alone, plain
 
+# A real engine answers.
+pytestmark = pytest.mark.training
+
 ASKED = "where is the fox?"
 _ANSWER = re.compile(r'<div class="answer"><b>(.*?)</b>(?:<pre>(.*?)</pre>|<p class="\w+">(.*?)</p>)', re.DOTALL)
 

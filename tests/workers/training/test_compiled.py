@@ -34,6 +34,7 @@ from tests.workers.training.conftest import Bench, content, make_bench
 from tests.workers.training.families import FAMILIES, family_bench
 from tests.workers.training.test_train import run_stopped_at
 
+pytestmark = pytest.mark.training
 LAYERS, VOCABULARY = 3, 60
 SIZES: dict[str, Any] = {
     "hidden_size": 32,
@@ -242,7 +243,6 @@ def bench_of(root: Path) -> Bench:
     return family_bench(root, family, variant="full", global_batch_size=4, micro_batch_size=2)
 
 
-@pytest.mark.training
 @pytest.mark.usefixtures("_fused")
 @pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.long)])
 def test_a_compiled_training_learns_the_same_and_goes_on_from_a_save_to_the_same_bytes(
@@ -267,7 +267,6 @@ def test_a_compiled_training_learns_the_same_and_goes_on_from_a_save_to_the_same
     assert content(resumed) == content(result)
 
 
-@pytest.mark.training
 def test_a_training_that_cannot_be_compiled_goes_on_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
