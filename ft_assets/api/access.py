@@ -182,7 +182,7 @@ def _nearest(left: Sequence[Allowance]) -> Allowance | None:
 
 
 def maker_of(identity: Identity, *, access: Access) -> str:
-    """Who stands at the root of the makers of the key that proved ``identity``; "" if no key did. Neither this person
+    """The person at the root of the makers of the key that proved ``identity``; "" if no key did. Neither this person
     nor another key of theirs can approve as the second one."""
     return access.maker_of(identity.proof)
 

@@ -1,4 +1,4 @@
-"""What a result says, beside its base: a few answers to rows of the holdout, and where the page with all of them is."""
+"""A few answers of a result beside its base's, to rows of the holdout, and the address of the page with all of them."""
 
 from rich.console import Console
 from rich.text import Text

@@ -33,7 +33,7 @@ _WHOLE_TOKENS = 128
 # A server that failed is tried last for so long: one that hangs would keep every other request for two minutes.
 _DOUBTED_S = 300.0
 FAILURES = (ServerUnavailable, NoServer, BadAdapter, NameTaken, NotIdentified)
-"""What has another server asked. All but NoServer say that a server failed; one that is busy did not."""
+"""Errors after which another server is asked. All but NoServer say that a server failed; a busy one did not."""
 _ELSEWHERE = (*FAILURES, ServerBusy)
 
 

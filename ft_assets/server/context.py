@@ -66,7 +66,7 @@ _Key = Annotated[str, Header(alias="authorization")]
 
 
 async def caller_of(request: Request, _: _Key = "") -> Identity:
-    """Who asks, as ``_admit_caller`` found it before the body was read."""
+    """The caller that ``_admit_caller`` found before the body was read."""
     found: Identity = request.state.caller
     return found
 

@@ -123,7 +123,7 @@ class Access:
             return found, count_within(connection, self._database, limits(found))
 
     def maker_of(self, proof: str) -> str:
-        """Who stands at the root of the makers of the key that proved an identity: the person of the tenant who made
+        """The person at the root of the makers of the key that proved an identity: the person of the tenant who made
         it, or who made its maker, and so on, as ``Identity.maker`` says it; else the operator who made it, by name
         alone. "" if the identity was not proved by a key."""
         if not proof.startswith(KEY):

@@ -21,7 +21,7 @@ class Identity:
 
     @property
     def maker(self) -> str:
-        """What a key that they make is said to be made by."""
+        """The maker that the records of their keys name."""
         return self.actor if self.proof.startswith(KEY) else f"{self.actor} (sign-in)"
 
 

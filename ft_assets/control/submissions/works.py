@@ -48,7 +48,7 @@ class Work:
 
     @property
     def alerts(self) -> tuple[str, ...]:
-        """What a person should know of it while it runs; once it is made, of its result."""
+        """Alerts of the training while it runs; once it has ended, those about its result."""
         if self.running:
             return tuple(map(str, self.progress.get("alerts", ())))
         found = (Alert(**alert) for alert in self.facts.get("alerts", ()))

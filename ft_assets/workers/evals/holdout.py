@@ -112,7 +112,7 @@ class HoldoutScorer:
         prompts = [rows[place].prompt for place in asked]
         for number, output, cut in write_answers(model, chat, prompts, max_new_tokens) if chat else ():
             row = rows[asked[number]]
-            answers[asked[number]] = row.target if output.answer == row.taught else output.answer, cut
+            answers[asked[number]] = row.target if row.taught and output.answer == row.taught else output.answer, cut
             report(len(likelihoods) + len(answers), steps)
         pairs = [place for place, row in enumerate(rows) if row.rejected]
         rejected = {place: likelihoods[number] for number, place in enumerate(pairs, start=len(rows))}

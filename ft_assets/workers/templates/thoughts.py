@@ -114,8 +114,8 @@ def missing_thought(
             asks.add(min(parts, key=len, default=""))
     before, header = answered.rpartition(answer)[0], prompts[0].removesuffix(end)
     plain = before.removeprefix(header) if before.startswith(header) else ""
-    if plain.strip():
-        plain = _PLAIN.match(plain)[0]  # type: ignore[index]
+    if plain.strip() and (marks := _PLAIN.match(plain)):
+        plain = marks.group()
     shut, then = next(((shut, then) for opens, shut, then in _SPELLINGS if end.startswith(opens)), ("", ""))
     close = plain[plain.index(shut) :] if shut and shut in plain else shut + then
     return Thought(
