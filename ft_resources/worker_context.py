@@ -22,10 +22,12 @@ from ft_resources.attempts import START, chunk_path
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.file_cache import FileCache
 from ft_resources.outcomes import STOP_GRACE_S
+from ft_resources.progress_words import describe_progress
 from ft_resources.store import Store
 from ft_resources.work import WorkSpec
 
 BEAT_S = 1.0
+_LOSS_LINES = 100
 _LAST_WORDS_S = 10.0
 """A worker that has not ended by itself is ended this many seconds before it would be killed."""
 
@@ -130,10 +132,14 @@ class WorkContext:
         )
 
     def progress(self, phase: str, done: int = 0, total: int = 0, **extra: Any) -> None:
-        """Report the state of the work; cheap, since only the heartbeat thread writes it to the store."""
+        """Report the state of the work; cheap, since only the heartbeat thread writes it to the store. Of losses, which
+        come with each step, some hundred stand in the log as well."""
         with self._lock:
             self._progress = {"phase": phase, "done": done, "total": total, **extra}
             self._phases.setdefault(phase, time.time())
+        told = done in (1, total) or done % max(1, total // _LOSS_LINES) == 0
+        if "validation_loss" in extra or ("loss" in extra and told):
+            print(describe_progress(self._progress), flush=True)
 
     def step(self, **metrics: Any) -> None:
         """Append one row of step metrics (``step`` first, then JSON numbers); its time is added as ``at``."""

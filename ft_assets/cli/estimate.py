@@ -42,7 +42,7 @@ def estimate(
 
 def rows_of(found: "Estimate") -> list[tuple[str, str, str]]:
     """Name, value and source of each number."""
-    from ft_assets.cli.output import seconds
+    from ft_resources.progress_words import seconds
 
     time = "unknown" if found.seconds is None else f"about {seconds(found.seconds)}"
     if found.rough_seconds:
@@ -88,7 +88,8 @@ def _enough(gate: "Provable") -> str:
 
 def note_estimate(asked: "Asked", max_gpu_hours: float | None) -> None:
     """Print one line with the estimate of a pair's training, before any of it runs."""
-    from ft_assets.cli.output import note, seconds
+    from ft_assets.cli.output import note
+    from ft_resources.progress_words import seconds
 
     found, dataset, recipe = asked.estimate, asked.submission.dataset, asked.submission.recipe
     words = [
@@ -121,7 +122,7 @@ def note_estimate(asked: "Asked", max_gpu_hours: float | None) -> None:
 
 
 def _roughly(bounds: "Bounds") -> str:
-    from ft_assets.cli.output import seconds
+    from ft_resources.progress_words import seconds
 
     if bounds.upper < 1:
         return "roughly a second"

@@ -23,16 +23,19 @@ from rich.text import Text
 from ft_assets.api import Work
 from ft_assets.cli.addresses import short
 from ft_assets.cli.door import api
-from ft_assets.cli.output import print_suggestions, print_table, seconds
+from ft_assets.cli.output import print_suggestions, print_table
 from ft_assets.cli.status import reasons
 from ft_assets.graph.orchestrator import Dagster
 from ft_assets.records.submissions import Submission, SubmissionOutcome, SubmissionStatus
 from ft_resources.errors import UserError
+from ft_resources.progress_words import describe_progress, seconds
 from ft_resources.store import Store
 
 POLL_S = 0.5
 # Looking takes a fortieth of a core at most: a training on all cores waits for the slowest of its threads.
 REST = 40
+# Where nothing can be rewritten: lines for all that one phase counts.
+_LINES = 20
 LABELS = {
     "dataset": "curate dataset",
     "base_model": "mirror base model",
@@ -46,7 +49,8 @@ LABELS = {
 
 
 class LiveView:
-    """Shows a submission while the block runs; if stdout is not a terminal, one line for each change of phase.
+    """Shows a submission while the block runs; if stdout is not a terminal, in a line for each change of phase and for
+    each twentieth of what a phase counts.
 
     Args:
         store: where the submission is; None for that of all commands.
@@ -63,7 +67,7 @@ class LiveView:
         self._printed: set[tuple[str, str]] = set()
 
     def __enter__(self) -> None:
-        self._console = Console(file=self._stack.enter_context(_own_stdout()), highlight=False)
+        self._console = Console(file=self._stack.enter_context(_own_stdout()), highlight=False, markup=False)
         self._live = self._console.is_terminal
         if self._live:
             live = Live(
@@ -103,13 +107,18 @@ class LiveView:
     def _print_changes(self) -> None:
         for work in self._works:
             for alert in work.alerts:
-                if (label(work), alert) not in self._printed:
-                    self._printed.add((label(work), alert))
-                    self._console.print(f"{label(work)}: alert: {alert}")
-            phase = "done" if work.done else str(work.progress.get("phase", "")) if work.running else ""
-            if phase and (label(work), phase) not in self._printed:
-                self._printed.add((label(work), phase))
-                self._console.print(f"{label(work)}: {phase}")
+                self._print_once(work, alert, f"alert: {alert}")
+            if work.done:
+                self._print_once(work, "done", "done")
+            elif work.running and (phase := str(work.progress.get("phase", ""))):
+                total = work.progress.get("total") or 0
+                share = int(_LINES * work.progress.get("done", 0) / total) if total else 0
+                self._print_once(work, f"{phase} {share}", describe_progress(work.progress))
+
+    def _print_once(self, work: Work, what: str, text: str) -> None:
+        if (label(work), what) not in self._printed:
+            self._printed.add((label(work), what))
+            self._console.print(f"{label(work)}: {text}", markup=False)
 
 
 class WatchedRun(Dagster):

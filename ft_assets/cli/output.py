@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ft_resources.errors import UserError
+from ft_resources.shown import escaped
 
 
 def print_error(error: UserError) -> None:
@@ -35,7 +36,7 @@ def warn(warnings: Iterable[str]) -> None:
 
 def print_json(value: Any) -> None:
     """``value`` as indented JSON."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(escaped(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
 def print_suggestions(suggestions: Sequence[str]) -> None:
@@ -61,13 +62,3 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *,
     for row in settled:
         table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
     console.print(table)
-
-
-def seconds(value: float) -> str:
-    """A duration in words: ``45 s``, ``3 min 20 s``, ``2 h 5 min``."""
-    total = round(value)
-    if total < 60:
-        return f"{total} s"
-    if total < 3600:
-        return f"{total // 60} min {total % 60} s"
-    return f"{total // 3600} h {total % 3600 // 60} min"

@@ -7,6 +7,7 @@ import typer
 
 from ft_assets.cli.addresses import short
 from ft_assets.cli.door import api
+from ft_resources.progress_words import describe_progress, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,8 +96,6 @@ def reasons(item: "Status") -> list[str]:
 
 def first_step(stages: "Sequence[Wait]") -> str:
     """What a first step waited for, such as ``first step after 2 min 5 s: queue 1 min 40 s, node 0 s, …``."""
-    from ft_assets.cli.output import seconds
-
     parts = [
         f"{each.name} {seconds(each.seconds)}" + ("" if each.fetched is None else f" ({each.fetched / 1e9:.1f} GB)")
         for each in stages
@@ -117,15 +116,5 @@ def remark(item: "Status", *, alone: bool = False) -> str:
 
 def describe(item: "Status") -> str:
     """One line such as ``checkpoint: training 40/120, loss 1.230, 5,400 tokens/s, 12 s left``."""
-    from ft_assets.cli.output import seconds
-
-    parts = [f"{item.asset}: {item.phase}".rstrip(": ")] if item.asset else []
-    if item.steps:
-        parts[-1:] = [f"{' '.join(parts)} {item.step}/{item.steps}".strip()]
-    if item.loss is not None:
-        parts.append(f"loss {item.loss:.3f}")
-    if item.tokens_per_s:
-        parts.append(f"{item.tokens_per_s:,.0f} tokens/s")
-    if item.eta_s is not None:
-        parts.append(f"{seconds(item.eta_s)} left")
-    return ", ".join(parts)
+    phase = f"{item.asset}: {item.phase}".rstrip(": ") if item.asset else ""
+    return describe_progress({**asdict(item), "phase": phase, "done": item.step, "total": item.steps})

@@ -24,6 +24,7 @@ from ft_resources.errors import UserError
 from ft_resources.execution import Observer
 from ft_resources.interrupts import uninterrupted
 from ft_resources.outcomes import POLICIES
+from ft_resources.progress_words import describe_progress
 from ft_resources.traced_work import traced
 from ft_resources.tracking import default_uri, mirrored
 from ft_resources.work import WorkRequest
@@ -69,22 +70,6 @@ class DagsterObserver(Observer):
         policy, how = POLICIES[ending.outcome], f" {change}" if change else ""
         why = f" ({ending.error['what']})" if ending.error else ""
         self._log.warning(f"the worker {policy.message}{why}; next attempt{how} in {delay_s:.1f} s")
-
-
-def describe_progress(progress: dict[str, Any]) -> str:
-    """One line such as ``training 40/120, loss 1.23, 5,400 tokens/s, 12 s left``."""
-    text = str(progress.get("phase", ""))
-    if progress.get("total"):
-        text += f" {progress.get('done', 0)}/{progress['total']}"
-    if progress.get("loss") is not None:
-        text += f", loss {progress['loss']:.3f}"
-    if progress.get("tokens_per_s"):
-        text += f", {progress['tokens_per_s']:,.0f} tokens/s"
-    if progress.get("eta_s") is not None:
-        text += f", {progress['eta_s']:.0f} s left"
-    if progress.get("alerts"):
-        text += f"; {len(progress['alerts'])} alert(s), the last: {progress['alerts'][-1]}"
-    return text
 
 
 def run_work(

@@ -83,4 +83,17 @@ def test_where_stdout_is_no_terminal_each_alert_is_a_line_of_its_own_and_comes_o
     view._works = (training(alerts=[ALERT]),)
     view._print_changes()
     view._print_changes()
-    assert output.getvalue() == f"train: alert: {ALERT}\ntrain: training\n"
+    assert output.getvalue() == f"train: alert: {ALERT}\ntrain: training 40/120, loss 1.250\n"
+
+
+def test_where_stdout_is_no_terminal_a_line_now_and_then_tells_loss_rate_and_time_left(tmp_path: Any) -> None:
+    view = LiveView(Store(str(tmp_path / "store")), SUBMISSION)
+    output = io.StringIO()
+    view._console = Console(file=output, width=200)
+    for step in range(1, 1001):
+        view._works = (training(done=step, total=1000, loss=4 - step / 500, tokens_per_s=5400.0, eta_s=1000.0 - step),)
+        view._print_changes()
+    lines = output.getvalue().splitlines()
+    assert lines[0] == "train: training 1/1000, loss 3.998, 5,400 tokens/s, 16 min 39 s left"
+    assert lines[-1] == "train: training 1000/1000, loss 2.000, 5,400 tokens/s, 0 s left"
+    assert len(lines) == 21

@@ -298,6 +298,8 @@ class TrainingLoop(TrainerCallback):
             self.context.progress("validating", done=step, total=self.order.steps, alerts=self.telemetry.alerts)
         elif loss is not None:
             self._row(step=step, **validation_figures(self.context.params["method"], loss))
+            told = {"validation_loss": loss, "alerts": self.telemetry.alerts}
+            self.context.progress("validating", done=step, total=self.order.steps, **told)
             self._settle_last_step()
             if self.best_weights is not None and self.trainer.reader.ranks.first:
                 self.best_weights.validated(self.trainer.model, step, self.journal.rows, last=self._last)

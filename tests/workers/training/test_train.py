@@ -1,6 +1,7 @@
 """Whole training runs at tiny size: exact after any interruption, and clear about errors."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -287,3 +288,19 @@ def test_steps_report_everything_a_person_follows(bench: Bench) -> None:
     assert last.keys() == {"step", "validation_loss", "validation_perplexity"}
     assert result.facts["tokens"] == bench.pack.index.tokens * 2
     assert (result.folder / "report" / "loss.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_log_has_losses_of_training_and_validation_with_rate_and_time_left(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(bench.context(1))
+    said = capsys.readouterr().out
+    assert re.search(r"^training 1/\d+, loss \d+\.\d{3}, [\d,]+ tokens/s, .+ left$", said, re.MULTILINE)
+    assert re.search(r"^validating (\d+)/\1, validation loss \d+\.\d{3}$", said, re.MULTILINE)
+
+
+def test_a_long_training_does_not_fill_its_log_with_losses(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    context = bench.context(1)
+    for step in range(1, 10_001):
+        context.progress("training", done=step, total=10_000, loss=1.0)
+    assert len(capsys.readouterr().out.splitlines()) == 101
