@@ -32,7 +32,6 @@ demo: $(VENV)/.train  ## install, then turn real text into a gated adapter in st
 ui: $(VENV)/.train  ## open Dagster on the same state, and the report pages beside it
 	$(BIN)/ft ui -p $${PORT:-3000}
 
-serve: export FT_MODELS ?= $(or $(wildcard $(CURDIR)/models.yaml),$(CURDIR)/ft_assets/demo/models.yaml)
 serve: $(VENV)/.train  ## the HTTP API in OpenAI's dialect on port 8000, and Dagster on the same state
 	$(BIN)/ft serve --ui
 

@@ -1,23 +1,29 @@
 """``ft serve``: the HTTP API and its model servers; ``ft serve status``: what they serve; ``ft serve parity``: whether
 that is what was evaluated."""
 
+import os
 import subprocess
 import sys
+import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ft_assets.cli.addresses import short
 from ft_assets.cli.door import api, require_store
-from ft_assets.cli.ports import in_use, only_dagster
+from ft_assets.cli.ports import free_port, in_use, only_dagster
 from ft_assets.server.following import Following
 from ft_assets.settings.environment import open_store
 from ft_resources.errors import UserError
 
 if TYPE_CHECKING:
     from ft_assets.api import ParityRecord
+    from ft_assets.server.serving import Server
 
 _UI = "import sys; from ft_assets.cli.main import app; sys.argv = ['ft', 'ui', *sys.argv[1:]]; app()"
+_DEMO = Path(__file__).resolve().parents[1] / "demo" / "models.yaml"
+PORT = 8000
 EMBEDDED = 2
 """Bases that are served on this machine where nothing else is said: each takes the memory of a model."""
 app = typer.Typer()
@@ -29,7 +35,9 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on; behind a proxy with TLS where others reach it.")] = (
         "127.0.0.1"
     ),
-    port: Annotated[int, typer.Option("--port", "-p", help="Port of the API.")] = 8000,
+    port: Annotated[
+        int | None, typer.Option("--port", "-p", help=f"Port of the API. Default: {PORT}, or another if it is taken.")
+    ] = None,
     proxy: Annotated[
         str,
         typer.Option(
@@ -56,18 +64,21 @@ def serve(
     from ft_assets.server.serving import server_of
     from ft_assets.server.settling import AT_ONCE
     from ft_assets.server.settling_apart import SettlingApart
-    from ft_assets.settings.models import load_models
 
     require_store("ft serve")
     if ui:
         with only_dagster("Leave --ui out: the running Dagster does the work."):
             pass
-    if in_use(port):
+    if port is not None and in_use(port):
         print_error(
             UserError(f"port {port} is in use", where="--port", remedy="Choose another, or end what listens there.")
         )
         raise typer.Exit(1)
-    load_models()
+    if port is None and in_use(PORT):
+        port = free_port()
+        note(f"port {PORT} is in use: the API is at port {port}")
+    port = port or PORT
+    _offer_models()
     store = open_store(create=True)
     fleet = api.open_fleet(embedded=embedded, store=store)
     following = None
@@ -78,6 +89,9 @@ def serve(
     where = f"API: http://{host}:{port}/v1; keys: ft key create TENANT" + ("" if ui else "; the work: ft ui")
     server = server_of(application, host=host, port=port, proxy=proxy, answers=lambda: note(where))
     dagster = subprocess.Popen([sys.executable, "-c", _UI, "-p", str(ui_port)]) if ui else None
+    if dagster is not None:
+        # Jobs that nothing carries out would be accepted.
+        threading.Thread(target=_end_with, args=(dagster, server), name="dagster", daemon=True).start()
     try:
         if following is not None:
             following.start()
@@ -88,11 +102,31 @@ def serve(
         if following is not None and fleet is not None:
             following.stop()
             fleet.close()
+        failed = dagster is not None and dagster.poll() not in (None, 0)
         if dagster is not None:
             dagster.terminate()
             dagster.wait()
-    if not server.started:
+    if failed:
+        note("Dagster has ended, and the API with it")
+    if failed or not server.started:
         raise typer.Exit(1)
+
+
+def _end_with(dagster: "subprocess.Popen[bytes]", server: "Server") -> None:
+    dagster.wait()
+    server.should_exit = True
+
+
+def _offer_models() -> None:
+    """Read the models that jobs may name; the demo's where the project has none. Raises UserError for a wrong file."""
+    from ft_assets.cli.output import note
+    from ft_assets.settings.models import load_models, models_path
+
+    if "FT_MODELS" not in os.environ and not models_path().exists():
+        # The processes that settle jobs read it too.
+        os.environ["FT_MODELS"] = str(_DEMO)
+        note(f"jobs may name the demo's model, as there is no {models_path().name}: {', '.join(load_models().models)}")
+    load_models()
 
 
 @app.command("status")

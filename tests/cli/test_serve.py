@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import re
 import socket
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -17,6 +19,7 @@ from ft_assets.cli.ui import _reports_listener
 from ft_assets.control.parity.records import ParityRecord
 from ft_assets.control.serving.status import status_file, write_status
 from ft_assets.settings.environment import report_pages_url
+from ft_assets.settings.models import load_models
 from ft_assets.workers.serving.parity.figures import Figures
 from ft_assets.workers.serving.parity.report import Outcome, ParityReport
 from ft_assets.workers.serving.parity.settings import ServerSettings
@@ -25,6 +28,7 @@ from ft_resources.errors import UserError
 from ft_resources.run_processes import process_tag
 from tests.cli.conftest import Ft
 from tests.control.serving.world import made_status
+from tests.e2e.project import Project
 
 
 def test_a_second_dagster_is_refused_before_anything_is_told_to_be_there(ft: Ft) -> None:
@@ -46,18 +50,70 @@ def test_an_api_whose_port_is_taken_ends_before_its_address_is_told(ft: Ft) -> N
     assert "http://" not in result.output
 
 
-@pytest.mark.parametrize(("runs", "code"), [(False, 1), (True, 0)])
-def test_an_api_tells_its_address_once_it_answers(
-    ft: Ft, monkeypatch: pytest.MonkeyPatch, runs: bool, code: int
-) -> None:
+def starts(monkeypatch: pytest.MonkeyPatch, *, answers: bool = True) -> None:
+    """Servers end where they would begin to answer; those that do not answer never come up."""
+
     async def started(server: uvicorn.Server, sockets: object = None) -> None:
-        server.started = runs
+        server.started = answers
 
     monkeypatch.setattr(uvicorn.Server, "startup", started)
     # Its loop and its end are uvicorn's.
     monkeypatch.setattr(uvicorn.Server, "run", lambda server: asyncio.run(server.startup()))
+
+
+@pytest.fixture(autouse=True)
+def _no_models_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Set first, so that what a command sets is taken back.
+    monkeypatch.setenv("FT_MODELS", "")
+    monkeypatch.delenv("FT_MODELS")
+
+
+@pytest.mark.parametrize(("runs", "code"), [(False, 1), (True, 0)])
+def test_an_api_tells_its_address_once_it_answers(
+    ft: Ft, monkeypatch: pytest.MonkeyPatch, runs: bool, code: int
+) -> None:
+    starts(monkeypatch, answers=runs)
     result = ft("serve")
     assert (result.exit_code, "API: http://" in result.stderr) == (code, runs), result.exception
+
+
+def test_an_api_for_which_no_port_was_named_takes_another_where_its_own_is_taken(
+    ft: Ft, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts(monkeypatch)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr("ft_assets.cli.serve.PORT", port)
+        result = ft("serve")
+    assert result.exit_code == 0, result.exception
+    other = re.search(rf"port {port} is in use: the API is at port (\d+)", result.stderr)
+    assert other is not None
+    assert f"API: http://127.0.0.1:{other[1]}/v1" in result.stderr
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_an_api_offers_the_demos_model_where_the_project_offers_none(
+    ft: Ft, project: Project, monkeypatch: pytest.MonkeyPatch, own: bool
+) -> None:
+    if own:
+        (project.folder / "models.yaml").write_text("models: {mine: {base: 'folder:base', recipe: {gates: none}}}")
+    starts(monkeypatch)
+    result = ft("serve")
+    assert result.exit_code == 0, result.exception
+    assert ("demo-base" in result.stderr, list(load_models().models)) == (not own, ["mine" if own else "demo-base"])
+
+
+def test_an_api_ends_with_an_error_where_dagster_beside_it_does(ft: Ft, monkeypatch: pytest.MonkeyPatch) -> None:
+    def serve(server: uvicorn.Server) -> None:
+        for thread in threading.enumerate():
+            if thread.name == "dagster":
+                thread.join()
+        server.started = server.should_exit
+
+    monkeypatch.setattr("ft_assets.cli.serve._UI", "raise SystemExit(1)")
+    monkeypatch.setattr(uvicorn.Server, "run", serve)
+    result = ft("serve", "--ui")
+    assert (result.exit_code, "Dagster has ended, and the API with it" in result.stderr) == (1, True), result.exception
 
 
 def test_pages_whose_port_is_taken_are_at_another_which_is_said(capsys: pytest.CaptureFixture[str]) -> None:
