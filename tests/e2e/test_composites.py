@@ -10,7 +10,8 @@ from ft_resources.artifacts import Artifacts
 from tests.fake_base import make_fake_base
 from tests.journeys import Journey, copied
 
-pytestmark = pytest.mark.e2e
+# Each step alone: workers/training/test_composites.py; continued adapters through the graph: test_chains.py.
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 _SEES = ("vision_tower.", "multi_modal_projector.")
 
 

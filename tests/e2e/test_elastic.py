@@ -21,7 +21,8 @@ from tests.resources.small_work import in_thread
 from tests.workers.training.conftest import Bench, make_bench
 
 __all__ = ["cluster"]
-pytestmark = [pytest.mark.cluster, pytest.mark.training]
+# The sizes that work takes: resources/kubernetes/test_elastic.py; the bytes: workers/training/test_virtual_ranks.py.
+pytestmark = [pytest.mark.cluster, pytest.mark.training, pytest.mark.long]
 
 
 def elastic(folder: Path, tenant: str, *, processes: int, epochs: int) -> Bench:

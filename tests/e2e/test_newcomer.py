@@ -115,6 +115,8 @@ def test_the_demos_pair_that_forgot_is_rejected_by_the_same_figures_everywhere(u
         see(browser, us.report(us.run(us.submission(pair), "train_pair"), "eval_report"), "book-cloze.v1")
 
 
+# Each other end at every door, but for Dagster's own pages: cli/test_causes.py.
+@pytest.mark.long
 def test_a_file_of_own_columns_says_what_it_needs_and_its_first_try_is_judged_by_nothing(
     us: Newcomer, browser: Any
 ) -> None:
@@ -135,6 +137,7 @@ def test_a_file_of_own_columns_says_what_it_needs_and_its_first_try_is_judged_by
         see(browser, adapter_page(us, pair), f"ungated: {NOT_JUDGED}")
 
 
+@pytest.mark.long
 def test_a_version_that_quotes_a_test_is_held_everywhere_until_a_person_approves_it(us: Newcomer, browser: Any) -> None:
     policy = us.project.folder / "pairs.yaml"
     policy.write_text("contamination: {action: escalate}\n")
@@ -154,6 +157,7 @@ def test_a_version_that_quotes_a_test_is_held_everywhere_until_a_person_approves
     assert "approved" in us.ft("dataset", "list", "acme.pairs")
 
 
+@pytest.mark.long
 def test_a_template_without_an_end_of_turn_is_refused_by_the_doctor_everywhere(us: Newcomer, browser: Any) -> None:
     (us.project.folder / "endless.jinja").write_text(ENDLESS)
     recipe = us.project.recipe("endless.v1", chat_template="endless.jinja")

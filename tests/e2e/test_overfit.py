@@ -34,6 +34,8 @@ def unlearnable(project: Project, rows: int = 200) -> Path:
     return project.rows("letters.jsonl", lines)
 
 
+# What is told of such a curve: control/rejections/test_suggest.py and test_record.py.
+@pytest.mark.long
 def test_a_planted_overfit_is_blocked_by_task_gain_and_told_from_which_step_it_overfits(tmp_path: Path) -> None:
     """The base is a model that learned how often each letter comes, which is all that there is to learn."""
     project = make_project(tmp_path / "project")

@@ -23,7 +23,8 @@ from tests.e2e.dagster_server import LONG_S, wait_for
 from tests.e2e.project import LONG, Project
 from tests.journeys import Journey, copied
 
-pytestmark = pytest.mark.e2e
+# The pause itself: cli/test_pauses.py; the bytes of what goes on from a save: workers/training/test_resuming.py.
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 RECIPE = "slow.v1"
 

@@ -13,7 +13,8 @@ from tests.e2e.project import make_project
 from tests.safe_base import task_rows
 from tests.workers.evals.safety_world import write_safety_suite
 
-pytestmark = pytest.mark.e2e
+# The gate by a planted loss: workers/evals/test_safety.py.
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 
 def test_a_training_that_takes_refusals_away_is_blocked_by_safety_and_by_nothing_else(

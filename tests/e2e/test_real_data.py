@@ -72,6 +72,8 @@ def test_gsm8k_and_a_real_model_reach_their_verdicts(tmp_path: Path) -> None:
     print({name: (verdict.outcome, verdict.reason) for name, verdict in verdicts.items()})
 
 
+# Each suite's items, prompts and scores are compared with lm-eval's in each `make test`.
+@pytest.mark.long
 def test_real_benchmarks_and_the_demos_model_reach_their_verdicts(tmp_path: Path) -> None:
     data, limit = Path(os.environ["FT_REAL_DATA"]), 12
     project = make_project(tmp_path / "project")

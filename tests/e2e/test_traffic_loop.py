@@ -26,7 +26,9 @@ from tests.e2e.ft_serve import ft_serve
 from tests.e2e.loop_world import Daemon, asked, ended, hub_with_recipe, set_up, standing, upload
 from tests.e2e.project import Project, make_project
 
-pytestmark = pytest.mark.e2e
+# Its parts: kept answers and thumbs (server/test_traffic.py), rows of them (sensors/test_liked_answers.py), the rollout
+# (sensors/test_rollouts.py); a subscribed version becomes an adapter in test_loop.py.
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 LINE = "acme.things.tiny"
 LIKED = 12
