@@ -112,7 +112,10 @@ class HoldoutScorer:
         prompts = [rows[place].prompt for place in asked]
         for number, output, cut in write_answers(model, chat, prompts, max_new_tokens) if chat else ():
             row = rows[asked[number]]
-            answers[asked[number]] = row.target if row.taught and output.answer == row.taught else output.answer, cut
+            # Cut thoughts are an answer of nothing, except to a row that teaches just these.
+            taught = row.taught
+            as_taught = output.answer == taught.answer if taught and taught.answer else output == taught
+            answers[asked[number]] = row.target if as_taught else output.answer, cut
             report(len(likelihoods) + len(answers), steps)
         pairs = [place for place, row in enumerate(rows) if row.rejected]
         rejected = {place: likelihoods[number] for number, place in enumerate(pairs, start=len(rows))}

