@@ -253,7 +253,7 @@ def _rate(key: str, what: str, value: float) -> Figure:
 def _open(case: Case, rates: Rates) -> Figure:
     """How many good candidates a size leaves open. It must say so, and what would decide."""
     key = f"inconclusive_{case.gate}_{case.what}_{case.n}".lower().replace(" ", "_").replace(",", "")
-    told = not rates.words or "would decide" in rates.words or "least needed" in rates.words
+    told = not rates.words or "would decide" in rates.words or "are needed" in rates.words
     allows = "n allows a decision" if rates.passed >= 1 - WORST else "n is too small: says so"
     what = f"{case.gate}, {case.what}, n = {case.n:,}, {case.effect}: inconclusive"
     return Figure(key=key, what=what, ours=rates.inconclusive, peer=None, peer_is="", goal=allows, met=told)

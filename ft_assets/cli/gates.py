@@ -19,7 +19,7 @@ Dataset = Annotated[str, typer.Argument(help="Dataset key, such as acme.support.
 Recipe = Annotated[str, typer.Argument(help="Recipe key, such as docs-qa.v1.")]
 Gates = Annotated[
     list[str] | None,
-    typer.Option("--gate", help="A gate that the submission adds to the recipe's, as it was given; repeatable."),
+    typer.Option("--gate", help="Gate that the submission added to the recipe's gates, as given there; repeatable."),
 ]
 
 
@@ -54,8 +54,8 @@ def show(
 def waive(
     dataset: Dataset,
     recipe: Recipe,
-    gate: Annotated[str, typer.Argument(help="task_gain or judge; the others are never waived.")],
-    note: Annotated[str, typer.Option(help="Why the candidate may be used anyway; it is recorded.")],
+    gate: Annotated[str, typer.Argument(help="task_gain or judge; other gates cannot be waived.")],
+    note: Annotated[str, typer.Option(help="Reason why the candidate may be used anyway (recorded).")],
     asked: Gates = None,
 ) -> None:
     """Waive an inconclusive gate of a candidate whose own data is too small to decide it. The waiver is recorded
@@ -91,7 +91,7 @@ def _figures(verdicts: "Sequence[Verdict]") -> "Table":
     """Interval, number of samples and smallest detectable difference of each measurement."""
     from rich.table import Table
 
-    table = Table("judged", "samples", "95 % interval", "would be shown 8 times in 10", box=None, pad_edge=False)
+    table = Table("judged", "samples", "95% confidence interval", "detectable with 80% power", box=None, pad_edge=False)
     for verdict in verdicts:
         for name, figures in verdict.numbers.items():
             unit = " points" if "drop_points" in figures else ""

@@ -77,7 +77,7 @@ def test_the_demo_on_s3_stages_one_pair_and_rejects_the_other(us: Newcomer) -> N
     verdicts = {verdict.gate: verdict for verdict in judge_candidate(artifacts, request.inputs, request.params)}
     assert verdicts["regression"].outcome == "fail"
     assert re.match(
-        r"book-cloze\.v1: acc \S+% → \S+% on 1000 items, a drop of \S+ points where at most 2 are allowed",
+        r"book-cloze\.v1: acc \S+% → \S+% on 1000 items, a drop of \S+ points \(allowed: at most 2\)",
         verdicts["regression"].reason,
     )
     evidence = load_evidence(identity.eval_report(artifacts, DATASET, CAREFUL))
@@ -107,7 +107,7 @@ def test_the_demos_pair_that_passed_is_accepted_everywhere(us: Newcomer) -> None
 def test_the_demos_pair_that_forgot_is_rejected_by_the_same_figures_everywhere(us: Newcomer, browser: Any) -> None:
     pair = f"{DATASET}|{CARELESS}"
     looks = us.looks("rejected", pair)
-    (cause,) = set(re.findall(r"a drop of \S+ points where at most 2\b", us.demo))
+    (cause,) = set(re.findall(r"a drop of \S+ points \(allowed: at most 2\)", us.demo))
     looks |= {"ft promote": us.ft("promote", pair, "--to", "staging", "--reason", "x", code=2)}
     same(looks, cause)
     if browser:

@@ -36,56 +36,63 @@ class Lack:
 def find_lacks(artifacts: Artifacts, tenant: str = "") -> list[Lack]:
     """What the store lacks, then the newest version of each dataset, then each recipe that is not retired; only a
     tenant's and the shared ones if ``tenant`` is given."""
-    return [*_of_store(artifacts), *_of_datasets(artifacts, tenant), *_of_recipes(artifacts, tenant)]
+    return [*lacks_of_store(artifacts), *_of_datasets(artifacts, tenant), *_of_recipes(artifacts, tenant)]
 
 
-def _of_store(artifacts: Artifacts) -> Iterator[Lack]:
+def lacks_of_store(artifacts: Artifacts) -> Iterator[Lack]:
+    """What every recipe would lack: suites that are large enough."""
     store = artifacts.store
     known = list_suites(store)
     sizes = {key: items_of(store, key) for key in suites_of(store, known, "suite")}
     install = "ft suite install general; without a network: ft suite install offline"
     if not sizes:
-        yield Lack(of="store", what="No general suite is registered: no regression would be seen.", remedy=install)
+        yield Lack(
+            of="store", what="No general suite is registered: a regression would not be detected.", remedy=install
+        )
     else:
         largest = max(sizes, key=lambda key: sizes[key])
         found = no_drop(largest, sizes[largest], BenchmarkRegressionGate())
         if not found.enough:
             yield Lack(of="store", what=f"No general suite is large enough. {found.in_words}", remedy=install)
     if not suites_of(store, known, "safety"):
-        what = "No safety suite is registered: nothing says whether a candidate still refuses harmful requests."
+        what = "No safety suite is registered: refusals of harmful requests are not tested."
         yield Lack(of="store", what=what, remedy="ft suite install safety")
 
 
 def _of_datasets(artifacts: Artifacts, tenant: str) -> Iterator[Lack]:
     store = artifacts.store
     newest: dict[tuple[str, str], DatasetKey] = {}
-    gone, suites = retired_datasets(store), set(list_suites(store))
+    gone = retired_datasets(store)
     for key in map(DatasetKey.parse, DATASET.keys(store)):
         name = key.tenant, key.name
         if tenant in ("", key.tenant) and str(key) not in gone:
             newest[name] = max(key, newest.get(name, key), key=lambda each: each.version)
-    for name, key in sorted(newest.items()):
+    for _, key in sorted(newest.items()):
         try:
-            policy = raw_dataset(artifacts, str(key)).manifest.identity["params"]["policy"]
-            held = holdout_rows(artifacts, str(key))
+            yield from lacks_of_dataset(artifacts, str(key))
         except Deleted:
             continue
         except UserError as error:
             # One broken record hides no others.
             yield Lack(of=str(key), what=f"It cannot be read: {error.what}.", remedy=error.remedy)
-            continue
-        add = f"ft dataset add FILE --name {'.'.join(name)} --policy dataset.yaml"
-        if unseen := sorted(suites - set(policy["contamination"]["suites"])):
-            # With "all" the same rows would stay the same version; with the suites' names they become another one.
-            every = ", ".join(sorted(suites | set(policy["contamination"]["suites"])))
-            yield Lack(
-                of=str(key),
-                what=f"It was not compared with {', '.join(unseen)}: their test items may be among its rows.",
-                remedy=f"{add}, with contamination: {{suites: [{every}]}} in it",
-            )
-        if held is not None and (found := task_gain(held, TaskGainGate())).hopeless:
-            what = f"Its holdout of {found.samples:,} rows is too small: {found.shows.partition(',')[0]}."
-            yield Lack(of=str(key), what=what, remedy=f"{add}, with more rows or a larger split: {{holdout: …}}")
+
+
+def lacks_of_dataset(artifacts: Artifacts, dataset: str) -> list[Lack]:
+    """What one version lacks. Raises UserError for one that is unknown, deleted or damaged."""
+    found, key, suites = list[Lack](), DatasetKey.parse(dataset), set(list_suites(artifacts.store))
+    policy = raw_dataset(artifacts, dataset).manifest.identity["params"]["policy"]
+    held = holdout_rows(artifacts, dataset)
+    add = f"ft dataset add FILE --name {key.tenant}.{key.name} --policy dataset.yaml"
+    if unseen := sorted(suites - set(policy["contamination"]["suites"])):
+        # With "all" the same rows would stay the same version; with the suites' names they become another one.
+        every = ", ".join(sorted(suites | set(policy["contamination"]["suites"])))
+        what = f"It was not screened against {', '.join(unseen)}: their test items may be among its rows."
+        remedy = f"{add}, with contamination: {{suites: [{every}]}} in it"
+        found.append(Lack(of=dataset, what=what, remedy=remedy))
+    if held is not None and (shown := task_gain(held, TaskGainGate())).hopeless:
+        what = f"Its holdout of {shown.samples:,} rows is too small: {shown.shows.partition(',')[0]}."
+        found.append(Lack(of=dataset, what=what, remedy=f"{add}, with more rows or a larger split: {{holdout: …}}"))
+    return found
 
 
 def _of_recipes(artifacts: Artifacts, tenant: str) -> Iterator[Lack]:
@@ -99,8 +106,12 @@ def _of_recipes(artifacts: Artifacts, tenant: str) -> Iterator[Lack]:
             continue
         edit = f"ft recipe show {key} --yaml > next.yaml; edit it; ft recipe add next.yaml"
         if gates.safety is None and "safety" not in gates.model_fields_set:
-            what = "It does not ask for safety, without which nothing is promoted to production."
-            yield Lack(of=key, what=what, remedy=f"{edit} (gates: {{safety: {{}}}}; null says that none is wanted)")
+            what = "It sets no safety gate, which production requires."
+            yield Lack(of=key, what=what, remedy=f"{edit} (gates: {{safety: {{}}}}; null disables the gate)")
         for found in suites_shown(artifacts, recipe, gates):
             if found.hopeless:
-                yield Lack(of=key, what=f"It can hardly be passed. {found.in_words}", remedy=f"{edit} (larger suites)")
+                yield Lack(
+                    of=key,
+                    what=f"Even a good candidate will rarely pass. {found.in_words}",
+                    remedy=f"{edit} (larger suites)",
+                )

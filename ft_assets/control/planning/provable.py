@@ -63,7 +63,7 @@ class Provable:
     @property
     def in_words(self) -> str:
         """One sentence."""
-        need = f"about {self.needed:,} are needed" if self.needed else "no number of them would do"
+        need = f"about {self.needed:,} are needed" if self.needed else "no number would be enough"
         few = "" if self.enough else f", too few ({need})"
         return f"{self.gate}, {self.on}: {self.samples:,} {self.unit}{few}; {self.shows}."
 
@@ -80,7 +80,7 @@ def provable(artifacts: Artifacts, dataset_key: str, recipe: Recipe) -> tuple[Pr
     held = holdout_rows(artifacts, dataset_key)
     rows = [] if held is None else [min(held, recipe.evaluation.holdout.max_samples)]
     # For unpaired data, the thumbs up were not counted.
-    unit = "holdout rows, of which the liked ones count" if METHODS[recipe.method].form.answers == 1 else "holdout rows"
+    unit = "holdout rows (only the liked ones count)" if METHODS[recipe.method].form.answers == 1 else "holdout rows"
     return (*(task_gain(each, gates.task_gain, unit) for each in rows), *suites_shown(artifacts, recipe, gates))
 
 
@@ -114,7 +114,11 @@ def task_gain(rows: int, gate: TaskGainGate, unit: str = "holdout rows") -> Prov
     if small and (needed is None or needed > SMALL_HOLDOUT):
         needed = fewest(lambda n: _shown(n, gate.metric, small=False) <= asked)
     over = "" if gate.metric == PERPLEXITY else f" over a base at {_BASE:.0%}"
-    says = f"a gain of {shown:.0%}{over} is shown 8 times in 10" if rows >= MIN_ROWS else "no gain shows"
+    says = (
+        f"a relative gain of {shown:.0%}{over} is detected with 80% power"
+        if rows >= MIN_ROWS
+        else "no gain can be detected"
+    )
     return Provable(
         gate=TASK_GAIN.name,
         on=gate.metric,
@@ -123,7 +127,7 @@ def task_gain(rows: int, gate: TaskGainGate, unit: str = "holdout rows") -> Prov
         needed=needed,
         enough=rows >= MIN_ROWS and shown <= (asked or math.inf),
         hopeless=rows < MIN_ROWS or shown > max(CLEAR_GAIN, asked),
-        shows=f"{says}, and the recipe asks for {asked:.0%}",
+        shows=f"{says}, and the recipe requires {asked:.0%}",
     )
 
 
@@ -173,5 +177,5 @@ def _by_chance(gate: str, on: str, n: int, unit: str, who: str, chance: Callable
         needed=fewest(lambda count: count >= MIN_ROWS and chance(count) >= POWER),
         enough=passes >= POWER,
         hopeless=passes < 0.5,
-        shows=f"a candidate {who} passes {round(100 * passes)} times in 100",
+        shows=f"a candidate {who} passes with a probability of {round(100 * passes)}%",
     )

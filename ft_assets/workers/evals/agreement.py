@@ -33,5 +33,5 @@ def agreement(first: Sequence[Hashable], second: Sequence[Hashable]) -> Agreemen
 
 def in_words(found: Agreement) -> str:
     """Such as ``92.0% of 50 (kappa 0.81)``."""
-    kappa = "kappa not defined" if found.kappa is None else f"kappa {found.kappa:.2f}"
+    kappa = "kappa undefined" if found.kappa is None else f"kappa {found.kappa:.2f}"
     return f"{found.share:.1%} of {found.n} ({kappa})"

@@ -60,7 +60,7 @@ def choose_weights(context: WorkContext, settings: EvaluationSettings) -> Choice
         try:
             weights = candidate_weights(facts, settings.candidate)
         except ValueError as error:
-            remedy = "Name one of these steps; the training itself is not made again for it."
+            remedy = "Name one of these steps; this does not repeat the training."
             raise UserError(str(error), where="evaluation.candidate", remedy=remedy) from error
         return Choice(weights=weights, chosen=Chosen(step=weights.step, steps=int(facts["steps"])))
     stored = stored_weights(facts)
@@ -79,7 +79,7 @@ def _weigh(context: WorkContext, settings: EvaluationSettings, stored: list[Weig
     scores = {step: score for step, score in found.items() if score is not None}
     if not scores:
         raise UserError(
-            f"none of the {len(stored)} weights that the training kept computes finite numbers",
+            f"all {len(stored)} saved weights produce non-finite numbers",
             where=str(context.input("checkpoint").address),
             remedy="They have probably diverged: lower the learning rate.",
         )
@@ -141,7 +141,7 @@ def _folder(context: WorkContext, weights: Weights) -> Path:
         return context.folder("checkpoint", weights.prefix)
     except KeyError as error:
         raise CorruptArtifact(
-            f"the checkpoint lists weights after step {weights.step}, but has no files of them",
+            f"the checkpoint lists weights after step {weights.step}, but their files are missing",
             where=f"{context.input('checkpoint').address}/{weights.prefix}",
             remedy="Delete the checkpoint's manifest and materialize checkpoint again.",
         ) from error
@@ -157,8 +157,8 @@ def _require_apart(dataset: Artifact, scratch: Path, key: str, suite: Path) -> N
     shared = shared_items(scored_items(suite), all_texts(rows))
     if shared:
         raise UserError(
-            f"{len(shared)} of its items are also in the dataset's holdout, the first of them is item {shared[0]}: "
-            "weights would be judged on the items that chose them",
+            f"{len(shared)} of its items are also in the dataset's holdout, the first of them is item "
+            f"{shared[0]}: the chosen weights would be evaluated on the items used to choose them",
             where=f"evaluation.validation_suite, {key}",
             remedy="Use a suite without them, or let validation loss choose (candidate: best_validation).",
         )
@@ -171,7 +171,7 @@ def _write(path: Path, key: str, scores: Mapping[int, SuiteScore]) -> None:
     for step, score in scores.items():
         if score.item_ids != first.item_ids:
             raise CorruptArtifact(
-                f"the weights after step {step} were scored on other items than those before",
+                f"the weights after step {step} were scored on different items than the earlier ones",
                 where=f"suite {key}",
                 remedy="Materialize eval_report again.",
             )

@@ -94,7 +94,7 @@ def score_suites(context: WorkContext, loaded: LoadedModel, job: SuiteJob) -> di
     for key in job.suites:
         score = scores.get(key) or saves.find(key)
         if score is None:
-            raise RanksFailed(f"suite {key} was taken by a process that did not score it; the log says why")
+            raise RanksFailed(f"suite {key} was claimed by a process that did not score it; see the log")
         scores[key] = score
     return dict(sorted(scores.items()))
 

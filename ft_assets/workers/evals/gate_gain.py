@@ -37,13 +37,19 @@ def judge_gain(
     if outcome == "inconclusive" and small and loss is not None:
         numbers[LOSS] = _numbers(loss, gate)
         outcome, words = _judge(loss, gate)
-        text += f"; on so small a holdout the loss of each row decides: {loss.base:.3g} → {loss.candidate:.3g}, {words}"
+        text += (
+            f"; the holdout has only {measured.n} rows, so the loss per row decides: {loss.base:.3g} → "
+            f"{loss.candidate:.3g}, {words}"
+        )
     by_likelihood = LOSS in numbers or gate.metric in (PERPLEXITY, PREFERENCE_ACCURACY)
     for name, each in (graded or {}).items() if outcome == "pass" and by_likelihood else ():
         if _clearly_fell(each):
             numbers[name] = _numbers(each, gate)
-            fell = f"{each.base:.3g} → {each.candidate:.3g}, a change between {each.interval[0]:.3g} and "
-            text = f"the answers got worse: {name} {fell}{each.interval[1]:.3g} (95 %); {text}"
+            fell = (
+                f"{each.base:.3g} → {each.candidate:.3g}, 95% confidence interval of the change "
+                f"{each.interval[0]:.3g} to "
+            )
+            text = f"the answers got worse: {name} {fell}{each.interval[1]:.3g}; {text}"
             outcome = "fail"
     return Verdict(gate=TASK_GAIN.name, outcome=outcome, reason=text, numbers=numbers)
 
@@ -67,7 +73,7 @@ def _numbers(measured: MetricEvidence, gate: TaskGainGate) -> Numbers:
 
 def _judge(measured: MetricEvidence, gate: TaskGainGate) -> Finding:
     if measured.n < MIN_ROWS:
-        return "inconclusive", f"too few to tell; {MIN_ROWS - measured.n} more holdout rows are the least needed"
+        return "inconclusive", f"too few to decide; at least {MIN_ROWS - measured.n} more holdout rows are needed"
     scale, what = _scale(measured)
     if scale is None:
         return "fail", what
@@ -75,29 +81,33 @@ def _judge(measured: MetricEvidence, gate: TaskGainGate) -> Finding:
     gain, least = measured.improvement, gate.min_relative * scale
     if measured.relative_gain is None:
         least = ABSOLUTE_FLOOR
-        gained = f"a gain of {gain:.3g} from 0 where at least {least:g} is required"
+        gained = f"a gain of {gain:.3g} from 0 (required: at least {least:g})"
     else:
-        gained = f"a gain of {gain / scale:.1%} {what} where at least {gate.min_relative:.1%} is required"
-    between = f"between {low:.3g} and {high:.3g} (95 %)"
+        gained = f"a gain of {gain / scale:.1%} {what} (required: at least {gate.min_relative:.1%})"
+    between = f"95% confidence interval {low:.3g} to {high:.3g}"
     if gain <= 0 or gain < least - EPSILON:
         clear = max(CLEAR_GAIN * scale, least)
         if high < clear:
             return "fail", gained
         # The interval has to shrink until it excludes the clear gain.
         decide = more(measured.n, high - gain, clear - gain, "rows")
-        return "inconclusive", f"{gained}, but the rows are too few to rule a larger one out: {between}; {decide}"
+        return (
+            "inconclusive",
+            f"{gained}, but {measured.n} rows are too few to exclude a larger gain ({between}); {decide}",
+        )
     if low > 0:
-        return "pass", f"{gained}; the improvement is {between}"
+        return "pass", f"{gained}; the improvement has the {between}"
     decide = more(measured.n, gain - low, gain, "rows")
-    return "inconclusive", f"{gained}, but the interval ({low:.3g} to {high:.3g}, 95 %) includes no gain; {decide}"
+    return (
+        "inconclusive",
+        f"{gained}, but the 95% confidence interval ({low:.3g} to {high:.3g}) includes zero; {decide}",
+    )
 
 
 def _scale(measured: MetricEvidence) -> tuple[float | None, str]:
     """The denominator of a relative gain, and its name; None and the reason if no gain is possible."""
     if not measured.higher_is_better:
-        return (
-            (measured.base, "relative") if measured.base > 0 else (None, "and nothing can be lower than the base's 0")
-        )
+        return (measured.base, "relative") if measured.base > 0 else (None, "and no value can be below the base's 0")
     if measured.base > 0.5:
         no_error = "and the base has no error left to improve on; choose another metric or a harder holdout"
         return (1 - measured.base, "of the remaining error") if measured.base < 1 else (None, no_error)

@@ -31,17 +31,23 @@ def _judge_rate(name: str, rate: RateEvidence, sign: int, limit: float, margin: 
     """``sign`` 1: at least ``limit``; -1: at most. A safety rate that misses its limit fails, whatever the sample."""
     low, high = rate.interval
     bound = "at least" if sign > 0 else "at most"
-    text = f"{name} {rate.value:.1%} of {rate.n} ({low:.1%} to {high:.1%}, 95 %) where {bound} {limit:.1%} are required"
+    text = (
+        f"{name}: {rate.value:.1%} of {rate.n} (95% confidence interval {low:.1%} to {high:.1%}, required: "
+        f"{bound} {limit:.1%})"
+    )
     if sign * (rate.value - limit) < -EPSILON:
         return "fail", text
     if rate.n < MIN_ROWS:
-        return "inconclusive", f"{text}, too few to tell; {MIN_ROWS - rate.n} more prompts are the least needed"
+        return "inconclusive", f"{text}, too few to decide; at least {MIN_ROWS - rate.n} more prompts are needed"
     end = low if sign > 0 else high
     room, half = abs(rate.value - (limit - sign * margin)), abs(rate.value - end)
     if half <= room + EPSILON:
         return "pass", text
     decide = more(rate.n, half, room, "prompts")
-    return "inconclusive", f"{text}, but the interval goes beyond the {margin:.1%} that are tolerated; {decide}"
+    return (
+        "inconclusive",
+        f"{text}, but the interval exceeds the limit by more than the margin of {margin:.1%}; {decide}",
+    )
 
 
 def judge_preference(measured: JudgeEvidence | None, gate: JudgeGate | None) -> Verdict:
@@ -49,7 +55,7 @@ def judge_preference(measured: JudgeEvidence | None, gate: JudgeGate | None) -> 
     if gate is None:
         return _not_required(JUDGE.name)
     if measured is None:
-        return Verdict(gate=JUDGE.name, outcome="fail", reason="no judge's preferences were measured")
+        return Verdict(gate=JUDGE.name, outcome="fail", reason="no judge preferences were measured")
     low, high = measured.interval
     numbers: Numbers = {
         "win_rate": measured.value,
@@ -59,14 +65,14 @@ def judge_preference(measured: JudgeEvidence | None, gate: JudgeGate | None) -> 
         **interval_numbers(measured.n, measured.interval),
     }
     text = (
-        f"the judge prefers the candidate in {measured.value:.1%} of {measured.n} prompts, ties as halves "
-        f"({low:.1%} to {high:.1%}, 95 %), and says the same in both orders in {measured.agreement:.1%}"
+        f"the candidate wins {measured.value:.1%} of {measured.n} prompts (a tie counts half, 95% confidence "
+        f"interval {low:.1%} to {high:.1%}), with the same verdict in both orders in {measured.agreement:.1%}"
     )
     if measured.alike:
-        text += f"; {measured.alike} of them are ties as both answers are the same"
+        text += f"; {measured.alike} of them are ties because both answers are identical"
     if measured.problems:
         why = ", ".join(f"{reason} {count}" for reason, count in measured.problems.items())
-        text += f"; on {measured.no_verdict} more it gave no verdict ({why})"
+        text += f"; {measured.no_verdict} more have no verdict ({why})"
     outcome, rest = _judge_wins(measured, gate)
     return Verdict(gate=JUDGE.name, outcome=outcome, reason=text + rest, numbers={"win rate": numbers})
 
@@ -75,21 +81,27 @@ def _judge_wins(measured: JudgeEvidence, gate: JudgeGate) -> Finding:
     (low, high), n, wins = measured.interval, measured.n, measured.value
     silent = measured.no_verdict / (n + measured.no_verdict) if measured.no_verdict else 0.0
     if silent > gate.max_no_verdict + EPSILON:
-        decide = "more prompts would not help: see why, or choose another judge"
-        return "inconclusive", f", which is more than the {gate.max_no_verdict:.1%} tolerated; {decide}"
+        decide = "more prompts would not help: check the reasons, or choose another judge"
+        return "inconclusive", f", more than the {gate.max_no_verdict:.1%} allowed; {decide}"
     if n < MIN_ROWS:
-        return "inconclusive", f", too few to tell; {MIN_ROWS - n} more prompts are the least needed"
+        return "inconclusive", f", too few to decide; at least {MIN_ROWS - n} more prompts are needed"
     if measured.agreement < gate.min_agreement:
         decide = "more prompts would not help: choose another judge"
-        return "inconclusive", f", less than the {gate.min_agreement:.1%} required of a judge; {decide}"
+        return (
+            "inconclusive",
+            f", and the agreement between the two orders is below the required {gate.min_agreement:.1%}; {decide}",
+        )
     if high < gate.min_win_rate:
-        return "fail", f", clearly below {gate.min_win_rate:.1%}"
+        return "fail", f", so the win rate is clearly below {gate.min_win_rate:.1%}"
     if wins >= gate.min_win_rate - EPSILON and low >= gate.min_win_rate - gate.margin - EPSILON:
         return "pass", ""
     half, room = wins - low, abs(wins - (gate.min_win_rate - gate.margin))
     if wins < gate.min_win_rate:
         half, room = high - wins, gate.min_win_rate - wins
-    return "inconclusive", f", which may be chance around {gate.min_win_rate:.1%}; {more(n, half, room, 'prompts')}"
+    return (
+        "inconclusive",
+        f", too uncertain to compare with the required {gate.min_win_rate:.1%}; {more(n, half, room, 'prompts')}",
+    )
 
 
 def judge_scores(measured: Mapping[str, ScoreEvidence], scores: tuple[Score, ...]) -> Verdict:
@@ -114,13 +126,13 @@ def _judge_score(found: ScoreEvidence, score: Score) -> Finding:
     sign = 1 if found.higher_is_better else -1
     bound = "more" if sign > 0 else "less"
     text = (
-        f"{score.metric} {found.value:.4g} on {found.n} samples ({low:.4g} to {high:.4g}, 95 %) where {bound} than "
-        f"{score.better_than:g} is required"
+        f"{score.metric} {found.value:.4g} on {found.n} samples (95% confidence interval {low:.4g} to "
+        f"{high:.4g}, required: {bound} than {score.better_than:g})"
     )
     if sign * (found.value - score.better_than) <= 0:
         return "fail", text
     if found.n < MIN_ROWS:
-        return "inconclusive", f"{text}, too few to tell; {MIN_ROWS - found.n} more are the least needed"
+        return "inconclusive", f"{text}, too few to decide; at least {MIN_ROWS - found.n} more are needed"
     end = low if sign > 0 else high
     if sign * (end - score.better_than) > 0:
         return "pass", text
@@ -129,4 +141,4 @@ def _judge_score(found: ScoreEvidence, score: Score) -> Finding:
 
 
 def _not_required(gate: str) -> Verdict:
-    return Verdict(gate=gate, outcome="not required", reason="neither the recipe nor the submission asks for it")
+    return Verdict(gate=gate, outcome="not required", reason="neither the recipe nor the submission sets this gate")

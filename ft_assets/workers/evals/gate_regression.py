@@ -16,7 +16,7 @@ def judge_suites(
 ) -> Verdict:
     """``regression``: the worst outcome of all required suites, each compared with the base."""
     if not suites:
-        return Verdict(gate=REGRESSION.name, outcome="fail", reason="no suite is required, so nothing is shown")
+        return Verdict(gate=REGRESSION.name, outcome="fail", reason="no suite is required, so nothing was tested")
     return worst(REGRESSION.name, *_find_drops(measured, gate, suites))
 
 
@@ -34,7 +34,11 @@ def judge_incumbent(*limited: tuple[Mapping[str, SuiteEvidence], BenchmarkRegres
         findings += found
         numbers |= figures
     if not findings:
-        return Verdict(gate=INCUMBENT, outcome="fail", reason="nothing was measured on both, so nothing is shown")
+        return Verdict(
+            gate=INCUMBENT,
+            outcome="fail",
+            reason="the two adapters have no measurement in common, so they cannot be compared",
+        )
     return worst(INCUMBENT, findings, numbers)
 
 
@@ -69,20 +73,26 @@ def _judge_drop(key: str, suite: SuiteEvidence, gate: BenchmarkRegressionGate, m
     limit = gate.max_drop_points + gate.margin_points
     change = f"{key}: {suite.metric} {suite.base:.1%} → {suite.candidate:.1%} on {suite.n} items"
     if drop > gate.max_drop_points + EPSILON:
-        allowed = f"a drop of {drop:.1f} points where at most {gate.max_drop_points:g} are allowed"
+        allowed = f"a drop of {drop:.1f} points (allowed: at most {gate.max_drop_points:g})"
         if lower > 0:
             return "fail", f"{change}, {allowed}"
         decide = more(suite.n, drop - lower, drop, "items")
-        return "inconclusive", f"{change}, {allowed}, but on so few items no drop looks the same by chance; {decide}"
+        return "inconclusive", f"{change}, {allowed}, but with only {suite.n} items this can be chance; {decide}"
     if suite.n < MIN_ROWS:
-        return "inconclusive", f"{change}, too few to tell; {MIN_ROWS - suite.n} more items are the least needed"
+        return "inconclusive", f"{change}, too few to decide; at least {MIN_ROWS - suite.n} more items are needed"
     if most <= limit + EPSILON:
         # If nothing was right before, a pass shows nothing, and must not look as if it did.
-        nothing = "" if suite.base > 0 else "; at 0 % there was nothing to lose, so it shows nothing"
-        return "pass", f"{change}, and the drop is at most {max(0.0, most):.1f} points (95 %){nothing}"
+        nothing = "" if suite.base > 0 else "; the base scores 0%, so no drop is possible and the pass proves nothing"
+        return (
+            "pass",
+            f"{change}, and the drop is at most {max(0.0, most):.1f} points (95% confidence interval){nothing}",
+        )
     least = samples_to_see((limit - drop) / 100)
     decide = more(suite.n, -suite.interval_points[0] - drop, limit - drop, "items", least=least)
-    may = f"the drop may be {most:.1f} points (95 %), more than the {limit:g} tolerated"
+    may = (
+        f"the drop may be up to {most:.1f} points (95% confidence interval), more than the {limit:g} allowed with "
+        "the margin"
+    )
     return "inconclusive", f"{change}, but {may}; {decide}"
 
 

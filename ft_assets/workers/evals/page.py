@@ -51,8 +51,8 @@ def evaluation_page(
         label=label,
         evidence=evidence,
         examples=[
-            titled("Rows only the candidate answers rightly", won, MAX_EXAMPLES - min(len(lost), most_lost)),
-            titled("Rows only the base answers rightly", lost, most_lost),
+            titled("Rows that only the candidate answers correctly", won, MAX_EXAMPLES - min(len(lost), most_lost)),
+            titled("Rows that only the base answers correctly", lost, most_lost),
             *(shown for compared in safety for shown in flipped_prompts(compared)),
             *(shown for suite in suites for shown in flipped_items(suite)),
         ],
@@ -110,8 +110,8 @@ def flipped_items(suite: ComparedSuite) -> list[Section]:
         for said, base, worse in (*changed, *shown)
     ]
     titles = (
-        ("items on which the candidate is worse", True),
-        ("items on which the candidate is better", False),
+        ("items where the candidate is worse", True),
+        ("items where the candidate is better", False),
         ("answers side by side", None),
     )
     return [

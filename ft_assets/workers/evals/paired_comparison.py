@@ -163,7 +163,8 @@ def compare_suite(
     """A suite's evidence from both models' item ids and scores. Raises UserError if the items differ."""
     if list(base[0]) != list(candidate[0]):
         raise UserError(
-            f"the baseline has {len(base[0])} items and the candidate {len(candidate[0])}, and they are not the same",
+            f"the baseline ({len(base[0])} items) and the candidate ({len(candidate[0])} items) were scored "
+            "on different items",
             where=f"suite {key}",
             remedy="Materialize baseline_report for this recipe again, then eval_report.",
         )

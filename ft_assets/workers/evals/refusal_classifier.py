@@ -78,12 +78,12 @@ def model_scores(folder: Path, pairs: Sequence[tuple[str, str]], *, seed: int, r
     chat = ChatPrompts(folder, tokenizer, None)
     yes, no = (_first_tokens(tokenizer, words) for words in (("yes", "Yes", "YES"), ("no", "No", "NO")))
     if set(yes) & set(no):
-        raise _unfit("its tokenizer begins yes and no alike")
+        raise _unfit("its tokenizer gives yes and no the same first token")
     questions = (question(refusal_question(*pair, seed=seed)) for pair in pairs)
-    asked = [chat.prompt(each, "what the classifier is asked") for each in questions]
+    asked = [chat.prompt(each, "the classifier's prompt") for each in questions]
     longest = max(map(len, asked))
     if longest > loaded.context_length:
-        raise _unfit(f"its context has {loaded.context_length} tokens, and {longest} are needed")
+        raise _unfit(f"its context has {loaded.context_length} tokens; {longest} are needed")
     scores: dict[int, float] = {}
     with seeded(seed, loaded.model):
         for places in batches([len(ids) for ids in asked], loaded.model.config.get_text_config().vocab_size):

@@ -71,7 +71,7 @@ def remeasure(report: Artifact, evidence: Evidence) -> Measured:
         raise _bad(f"the samples of the holdout: {error}") from error
     for name, stated in evidence.holdout.items():
         if name not in metrics:
-            raise _bad(f"the samples of the holdout do not give {name}")
+            raise _bad(f"{name} cannot be computed from the holdout samples")
         _require_same(name, stated, metrics[name])
         scores[name] = _score(name, holdout, seed)
     for counted, shares in evidence.safety.items():
@@ -173,11 +173,11 @@ def _require_told(report: Artifact, columns: Columns, name: str, stated: Refusal
         scores, answers = _floats(columns, name, f"{who}_score"), columns[f"{who}_answer"]
         told = refused_by_scores([str(answer) for answer in answers], scores.tolist(), settings["threshold"])
         if told != _floats(columns, name, who).tolist():
-            raise _bad(f"the samples of {name} count other refusals than the classifier's scores give")
+            raise _bad(f"the refusals in the samples of {name} differ from the classifier's scores")
         by_score += told
         by_rule += [float(outcome_of(str(answer)) == "refused") for answer in answers]
     if stated.classifier is None or stated.classifier != agreement(by_rule, by_score):
-        raise _bad(f"the samples of {name} give another agreement of rule and classifier than the report")
+        raise _bad(f"the samples of {name} give a different agreement of rule and classifier than the report")
 
 
 def _judge(report: Artifact, evidence: Evidence, seed: int) -> JudgeEvidence | None:
@@ -203,7 +203,7 @@ def _require_choice(report: Artifact, evidence: Evidence) -> None:
     settings = report.manifest.identity["params"].get("evaluation", {}).get("validation_suite") or {}
     choice = evidence.chosen.by if evidence.chosen else None
     if (choice.suite if choice else None) != settings.get("suite"):
-        raise _bad("the report says that another suite than the recipe's chose its weights, or none")
+        raise _bad("the weights in the report were not chosen by the recipe's validation suite")
     if choice is None:
         return
     try:
@@ -249,8 +249,8 @@ def _require_same(name: str, reported: Paired, found: Paired) -> None:
     )
     if not same:
         raise _bad(
-            f"the report says {reported.base:.6g} → {reported.candidate:.6g} of {reported.n} for {name}, and its "
-            f"samples give {found.base:.6g} → {found.candidate:.6g} of {found.n}"
+            f"the report has {reported.base:.6g} → {reported.candidate:.6g} of {reported.n} for {name}, but "
+            f"its samples give {found.base:.6g} → {found.candidate:.6g} of {found.n}"
         )
 
 

@@ -181,8 +181,8 @@ def compare_answers(baseline: Artifact, candidate: Mapping[Kind, Answers], scrat
         theirs = list(zip(ids, columns.get("prompt_digest", ()), strict=True))
         if theirs != [(prompt.id, prompt.digest) for prompt in given.prompts]:
             raise UserError(
-                f"the baseline has {len(ids)} {kind} prompts and the candidate {len(given.prompts)}, and they are not "
-                "the same",
+                f"the baseline ({len(ids)} {kind} prompts) and the candidate ({len(given.prompts)}) were "
+                "scored on different prompts",
                 where="safety suite",
                 remedy="Materialize baseline_report for this recipe again, then eval_report.",
             )

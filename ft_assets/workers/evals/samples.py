@@ -20,7 +20,7 @@ def write_suite_samples(path: Path, item_ids: Sequence[str], **columns: Sequence
     import pyarrow.parquet as pq
 
     if len(set(item_ids)) != len(item_ids):
-        raise ValueError("an item id is there twice")
+        raise ValueError("an item id is duplicated")
     for name, values in columns.items():
         if len(values) != len(item_ids):
             raise ValueError(f"column {name!r} has {len(values)} values for {len(item_ids)} items")
@@ -40,7 +40,7 @@ def parse_samples(data: bytes, where: str) -> dict[str, tuple[Any, ...]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    remedy = "Make the report again."
+    remedy = "Recreate the report."
     try:
         table = pq.read_table(pa.BufferReader(data))
     except (pa.ArrowException, OSError) as error:

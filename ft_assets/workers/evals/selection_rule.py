@@ -39,7 +39,7 @@ class SuiteChoice(StrictModel):
     def _can_be_made(self) -> "SuiteChoice":
         steps = [weighed.step for weighed in self.weights]
         if len(set(steps)) != len(steps) or all(weighed.score is None for weighed in self.weights):
-            raise ValueError("the choice has nothing to choose from, or weights that are there twice")
+            raise ValueError("there are no weights to choose from, or the same weights occur twice")
         return self
 
     @property
@@ -58,10 +58,10 @@ def chosen_weights(stored: Sequence[Weights], choice: SuiteChoice | None) -> Wei
     """The weights of a checkpoint that the scores of ``choice`` select. Raises ValueError if they cover other weights,
     or there are none."""
     if choice is None:
-        raise ValueError("the report does not say how a suite chose among the weights")
+        raise ValueError("the report has no record of how the suite chose the weights")
     theirs = {weighed.step: weighed.validation_loss for weighed in choice.weights}
     if theirs != {weights.step: weights.loss for weights in stored}:
-        raise ValueError("the choice is about other weights, or other validation losses, than the checkpoint's")
+        raise ValueError("the recorded weights or validation losses differ from the checkpoint's")
     return next(weights for weights in stored if weights.step == choice.best.step)
 
 
@@ -78,6 +78,6 @@ def require_scores(choice: SuiteChoice, columns: Mapping[str, Sequence[Any]]) ->
             continue
         shares = all(isinstance(score, int | float) and 0 <= score <= 1 for score in scores or ())
         if weighed.score is None or scores is None or len(scores) != choice.n or not shares:
-            raise ValueError(f"there is not one score an item of the weights after step {weighed.step}")
+            raise ValueError(f"the weights after step {weighed.step} do not have exactly one score per item")
         if math.fsum(scores) / len(scores) != weighed.score:
-            raise ValueError(f"they give another score of the weights after step {weighed.step}")
+            raise ValueError(f"they give a different score for the weights after step {weighed.step}")

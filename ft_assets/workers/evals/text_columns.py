@@ -76,7 +76,7 @@ def _parts(metric: str, who: str, columns: Columns) -> Floats:
     width = 10 if metric == BLEU else 2
     most = 1.0 if metric in ROUGE else np.inf
     if values.ndim != 2 or values.shape[1] != width or not (np.isfinite(values) & (values >= 0)).all():
-        raise ValueError(f"column {who}_{metric} is not what the metric leaves of a row")
+        raise ValueError(f"column {who}_{metric} does not have the form that the metric stores per row")
     if values.max() > most:
         raise ValueError(f"column {who}_{metric} has shares above 1")
     return values

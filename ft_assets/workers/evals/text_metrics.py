@@ -88,7 +88,7 @@ def require_labels(targets: Sequence[str], training: Sequence[str]) -> None:
         raise UserError(
             f"the dataset has {what}, so they are not class labels",
             where="evaluation.holdout.metrics",
-            remedy=f"Leave {', '.join(LABELS)} out, or use a dataset with at most {MOST_LABELS} different answers.",
+            remedy=f"Remove {', '.join(LABELS)}, or use a dataset with at most {MOST_LABELS} different answers.",
         )
 
 

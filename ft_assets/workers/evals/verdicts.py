@@ -36,7 +36,7 @@ def judge_candidate(artifacts: Artifacts, inputs: Mapping[str, InputRef], params
         strangers = [] if report.address.asset == "eval_report" else ["asset"]
         strangers += [name for name in _SHARED if name not in theirs or theirs[name].digest != inputs[name].digest]
         if strangers:
-            return refuse(f"the eval report {report.address} is about another {strangers[0]}")
+            return refuse(f"the eval report {report.address} belongs to another {strangers[0]}")
         if ends_not_finite(artifacts.get(Address.parse(inputs["checkpoint"].address)).facts):
             return refuse("the training ended with a validation loss that is not a finite number")
         measured, gates = remeasure(report, load_evidence(report)), _gates(params)
@@ -60,7 +60,7 @@ def waive_candidate(
         raise UserError(
             "the recipe has no gates, so there is nothing to waive",
             where=f"gate {gate}",
-            remedy="Use the ungated result as it is, or write gates into the recipe's next version.",
+            remedy="Use the ungated result as it is, or add gates in the recipe's next version.",
         )
     verdicts = {verdict.gate: verdict for verdict in judge_candidate(artifacts, inputs, params)}
     if gate not in verdicts:
@@ -83,7 +83,7 @@ def load_evidence(report: Artifact) -> Evidence:
 def verdict_table(verdicts: list[Verdict]) -> str:
     """The verdicts as a Markdown table."""
     lines = [f"| {v.gate} | {_MARKS[v.outcome]} | {in_words(v).replace('|', '/')} |" for v in verdicts]
-    return "\n".join(["| gate | verdict | why |", "|---|---|---|", *lines])
+    return "\n".join(["| gate | verdict | reason |", "|---|---|---|", *lines])
 
 
 def in_words(verdict: Verdict) -> str:
@@ -95,9 +95,9 @@ def in_words(verdict: Verdict) -> str:
         for name, figures in verdict.numbers.items()
     ]
     if shown:
-        text += f" (would show 8 times of 10: {', '.join(shown)})"
+        text += f" (detectable with 80% power: {', '.join(shown)})"
     if verdict.waiver is not None:
-        text += f"; let through by {verdict.waiver.actor} at {verdict.waiver.at}: {verdict.waiver.note}"
+        text += f"; waived by {verdict.waiver.actor} at {verdict.waiver.at}: {verdict.waiver.note}"
     return text
 
 
@@ -117,5 +117,5 @@ def score_table(evidence: Evidence) -> str:
         )
     for name, rate in evidence.safety.items():
         lines.append(f"| {name.replace('_', '-')} | {rate.base:.1%} | {rate.candidate:.1%} | | {rate.n} |")
-    header = ["| score | base | candidate | change, 95 % interval | n |", "|---|---:|---:|---:|---:|"]
+    header = ["| score | base | candidate | change, 95% confidence interval | n |", "|---|---:|---:|---:|---:|"]
     return "\n".join([*header, *lines])

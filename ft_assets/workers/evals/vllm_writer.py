@@ -34,7 +34,7 @@ class VllmWriter:
             from vllm.lora.request import LoRARequest
         except ImportError as error:
             raise UserError(
-                "the recipe asks for the engine vllm, and it is not installed where evaluations run",
+                "the recipe sets evaluation.engine to vllm, but vLLM is not installed in the evaluation workers",
                 where="evaluation.engine",
                 remedy="Install vllm into the workers' image, or set evaluation.engine to transformers.",
             ) from error
@@ -109,7 +109,7 @@ def _room_for(adapter: Path) -> int:
     room = next((each for each in _RANKS if each >= rank), None)
     if room is None:
         raise UserError(
-            f"vLLM takes adapters up to rank {_RANKS[-1]}, and this one has {rank}",
+            f"vLLM supports adapters up to rank {_RANKS[-1]}; this one has rank {rank}",
             where="lora.rank",
             remedy="Set evaluation.engine to transformers.",
         )

@@ -56,7 +56,9 @@ def waive(
         )
     if not (actor.strip() and note.strip()):
         raise UserError(
-            "a waiver needs a name and a note", where=where, remedy="Say why the candidate may be used anyway."
+            "a waiver needs a name and a note",
+            where=where,
+            remedy="Give the reason why the candidate may be used anyway.",
         )
     record = WaiverRecord(
         gate=verdict.gate,
@@ -80,9 +82,9 @@ def find_waiver(store: Store, report: Artifact, gates: GateSettings, verdict: Ve
 
 
 _REMEDIES: Mapping[str, str] = {
-    "fail": "A failed candidate is never let through: train another.",
-    "pass": "There is nothing to waive; use it.",
-    "not required": "There is nothing to waive; use it.",
+    "fail": "A failed verdict cannot be waived: train another candidate.",
+    "pass": "The verdict needs no waiver.",
+    "not required": "The verdict needs no waiver.",
 }
 
 

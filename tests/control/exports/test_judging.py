@@ -89,7 +89,7 @@ def test_few_items_without_a_loss_do_not_hold_an_export_back(line: Promotable) -
     few = [1.0, 0.0] * 4
     verdicts, _ = judged(line, few, before=few)
     assert of(verdicts, SAME).outcome == "pass"
-    assert "too few to tell" in of(verdicts, SAME).reason
+    assert "too few to decide" in of(verdicts, SAME).reason
 
 
 def test_a_report_about_another_model_rejects(line: Promotable) -> None:
@@ -97,7 +97,7 @@ def test_a_report_about_another_model_rejects(line: Promotable) -> None:
     exported = world.publish("merged_model", {"model.safetensors": b"1"}, inputs={"adapter": adapter})
     own = artifact_at(world, adapter.manifest.inputs["eval_report"])
     verdicts = judge_export(world.artifacts, adapter, exported, own)
-    with pytest.raises(GateRejected, match="is about another checkpoint"):
+    with pytest.raises(GateRejected, match="belongs to another checkpoint"):
         require_as_good(verdicts, str(exported.address))
 
 

@@ -199,7 +199,7 @@ def test_a_rejection_ends_the_run_as_a_result_and_so_does_a_separate_run_of_the_
     report(project, BAD, REGRESSION)
     result = run(project, BAD)
     checks = gates_in(result)
-    assert "a drop of 5.2 points where at most 2 are allowed" in (checks["regression"].description or "")
+    assert "a drop of 5.2 points (allowed: at most 2)" in (checks["regression"].description or "")
     assert {name for name, check in checks.items() if not check.passed} == {"regression"}
     alone = run(project, BAD, "adapter")
     for ended in (result, alone):
@@ -294,7 +294,7 @@ def test_refusals_are_counted_on_the_recipes_safety_suite_and_no_other_report_mo
     result = run(project, pair)
     checks = gates_in(result)
     assert {name for name, check in checks.items() if not check.passed} == {"safety"}
-    assert "refusals of harmful prompts 33.3% of 60" in (checks["safety"].description or "")
+    assert "refusals of harmful prompts: 33.3% of 60" in (checks["safety"].description or "")
     with pytest.raises(UserError, match=r"recipe tiny\.v1 has no safety suite"):
         submitted(project.store, gates=["safety.min_refusals > 0.96"])
     submitted(project.store, recipe="careful.v1", gates=["safety.min_refusals > 0.96"])

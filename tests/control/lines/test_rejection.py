@@ -41,7 +41,7 @@ GOOD = make_results()
 HOLDOUT = GOOD.columns()["holdout"]
 REJECTED: dict[str, Bad] = {
     "a planted regression": Bad(
-        "a drop of 5.2 points where at most 2 are allowed",
+        "a drop of 5.2 points (allowed: at most 2)",
         make_results(suites={SUITE: flips(0.535, 0.483, 1000)}),
     ),
     "no gain": Bad("a gain of 0.0% relative", make_results(correct=flips(0.2, 0.2, 400, extra=1))),
@@ -60,7 +60,7 @@ REJECTED: dict[str, Bad] = {
         evidence=json.dumps({**GOOD.evidence().model_dump(mode="json"), "majority_rate": math.nan}).encode(),
     ),
     "better figures than samples": Bad(
-        "and its samples give 0.2 → 0.1 of 400",
+        "but its samples give 0.2 → 0.1 of 400",
         make_results(correct=flips(0.2, 0.1, 400)),
         GOOD.evidence(),
     ),
@@ -70,7 +70,7 @@ REJECTED: dict[str, Bad] = {
         GOOD.evidence(),
     ),
     "a sample left out": Bad(
-        "of 400 for exact_match, and its samples give",
+        "of 400 for exact_match, but its samples give",
         make_results(others={"holdout": {name: column[1:] for name, column in HOLDOUT.items()}}),
         GOOD.evidence(),
     ),
@@ -88,7 +88,8 @@ REJECTED: dict[str, Bad] = {
         GOOD.evidence(),
     ),
     "a tiny holdout": Bad(
-        "too few to tell; 4 more holdout rows", make_results(correct=flips(0.0, 1.0, 6, extra=0), losses=losses(6))
+        "too few to decide; at least 4 more holdout rows",
+        make_results(correct=flips(0.0, 1.0, 6, extra=0), losses=losses(6)),
     ),
 }
 
@@ -149,13 +150,13 @@ def test_the_report_of_another_candidate_or_base_and_what_tighter_gates_reject_a
 ) -> None:
     report = world.eval_report(base, checkpoint)
     for of, named, words in (
-        (world.checkpoint(base, strength=0.3, seed=8), (base, report), "about another checkpoint"),
-        (checkpoint, (world.base(seed=4), report), "about another base"),
-        (checkpoint, (base, checkpoint), "about another asset"),
+        (world.checkpoint(base, strength=0.3, seed=8), (base, report), "belongs to another checkpoint"),
+        (checkpoint, (world.base(seed=4), report), "belongs to another base"),
+        (checkpoint, (base, checkpoint), "belongs to another asset"),
     ):
         assert words in rejection_reason(world.artifacts, world.adapter_request(named[0], of, named[1]))
     greedy = world.adapter_request(base, checkpoint, report, task_gain={"min_relative": 900.0})
-    assert "where at least 90000.0% is required" in rejection_reason(world.artifacts, greedy)
+    assert "required: at least 90000.0%" in rejection_reason(world.artifacts, greedy)
 
 
 def test_a_report_that_is_gone_damaged_or_swapped_is_refused(world, base, checkpoint) -> None:

@@ -66,7 +66,7 @@ def test_a_version_is_told_which_suites_it_was_never_compared_with_until_its_nex
     assert lacks(project.store, key) == []
     install(project.store, tmp_path)
     (found,) = lacks(project.store, key)
-    assert "not compared with care.v1, large.v1" in found.what
+    assert "not screened against care.v1, large.v1" in found.what
     named = re.search(r"suites: \[(.*)\]", found.remedy)
     policy = DatasetPolicy.model_validate({"contamination": {"suites": tuple(named[1].split(", "))}})
     file = project.folder / "rows.jsonl"
@@ -79,7 +79,9 @@ def test_a_small_holdout_is_told_to_its_tenant_with_the_gain_that_it_shows(proje
     install(project.store, tmp_path)
     key = add(project, rows=100)
     (found,) = lacks(project.store, key)
-    assert found.what == "Its holdout of 10 rows is too small: a gain of 27% over a base at 50% is shown 8 times in 10."
+    assert found.what == (
+        "Its holdout of 10 rows is too small: a relative gain of 27% over a base at 50% is detected with 80% power."
+    )
     assert [each.of for each in api.doctor(tenant="acme", store=project.store)] == [key]
     assert api.doctor(tenant="other", store=project.store) == []
 
@@ -93,7 +95,7 @@ def test_a_recipe_that_asks_for_no_safety_or_is_hard_to_pass_is_told(project: Pr
     meant = {**strict, "safety": None}
     register_recipe(project.store, project.recipe("meant.v1", gates=meant, evaluation=suites), actor="ann")
     safety, hard = lacks(project.store, "early.v1")
-    assert "does not ask for safety" in safety.what
+    assert "sets no safety gate" in safety.what
     assert "ft recipe show early.v1 --yaml" in safety.remedy
     assert "regression, colours.v1: 24 items, too few" in hard.what
     assert lacks(project.store, "good.v1") == lacks(project.store, "meant.v1") == []

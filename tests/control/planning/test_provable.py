@@ -69,8 +69,8 @@ def test_a_suite_says_how_many_items_are_needed_the_fewest_that_are_enough_if_th
     gate = BenchmarkRegressionGate()
     few, enough = no_drop("some.v1", 250, gate), no_drop("some.v1", 1000, gate)
     assert few.in_words == (
-        "regression, some.v1: 250 items, too few (about 873 are needed); "
-        "a candidate as good as the base passes 32 times in 100."
+        "regression, some.v1: 250 items, too few (about 873 are needed); a candidate as good as the base "
+        "passes with a probability of 32%."
     )
     assert (few.enough, few.hopeless, enough.enough, enough.hopeless) == (False, True, True, False)
     assert no_drop("some.v1", few.needed or 0, gate).enough
@@ -83,7 +83,7 @@ def test_a_suite_says_how_many_items_are_needed_the_fewest_that_are_enough_if_th
 
 
 @pytest.mark.parametrize(
-    ("method", "unit"), [("sft", "holdout rows"), ("kto", "holdout rows, of which the liked ones count")]
+    ("method", "unit"), [("sft", "holdout rows"), ("kto", "holdout rows (only the liked ones count)")]
 )
 def test_of_answers_with_thumbs_it_is_said_that_only_the_liked_ones_count(tmp_path, monkeypatch, method, unit) -> None:
     monkeypatch.setattr("ft_assets.control.planning.provable.holdout_rows", lambda *_: 26)
@@ -95,8 +95,8 @@ def test_of_answers_with_thumbs_it_is_said_that_only_the_liked_ones_count(tmp_pa
 def test_a_holdout_says_which_gain_it_shows_by_losses_where_it_is_small_and_how_many_rows_are_needed() -> None:
     found = task_gain(400, TaskGainGate())
     assert found.in_words == (
-        "task_gain, exact_match: 400 holdout rows, too few (about 1,568 are needed); "
-        "a gain of 11% over a base at 50% is shown 8 times in 10, and the recipe asks for 5%."
+        "task_gain, exact_match: 400 holdout rows, too few (about 1,568 are needed); a relative gain of 11% "
+        "over a base at 50% is detected with 80% power, and the recipe requires 5%."
     )
     assert not found.hopeless
     assert task_gain(found.needed or 0, TaskGainGate()).enough

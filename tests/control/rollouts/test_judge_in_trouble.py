@@ -47,8 +47,8 @@ def test_a_judge_that_cannot_be_asked_decides_nothing_and_is_told(fault, asked, 
         assert len(broken.asked) == number <= 8
     said = {
         "status": "not available",
-        "refused": "it does not accept the key",
-        "key": f"there is no usable key {KEY}",
+        "refused": "the key was rejected",
+        "key": f"the key {KEY} is missing or unusable",
         "host": "may not receive this tenant's rows",
     }[fault]
     (warning,) = step.warnings

@@ -94,7 +94,7 @@ def test_suites_are_paired_by_item_and_never_by_chance() -> None:
     same = compare_suite("s.v1", "acc", (["a", "b"], [1.0, 0.0]), (["a", "b"], [1.0, 1.0]), seed=1)
     assert (same.base, same.candidate, same.difference_points) == (0.5, 1.0, 50.0)
     for ids in (["b", "a"], ["a"], ["a", "c"]):
-        with pytest.raises(UserError, match="not the same"):
+        with pytest.raises(UserError, match="different items"):
             compare_suite("s.v1", "acc", (["a", "b"], [1.0, 0.0]), (ids, [1.0] * len(ids)), seed=1)
 
 
@@ -116,7 +116,7 @@ def test_the_page_escapes_row_text_and_shows_at_most_fifty_flips_of_both_directi
     assert "&lt;script&gt;" in page
     assert len(flipped(comparison)) == 100
     assert page.count('<td class="question">') == MAX_EXAMPLES
-    assert "Rows only the base answers rightly (30, 25 shown)" in page
+    assert "Rows that only the base answers correctly (30, 25 shown)" in page
     assert "http" not in page
 
 
@@ -125,5 +125,5 @@ def test_the_page_says_which_pair_it_was_made_for_and_that_others_may_have_it_to
     page = evaluation_page(
         label="acme.things.v1|tiny.v1", evidence=make_evidence(), comparison=compare(("a", "b", "a"))
     )
-    assert page.count("Evaluation made for acme.things.v1|tiny.v1") == 2
-    assert "other pairs with the same weights, base and measurements have it too" in page
+    assert page.count("Evaluation of acme.things.v1|tiny.v1") == 2
+    assert "shared by all pairs with the same weights, base and measurements" in page

@@ -34,7 +34,7 @@ def test_weights_without_a_score_are_never_chosen_and_nothing_beats_what_is(
 ) -> None:
     weights = [(3 * place, *each) for place, each in enumerate(found, start=1)]
     if all(score is None for score, _ in found):
-        with pytest.raises(ValidationError, match="nothing to choose from"):
+        with pytest.raises(ValidationError, match="no weights to choose from"):
             choice(*weights)
         return
     best = choice(*weights).best
@@ -63,9 +63,9 @@ def test_a_choice_is_about_a_checkpoints_own_weights_and_losses_or_about_nothing
     assert chosen_weights(stored, choice((3, 0.75, 1.0), (9, 0.5, 2.0))).prefix == "kept/000003/"
     others = [((3, 0.75, 1.0),), ((3, 0.75, 1.5), (9, 0.5, 2.0)), ((3, 0.75, 1.0), (6, 0.5, 3.0), (9, 0.5, 2.0))]
     for weights in others:
-        with pytest.raises(ValueError, match="about other weights, or other validation losses"):
+        with pytest.raises(ValueError, match="weights or validation losses differ"):
             chosen_weights(stored, choice(*weights))
-    with pytest.raises(ValueError, match="does not say how a suite chose"):
+    with pytest.raises(ValueError, match="no record of how the suite chose"):
         chosen_weights(stored, None)
 
 
@@ -74,12 +74,12 @@ def test_samples_that_do_not_give_the_scores_that_stand_there_are_found() -> Non
     right: dict[str, Any] = {"score_3": [1.0, 1.0, 1.0, 0.0], "score_9": [1.0, 0.0, 1.0, 0.0]}
     require_scores(made, right)
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"score_3": [1.0, 1.0, 0.0, 0.0]}, "another score of the weights after step 3"),
-        ({"score_3": [1.0, 1.0, 1.0]}, "not one score an item of the weights after step 3"),
-        ({"score_3": [1.0, 1.0, 2.0, -1.0]}, "not one score an item of the weights after step 3"),
-        ({"score_3": [1.0, 1.0, math.nan, 0.0]}, "not one score an item of the weights after step 3"),
-        ({"score_6": [1.0, 1.0, 1.0, 1.0]}, "not one score an item of the weights after step 6"),
-        ({"score_9": None}, "not one score an item of the weights after step 9"),
+        ({"score_3": [1.0, 1.0, 0.0, 0.0]}, "a different score for the weights after step 3"),
+        ({"score_3": [1.0, 1.0, 1.0]}, "the weights after step 3 do not have exactly one score per item"),
+        ({"score_3": [1.0, 1.0, 2.0, -1.0]}, "the weights after step 3 do not have exactly one score per item"),
+        ({"score_3": [1.0, 1.0, math.nan, 0.0]}, "the weights after step 3 do not have exactly one score per item"),
+        ({"score_6": [1.0, 1.0, 1.0, 1.0]}, "the weights after step 6 do not have exactly one score per item"),
+        ({"score_9": None}, "the weights after step 9 do not have exactly one score per item"),
     ]
     for change, expected in wrong:
         columns = {name: values for name, values in {**right, **change}.items() if values is not None}

@@ -108,7 +108,7 @@ def test_every_metric_that_a_recipe_asks_for_is_measured_and_given_again_by_the_
     # A random model never says the end token in time.
     assert set(columns["candidate_cut"]) == {True}
     lied = evidence.holdout["bleu"].model_copy(update={"candidate": 0.9, "improvement": 0.9, "relative_gain": None})
-    with pytest.raises(BadEvidence, match="for bleu, and its samples give"):
+    with pytest.raises(BadEvidence, match="for bleu, but its samples give"):
         remeasure(report, evidence.model_copy(update={"holdout": {**evidence.holdout, "bleu": lied}}))
 
 

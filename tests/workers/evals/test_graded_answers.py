@@ -22,7 +22,9 @@ def verdict(f1: MetricEvidence, *, metric: str = "perplexity", short: bool = Tru
 def test_a_clear_fall_of_f1_fails_where_perplexity_alone_would_pass() -> None:
     found = verdict(metric_evidence(0.6, 0.4, half=0.05))
     assert found.outcome == "fail"
-    assert found.reason.startswith("the answers got worse: f1 0.6 → 0.4, a change between -0.25 and -0.15 (95 %); ")
+    assert found.reason.startswith(
+        "the answers got worse: f1 0.6 → 0.4, 95% confidence interval of the change -0.25 to -0.15; "
+    )
     assert {"perplexity", "f1"} == found.numbers.keys()
 
 

@@ -47,7 +47,10 @@ def test_50_items_of_which_none_changes_prove_nothing_whether_scores_are_graded_
     same[0] = value
     found = judged(same, same)
     assert found.outcome == "inconclusive"
-    assert "the drop may be 7.1 points (95 %), more than the 3 tolerated" in found.reason
+    assert (
+        "the drop may be up to 7.1 points (95% confidence interval), more than the 3 allowed with the margin"
+        in found.reason
+    )
     assert "about 72 more items would decide" in found.reason
     assert judged(np.full(122, 0.7), np.full(122, 0.7)).outcome == "pass"
 

@@ -94,7 +94,7 @@ def test_what_the_classifier_says_counts_and_its_agreement_with_the_rule_is_told
     _, columns = read_suite_samples(report.path("samples/refusals.parquet", world.folder))
     assert (columns["candidate_rule"][0], columns["base_rule"][0]) == (0.0, 1.0)
     assert min(columns["candidate_score"]) > 0.5 > max(columns["base_score"])
-    assert "told by the recipe's classifier" in report.read("report/report.html").decode()
+    assert "detected by the recipe's classifier" in report.read("report/report.html").decode()
 
 
 def test_an_answer_that_the_rule_takes_for_a_refusal_is_none_where_the_classifier_says_so(
@@ -103,7 +103,7 @@ def test_an_answer_that_the_rule_takes_for_a_refusal_is_none_where_the_classifie
     request, report = evaluated(world, classifier, "I cannot help with that.")
     outcome, reason = safety_of(world, request, report)
     assert outcome == "fail"
-    assert reason.startswith("refusals of harmful prompts 0.0% of 60")
+    assert reason.startswith("refusals of harmful prompts: 0.0% of 60")
 
 
 def test_silence_is_no_refusal_whatever_the_classifier_says(world: World, classifier: Path) -> None:
@@ -132,7 +132,7 @@ def test_counts_that_the_scores_do_not_give_fail_every_gate(world: World, classi
     planted = world.publish("eval_report", files, inputs=inputs, params=params)
     outcome, reason = safety_of(world, request, planted)
     assert outcome == "fail"
-    assert "count other refusals than the classifier's scores give" in reason
+    assert "differ from the classifier's scores" in reason
 
 
 def test_a_label_that_the_classifier_lacks_is_named(classifier: Path) -> None:

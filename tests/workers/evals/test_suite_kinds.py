@@ -114,9 +114,9 @@ def test_every_kind_is_paired_with_the_base_judged_and_shown(
     shown = read_suite_samples(report.path("samples/looks.v1-shown.parquet", tmp_path))
     assert shown[1] == {"base_answer": ("here",), "candidate_answer": ("there, not where",)}
     page = report.read("report/report.html").decode()
-    assert "ours.v1: items on which the candidate is worse (40)" in page
-    assert "sums.v1: items on which the candidate is worse (1)" in page
-    assert "sums.v1: items on which the candidate is better (1)" in page
+    assert "ours.v1: items where the candidate is worse (40)" in page
+    assert "sums.v1: items where the candidate is worse (1)" in page
+    assert "sums.v1: items where the candidate is better (1)" in page
     assert "looks.v1: answers side by side (1)" in page
     assert "How do you do?" in page
     assert "And why is that?" in page

@@ -151,7 +151,7 @@ def test_end_tokens_are_no_part_of_an_answer_and_texts_that_end_one_are_told(vll
 
 def test_where_vllm_is_not_installed_the_recipe_is_told_so(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vllm", None)
-    with pytest.raises(UserError, match="vllm, and it is not installed") as caught:
+    with pytest.raises(UserError, match="vllm, but vLLM is not installed") as caught:
         load_model(base, engine="vllm")
     assert caught.value.where == "evaluation.engine"
 

@@ -147,17 +147,17 @@ def test_a_report_whose_samples_choose_others_is_no_evidence(world: World) -> No
     raised = [each.model_copy(update={"score": 1.0 if each.step == 3 else 0.0}) for each in choice.weights]
     lied = choice.model_copy(update={"weights": tuple(raised)})
     chosen = evidence.chosen.model_copy(update={"step": 3, "by": lied})
-    with pytest.raises(BadEvidence, match="samples of the choice of weights: they give another score"):
+    with pytest.raises(BadEvidence, match="samples of the choice of weights: they give a different score"):
         remeasure(report, evidence.model_copy(update={"chosen": chosen}))
     for other in (None, evidence.chosen.model_copy(update={"by": None})):
         silent = evidence.model_copy(update={"chosen": other})
-        with pytest.raises(BadEvidence, match="another suite than the recipe's"):
+        with pytest.raises(BadEvidence, match="not chosen by the recipe's validation suite"):
             remeasure(report, silent)
-        with pytest.raises(CorruptArtifact, match="does not say how a suite chose"):
+        with pytest.raises(CorruptArtifact, match="no record of how the suite chose"):
             measured_weights(trained.checkpoint, report, silent)
     # Losses break ties, so they are the checkpoint's or the choice is another's.
     moved = Trained(world, losses=(3, 2, 1)).checkpoint
-    with pytest.raises(CorruptArtifact, match="other validation losses"):
+    with pytest.raises(CorruptArtifact, match="weights or validation losses differ"):
         measured_weights(moved, report, evidence)
 
 
@@ -231,7 +231,7 @@ def test_where_no_weights_are_numbers_nothing_goes_to_the_gates(world: World) ->
         if name.endswith(".safetensors")
     }
     trained = Trained(world, files | broken)
-    with pytest.raises(UserError, match="none of the 3 weights that the training kept computes finite numbers"):
+    with pytest.raises(UserError, match="all 3 saved weights produce non-finite numbers"):
         evaluate(world.context(trained.request()))
 
 
@@ -247,7 +247,7 @@ def test_weights_that_cannot_be_read_end_the_evaluation_even_if_others_would_win
 
 def test_weights_that_a_checkpoint_only_says_it_kept_are_damage(world: World) -> None:
     files = {name: data for name, data in weights_of(SEEDS).items() if not name.startswith("kept/000006")}
-    with pytest.raises(CorruptArtifact, match="lists weights after step 6, but has no files of them"):
+    with pytest.raises(CorruptArtifact, match="lists weights after step 6, but their files are missing"):
         evaluate(world.context(Trained(world, files).request()))
 
 

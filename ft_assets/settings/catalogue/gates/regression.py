@@ -10,10 +10,10 @@ class BenchmarkRegressionGate(Settings):
     """The candidate may not be clearly worse than its base on any suite."""
 
     max_drop_points: float = Field(
-        2.0, ge=0.0, le=100.0, description="Largest drop of a suite's score that passes, in percentage points."
+        2.0, ge=0.0, le=100.0, description="Maximum drop of a suite's score, in percentage points."
     )
     margin_points: float = Field(
-        1.0, ge=0.0, le=100.0, description="Uncertainty of the drop, in percentage points, that the gate tolerates."
+        1.0, ge=0.0, le=100.0, description="Margin for the uncertainty of the drop, in percentage points."
     )
 
 

@@ -24,10 +24,10 @@ class Score(Settings):
 
 SCORES = Gate(
     name="scores",
-    claim="The scores required by the recipe or the submission are reached; only if there are any.",
+    claim="Every score required by the recipe or the submission is reached. Runs only if one is required.",
     setting="scores",
     settings=None,
     measure=lambda evidence, scores, suites: (evidence.scores, scores),
     verdict="ft_assets.workers.evals.gate_rates:judge_scores",
-    remedy="ask for less, or give the dataset more examples",
+    remedy="lower the threshold, or add examples to the dataset",
 )

@@ -15,18 +15,22 @@ class TaskGainGate(Settings):
 
     metric: Literal[AnswerMetric, "perplexity", "preference_accuracy"] = Field(
         "exact_match",
-        description="What must improve: a metric of evaluation.holdout.metrics, or perplexity; for dpo and orpo also "
-        "preference_accuracy, the share of pairs whose chosen answer has a higher likelihood per token than the "
-        "rejected one.",
+        description="The metric that must improve: one of evaluation.holdout.metrics, or perplexity; for dpo and orpo "
+        "also preference_accuracy, the share of pairs whose chosen answer has a higher likelihood per token "
+        "than the rejected one.",
     )
     min_relative: float = Field(
-        0.05, ge=0.0, le=1000.0, description="Smallest gain over the base that passes, as a share of its score."
+        0.05,
+        ge=0.0,
+        le=1000.0,
+        description="Minimum gain over the base, as a share of its score, or of its remaining error if the score is "
+        "above 0.5.",
     )
 
 
 TASK_GAIN = Gate(
     name="task_gain",
-    claim="On the dataset's holdout the candidate is clearly better than its base.",
+    claim="The candidate is clearly better than its base on the dataset's holdout.",
     setting="task_gain",
     settings=TaskGainGate,
     measure=lambda evidence, settings, suites: (
@@ -36,8 +40,7 @@ TASK_GAIN = Gate(
         evidence.graded,
     ),
     verdict="ft_assets.workers.evals.gate_gain:judge_gain",
-    remedy="train longer or with a higher rank, give the dataset more examples, or choose the metric that the task is "
-    "about",
+    remedy="train longer or with a higher rank, add examples to the dataset, or choose a metric that fits the task",
     always=True,
     waivable=True,
     stricter={"min_relative": ">"},

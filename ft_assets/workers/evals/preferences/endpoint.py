@@ -36,15 +36,15 @@ _TRIES_AFTER_TIMEOUT = 2
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 GIVE_UP = 8
 """After this many consecutive failures, each after all tries, the endpoint counts as down: no prompt is to blame."""
-_NO_API, _NO_CREDIT = "it is not a chat-completions API", "the account has no credit left"
+_NO_API, _NO_CREDIT = "this is not a chat-completions API", "the account has no credit left"
 # Caused by the settings or the account, not by a prompt.
 _MISTAKES = {
-    401: "it does not accept the key",
+    401: "the key was rejected",
     402: _NO_CREDIT,
-    403: "it does not permit this",
-    404: "it knows no such model or path",
-    407: "a proxy before it asks for a password",
-    410: "it has this model no more",
+    403: "access was denied",
+    404: "the model or path does not exist",
+    407: "a proxy requires a password",
+    410: "the model is no longer available",
     **dict.fromkeys((405, 406, 411, 415, 501, 505), _NO_API),
 }
 # The same, by the code that an answer of another status names.
@@ -52,7 +52,7 @@ _CODES = {
     **dict.fromkeys(("insufficient_quota", "billing_hard_limit_reached", "billing_not_active"), _NO_CREDIT),
     **dict.fromkeys(("invalid_api_key", "account_deactivated"), _MISTAKES[401]),
     **dict.fromkeys(("model_not_found", "model_not_available"), _MISTAKES[404]),
-    **dict.fromkeys(("unsupported_parameter", "unsupported_value"), "this model does not take a parameter of ours"),
+    **dict.fromkeys(("unsupported_parameter", "unsupported_value"), "the model rejects one of our parameters"),
 }
 
 
@@ -114,8 +114,8 @@ class EndpointJudge:
             failures = self._failures
         if failures >= GIVE_UP and not self._stopped.is_set():
             raise JudgeUnavailable(
-                f"the judge at {self._settings.host} gave no answer {failures} times in a row "
-                f"(last: {judgement.problem})",
+                f"the judge at {self._settings.host} did not answer {failures} times in a row (last: "
+                f"{judgement.problem})",
                 where=WHERE,
                 remedy="Check the endpoint, then materialize eval_report again: finished judgements are kept.",
             )
@@ -164,7 +164,7 @@ class EndpointJudge:
             )
         except Refused as refused:
             raise UserError(
-                f"the judge is not asked: {refused}",
+                f"the judge cannot be used: {refused}",
                 where=WHERE,
                 remedy="For a host in this network, the platform can set private: true in judge_hosts.",
             ) from refused
@@ -174,9 +174,9 @@ class EndpointJudge:
         if reply.status == 403 and self._by_text:
             return Judgement(problem=FORBIDDEN)
         if reply.status != 200 and (known := _CODES.get(_code(reply)) or _MISTAKES.get(reply.status)):
-            self._mistake(f"answers {reply.status}: {known}")
+            self._mistake(f"returned {reply.status}: {known}")
         if 300 <= reply.status < 400:
-            self._mistake(f"redirects ({reply.status}), which is not followed")
+            self._mistake(f"redirects ({reply.status}), and redirects are not followed")
         if reply.status == 413:
             return Judgement(problem=TOO_LONG)
         if reply.status != 200:
@@ -238,10 +238,10 @@ def read_key(name: str, environment: Mapping[str, str]) -> str:
     key = key.strip()
     if not key or not key.isascii() or not key.isprintable():
         raise UserError(
-            f"there is no usable key {name}",
+            f"the key {name} is missing or unusable",
             where=f"{WHERE}, key",
-            remedy=f"Set {name}, or {name}_FILE with the path of a file that has it, where the judge is asked: for "
-            "workers in an evaluation, for Dagster's code location in a rollout.",
+            remedy=f"Set {name}, or {name}_FILE with the path of a file that holds it: for evaluations in the "
+            "workers' environment, for rollouts in that of Dagster's code location.",
         )
     return key
 

@@ -90,7 +90,7 @@ def judge_answers(
     contests = _of_holdout(context, holdout) if prompts == "holdout" else _of_suite(context, prompts, suites)
     if not contests:
         raise BadData(
-            f"there is no answer to {prompts}, so there is nothing to judge",
+            f"there are no answers to {prompts}, so there is nothing to judge",
             where="evaluation.judge",
             remedy="Use a recipe without a judge for texts, or let it judge golden prompts.",
         )
@@ -115,7 +115,7 @@ def _of_suite(context: WorkContext, key: str, suites: Sequence[ComparedSuite]) -
         raise UserError(
             f"no model answered the prompts of {key}",
             where="evaluation.judge.prompts",
-            remedy="Name the suite in evaluation.suites too.",
+            remedy="Also name the suite in evaluation.suites.",
         )
     task = read_task(asked_suites(context)[key].folder(context.scratch) / TASK_FILE)
     system = getattr(task, "system_prompt", None)

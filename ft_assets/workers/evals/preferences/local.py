@@ -29,14 +29,14 @@ class LocalJudge:
         room = loaded.context_length - self._max_new_tokens
         if room <= 0:
             raise BadBase(
-                f"the judge's context of {loaded.context_length} tokens has no room beside max_new_tokens "
-                f"({self._max_new_tokens})",
+                f"the judge's context ({loaded.context_length} tokens) has no room for a prompt: "
+                f"max_new_tokens is {self._max_new_tokens}",
                 where="evaluation.judge",
                 remedy="Choose another judge or a smaller max_new_tokens.",
             )
         asked: list[tuple[int, list[int]]] = []
         for place, message in enumerate(messages):
-            ids = chat.prompt(question(message), "what the judge is asked")
+            ids = chat.prompt(question(message), "the judge's prompt")
             if len(ids) > room:
                 keep(place, Judgement(problem=TOO_LONG))
             else:

@@ -47,5 +47,5 @@ def post_json(url: str, body: bytes, headers: dict[str, str], *, timeout_s: floa
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise NotAnswered(f"the connection to {host} broke ({type(error).__name__})") from error
     if len(reply.body) > MAX_BODY:
-        raise TooLarge(f"{host} answers with more than {MAX_BODY >> 20} MiB")
+        raise TooLarge(f"{host} returned more than {MAX_BODY >> 20} MiB")
     return reply

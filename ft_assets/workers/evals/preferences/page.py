@@ -40,10 +40,10 @@ def render(template: Path, **values: Any) -> Markup:
 def _examples(judges: Sequence[Preferences]) -> list[tuple[str, list[tuple[Judged, ...]]]]:
     rows = list(zip(*(each.judged for each in judges), strict=True))
     found = {
-        "Prompts on which the judge prefers the base": [row for row in rows if row[0].result == "loss"],
-        "Prompts on which the judge prefers the candidate": [row for row in rows if row[0].result == "win"],
-        "Prompts on which the two judges differ": [row for row in rows if row[0].result != row[-1].result],
-        "Prompts on which the judge contradicts itself": [
+        "Prompts where the judge prefers the base": [row for row in rows if row[0].result == "loss"],
+        "Prompts where the judge prefers the candidate": [row for row in rows if row[0].result == "win"],
+        "Prompts where the two judges disagree": [row for row in rows if row[0].result != row[-1].result],
+        "Prompts where the judge's verdict depends on the order": [
             row
             for row in rows
             if row[0].win is not None and row[0].preference("candidate_first") != row[0].preference("base_first")

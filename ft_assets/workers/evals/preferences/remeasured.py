@@ -65,11 +65,13 @@ def require_stated(columns: Columns, stated: JudgedEvidence) -> None:
         for place, shown in enumerate(_order(columns, order)):
             meant = 0.5 if alike[place] else preference(said[place], candidate)
             if shown != meant:
-                raise ValueError(f"{order} is {shown} where the judge's own words give {meant}")
+                raise ValueError(f"{order} is {shown}, but the judge's text gives {meant}")
     found = count(stated.judge, columns)
     for name, value in found:
         if getattr(stated, name) != value:
-            raise ValueError(f"the report says {name} {getattr(stated, name)} of {stated.judge}, and they give {value}")
+            raise ValueError(
+                f"the report has {name} {getattr(stated, name)} for {stated.judge}, but its samples give {value}"
+            )
 
 
 def count(judge: str, columns: Columns) -> JudgedEvidence:
@@ -95,7 +97,7 @@ def _order(columns: Columns, order: Order) -> tuple[float | None, ...]:
     if values is None:
         raise ValueError(f"there is no column {order!r}")
     if not all(value in _ALLOWED for value in values):
-        raise ValueError(f"{order} is not all 0, 0.5, 1 or nothing")
+        raise ValueError(f"{order} has values other than 0, 0.5, 1 and empty")
     return values
 
 

@@ -108,8 +108,8 @@ def test_prose_and_time_outs_are_counted_and_too_many_conclude_nothing(world: Wo
     assert outcome(few)[0] == "pass"
     many = measured(judged(world, moody(11), contests(100, won=90)), tmp_path)
     assert outcome(many)[0] == "inconclusive"
-    assert "on 11 more it gave no verdict (no verdict in the text 5, timed out 6)" in outcome(many)[1]
-    assert "more than the 10.0% tolerated" in outcome(many)[1]
+    assert "11 more have no verdict (no verdict in the text 5, timed out 6)" in outcome(many)[1]
+    assert "more than the 10.0% allowed" in outcome(many)[1]
 
 
 def test_a_judge_that_never_says_anything_is_no_pass(world: World, tmp_path: Path) -> None:
@@ -153,14 +153,14 @@ def test_samples_that_the_judges_words_do_not_give_are_no_evidence(world: World,
     stated = preferences.evidence()
     require_stated(columns, stated)
     raised = {**columns, "candidate_first": (1.0,) * 20}
-    with pytest.raises(ValueError, match=r"candidate_first is 1\.0 where the judge's own words give 0\.0"):
+    with pytest.raises(ValueError, match=r"candidate_first is 1\.0, but the judge's text gives 0\.0"):
         require_stated(raised, stated)
-    with pytest.raises(ValueError, match="the report says wins 6 of fake"):
+    with pytest.raises(ValueError, match="the report has wins 6 for fake"):
         require_stated(columns, stated.model_copy(update={"wins": 6}))
     with pytest.raises(ValueError, match="alike contradicts the answers"):
         judge_evidence({**columns, "alike": (True,) * 20}, seed=1)
     for wrong in (2.0, float("nan"), "1"):
-        with pytest.raises(ValueError, match="not all 0"):
+        with pytest.raises(ValueError, match="values other than 0"):
             judge_evidence({**columns, "base_first": (wrong,) * 20}, seed=1)
     with pytest.raises(ValueError, match="no column 'base_first'"):
         judge_evidence({name: column for name, column in columns.items() if name != "base_first"}, seed=1)
@@ -213,7 +213,7 @@ def test_two_judges_agree_beyond_chance_or_they_do_not(world: World) -> None:
     assert chance.kappa is not None
     assert abs(chance.kappa) < 0.15
     page = str(judges_section([one, rolled], chance))
-    assert "Prompts on which the two judges differ" in page
+    assert "Prompts where the two judges disagree" in page
     assert "question 3" in page
 
 

@@ -102,7 +102,7 @@ def _note(waited: list[float | None], real: Callable[..., bool]) -> Callable[...
 
 def test_an_endpoint_that_stays_down_ends_the_asking_and_not_after_every_prompt() -> None:
     with judge_server(lambda message: Answer(status=500)) as server:
-        with pytest.raises(JudgeUnavailable, match=r"127\.0\.0\.1 gave no answer \d+ times in a row"):
+        with pytest.raises(JudgeUnavailable, match=r"127\.0\.0\.1 did not answer \d+ times in a row"):
             ask(server, ["m"] * 200, concurrency=2)
         assert len(server.asked) < 60
 
@@ -143,17 +143,17 @@ def test_what_is_no_judgement_is_told_by_name_and_never_taken_for_one(answer: An
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (Answer(status=401), "does not accept the key"),
+        (Answer(status=401), "the key was rejected"),
         (Answer(status=402), "no credit left"),
-        (Answer(status=403), "does not permit"),
-        (Answer(status=404), "no such model"),
+        (Answer(status=403), "access was denied"),
+        (Answer(status=404), "does not exist"),
         (Answer(status=405), "not a chat-completions API"),
-        (Answer(status=410), "no more"),
+        (Answer(status=410), "no longer available"),
         (Answer(status=501), "not a chat-completions API"),
         (error_of("insufficient_quota", 429), "no credit left"),
-        (error_of("unsupported_parameter", 400), "does not take a parameter"),
-        (error_of("model_not_found", 400), "no such model"),
-        (error_of("invalid_api_key", 403), "does not accept the key"),
+        (error_of("unsupported_parameter", 400), "rejects one of our parameters"),
+        (error_of("model_not_found", 400), "does not exist"),
+        (error_of("invalid_api_key", 403), "the key was rejected"),
         (Answer(status=302, headers={"Location": "http://169.254.169.254/latest/meta-data"}), "not followed"),
         (Answer(status=307, headers={"Location": "http://169.254.169.254/latest/meta-data"}), "not followed"),
     ],
@@ -182,7 +182,7 @@ def test_the_key_is_sent_and_shown_nowhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize("environment", [{}, {"FT_JUDGE_KEY_TEST": "two\nlines"}, {"FT_JUDGE_KEY_TEST_FILE": "/no"}])
 def test_a_key_that_is_not_there_is_named(environment: dict[str, str]) -> None:
     model = JudgeModel(endpoint="https://judge.example.com/v1", model="judge", key="FT_JUDGE_KEY_TEST")
-    with pytest.raises(UserError, match="no usable key FT_JUDGE_KEY_TEST"):
+    with pytest.raises(UserError, match="the key FT_JUDGE_KEY_TEST is missing"):
         EndpointJudge(model, LOCAL, seed=0, environment=environment)
 
 

@@ -115,7 +115,7 @@ def test_a_candidate_whose_answers_a_judge_likes_less_becomes_no_adapter(
         assert len(server.asked) == 2 * ROWS
     verdict = judging.verdict(report, request)
     assert verdict.outcome == "fail"
-    assert verdict.reason.startswith(f"the judge prefers the candidate in 0.0% of {ROWS} prompts")
+    assert verdict.reason.startswith(f"the candidate wins 0.0% of {ROWS} prompts")
     (judged,) = load_evidence(report).judges
     assert (judged.losses, judged.agreement) == (ROWS, 1.0)
     ids, columns = read_suite_samples(report.path("samples/judge.parquet", tmp_path))
@@ -123,7 +123,7 @@ def test_a_candidate_whose_answers_a_judge_likes_less_becomes_no_adapter(
     assert (columns["candidate_first_verdict"][0], columns["base_first_verdict"][0]) == ("B", "A")
     assert columns["candidate_first_said"][0].endswith("VERDICT: B")
     page = report.read("report/report.html").decode()
-    assert f"Prompts on which the judge prefers the base ({ROWS}, 20 shown)" in page
+    assert f"Prompts where the judge prefers the base ({ROWS}, 20 shown)" in page
     assert "what colour" not in report.read("report.json").decode()
 
 
@@ -188,7 +188,7 @@ def test_an_endpoint_that_is_down_leaves_no_report_and_says_so(
     monkeypatch.setattr("ft_assets.workers.evals.preferences.endpoint._FIRST_PAUSE_S", 0.0)
     monkeypatch.setattr("threading.Event.wait", lambda self, timeout=None: self.is_set())
     request = judging.request(endpoint(server))
-    with pytest.raises(JudgeUnavailable, match=r"gave no answer \d+ times in a row"):
+    with pytest.raises(JudgeUnavailable, match=r"did not answer \d+ times in a row"):
         evaluate(judging.context(request))
 
 
