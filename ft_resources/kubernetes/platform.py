@@ -1,12 +1,15 @@
 """All manifests that an administrator applies for tenants, built from the settings and a list of flavours."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from ft_resources.kubernetes.egress import Egress, JudgeReach, JudgeService
 from ft_resources.kubernetes.flavours import FlavoursFile
 from ft_resources.kubernetes.kueue import platform_queues
 from ft_resources.kubernetes.names import JUDGES, MANAGED_BY, METRICS_PORT, TENANT
+from ft_resources.kubernetes.places import Place
+from ft_resources.kubernetes.pod import tolerated
 from ft_resources.kubernetes.quota_plan import TierOfCluster
 from ft_resources.kubernetes.settings import KubernetesSettings
 
@@ -112,6 +115,9 @@ def _admission(settings: KubernetesSettings, tenant: str, labels: dict[str, str]
     own = (image.partition("@")[0] for image in (settings.image, *settings.images.values()))
     images = dict.fromkeys([*own, *settings.image_repositories])
     secrets = [settings.judges.secret, *([settings.secret] if settings.secret else [])]
+    kinds = settings.on_demand, settings.spot_nodes
+    places = list(product(kinds, [Place(), *settings.gpu_types.values()]))
+    tolerations = tolerated([each for pair in places for part in pair for each in part.tolerations], 0)
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -122,8 +128,25 @@ def _admission(settings: KubernetesSettings, tenant: str, labels: dict[str, str]
             "service_account": settings.service_account_of(tenant),
             "host_path": settings.cache.path_of(tenant) if settings.cache.kind == "host-path" else "",
             "warm_path": settings.cache.warm_path if settings.keeps_bases else "",
+            "node_selectors": ";".join(dict.fromkeys(_labels(*each) for each in places)),
+            "tolerations": ",".join(dict.fromkeys(_taint(each) for each in tolerations)),
+            "queue": settings.queue_of(tenant) or "",
+            "priorities": ",".join(settings.priority_classes.values()),
+            "runtime_class": (settings.run_code and settings.run_code.runtime_class) or "",
+            "seccomp": (settings.run_code and settings.run_code.seccomp_profile) or "",
+            "apparmor": (settings.run_code and settings.run_code.apparmor_profile) or "",
         },
     }
+
+
+def _labels(place: Place, gpu: Place) -> str:
+    """The labels of a Job's nodes, as the policy compares them."""
+    return ",".join(f"{label}={value}" for label, value in {**place.node_selector, **gpu.node_selector}.items())
+
+
+def _taint(toleration: Manifest) -> str:
+    """What a pod tolerates, as the policy compares it."""
+    return ":".join(toleration.get(field, "") for field in ("key", "operator", "value", "effect"))
 
 
 def _to_judges(

@@ -108,8 +108,11 @@ class _Parser:
         return lambda scope: scope[token]
 
     def members(self, value: Value) -> Value:
-        while self.next() == ".":
-            self.take()
+        while self.next() in (".", "["):
+            if self.take() == "[":
+                value = _item(value, self.ternary())
+                self.take("]")
+                continue
             name = self.take()
             value = self.call(value, name) if self.next() == "(" else _field(value, name)
         return value
@@ -128,6 +131,10 @@ class _Parser:
         methods: dict[str, Callable[[str, str], Any]] = {"startsWith": str.startswith, "split": str.split}
         method = methods[name]
         return lambda scope: method(value(scope), argument(scope))
+
+
+def _item(value: Value, key: Value) -> Value:
+    return lambda scope: value(scope)[key(scope)]
 
 
 def _field(value: Value, name: str) -> Value:

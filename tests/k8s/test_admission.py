@@ -24,6 +24,12 @@ WARM: dict[str, Any] = {
     "cache": {"kind": "host-path"},
     "keep_warm": {"H100": {"bases": [f"folder:sha256:{'c' * 64}"]}},
 }
+PLACES: dict[str, Any] = {
+    "on_demand": {"node_selector": {"pool": "ft"}, "tolerations": [{"key": "ft", "value": "yes"}]},
+    "spot_nodes": {"node_selector": {"pool": "ft-spot"}, "tolerations": [{"key": "spot", "effect": "NoExecute"}]},
+    "gpu_types": {"H100": {"node_selector": {"gpu": "h100"}, "tolerations": [{"key": "nvidia.com/gpu"}]}},
+}
+SANDBOX = {"seccomp_profile": "profiles/a.json", "apparmor_profile": "ft-sandbox", "runtime_class": "kata"}
 OTHER = f"registry.example/other@sha256:{'b' * 64}"
 JUDGES = {
     "runtime": {"judge_hosts": [{"host": "judge.example.com", "keys": ["JUDGE_KEY"]}]},
@@ -60,8 +66,13 @@ def job_of(spec: Any, **changes: Any) -> Job:
         ({}, {"cache": {"kind": "host-path"}}),
         ({"gpus": 8, "gpu_type": "H100"}, WARM),
         ({}, {"service_account": "w-{tenant}", "monitoring_namespace": "monitoring"}),
+        ({"gpus": 1, "gpu_type": "H100"}, PLACES),
+        ({"gpus": 1, "spot": False}, PLACES),
+        ({"spot": True}, PLACES),
+        ({"priority": "interactive"}, {"queue": "ft-{tenant}"}),
         ({"image": OTHER}, {"image_repositories": ["registry.example/other"]}),
         ({"asset": "dataset"}, {"images": {"dataset": OTHER}}),
+        ({"asset": "eval_report"}, {"run_code": SANDBOX}),
         (JUDGES, {"run_code": {"seccomp_profile": "profiles/ft-sandbox.json"}, "environment": {"AWS_REGION": "x"}}),
     ],
 )
@@ -97,9 +108,96 @@ _ADDED = {"drop": ["ALL"], "add": ["NET_ADMIN"]}
 _TOKEN = {"serviceAccountToken": {"path": "token"}}
 
 
+def _required(**term: Any) -> dict[str, Any]:
+    terms = {"nodeSelectorTerms": [term]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+def _label(name: str, value: str) -> Callable[[Job], None]:
+    return lambda made: made["metadata"]["labels"].update({name: value})
+
+
+_BY_NAME = {"key": "metadata.name", "operator": "In", "values": ["node-1"]}
+_ON_A_LABEL = {"key": "pool", "operator": "NotIn", "values": ["ft"]}
+_NEAR = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname"}]}
+_PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {}}]}
+_PROBE = {"httpGet": {"host": "169.254.169.254", "port": 80}}
+_LAX = {"allowPrivilegeEscalation": False, "seccompProfile": {"type": "Unconfined"}}
+_ELSEWHERE = {"allowPrivilegeEscalation": False, "seccompProfile": {"type": "Localhost", "localhostProfile": "x"}}
+_UNARMED = {"allowPrivilegeEscalation": False, "appArmorProfile": {"type": "Unconfined"}}
+_SAFE = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
+        *(
+            (_pod(change), "its nodes")
+            for change in (
+                {"nodeName": "node-1"},
+                {"nodeSelector": {"node-role.kubernetes.io/control-plane": ""}},
+                {"nodeSelector": {"pool": "ft", "gpu": "h100", "kubernetes.io/hostname": "node-1"}},
+                {"nodeSelector": {"pool": "other"}},
+                {"nodeSelector": {"gpu": "h100"}},
+                {"nodeSelector": {}},
+                {"tolerations": [{"operator": "Exists"}]},
+                {"tolerations": [{"key": "ft", "operator": "Exists"}]},
+                {"tolerations": [{"key": "ft", "operator": "Exists", "effect": "NoSchedule"}]},
+                {"tolerations": [{"key": "ft", "value": "no", "effect": "NoSchedule"}]},
+                {"tolerations": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]},
+                {"affinity": {"podAffinity": _NEAR}},
+                {"affinity": {"podAntiAffinity": _NEAR}},
+                {"affinity": {"nodeAffinity": _PREFERRED}},
+                _required(matchFields=[_BY_NAME]),
+                _required(matchExpressions=[_ON_A_LABEL]),
+                {"topologySpreadConstraints": [{"maxSkew": 1}]},
+                {"schedulingGates": [{"name": "x"}]},
+            )
+        ),
+        *(
+            (_pod(change), "before others")
+            for change in (
+                {"priorityClassName": "system-node-critical"},
+                {"priority": 2_000_001_000},
+                {"preemptionPolicy": "Never"},
+                {"schedulerName": "other"},
+                {"resourceClaims": [{"name": "gpu", "resourceClaimName": "x"}]},
+            )
+        ),
+        (_label("kueue.x-k8s.io/queue-name", "ft-globex"), "before others"),
+        (_label("kueue.x-k8s.io/priority-class", "highest"), "before others"),
+        (lambda made: made["metadata"]["labels"].pop("kueue.x-k8s.io/queue-name"), "before others"),
+        (_pod({"runtimeClassName": "host"}), "runtime"),
+        (_pod({"overhead": {"cpu": "0"}}), "runtime"),
+        (_pod({"os": {"name": "windows"}}), "runtime"),
+        (_pod({"hostAliases": [{"ip": "10.0.0.1", "hostnames": ["s3.amazonaws.com"]}]}), "network"),
+        (_pod({"dnsPolicy": "Default"}), "network"),
+        (_pod({"dnsConfig": {"nameservers": ["10.0.0.1"]}}), "network"),
+        (_pod({"imagePullSecrets": [{"name": "x"}]}), "network"),
+        *((_container({probe: _PROBE}), "network") for probe in ("livenessProbe", "readinessProbe", "startupProbe")),
+        (_container({"lifecycle": {"preStop": _PROBE}}, "initContainers"), "network"),
+        (
+            lambda made: made["spec"]["template"]["metadata"]["annotations"].update(
+                {"k8s.v1.cni.cncf.io/networks": "storage"}
+            ),
+            "network",
+        ),
+        (_pod({"securityContext": {"runAsNonRoot": True}}), "confinement"),
+        *(
+            (_pod({"securityContext": {**_SAFE, **change}}), "confinement")
+            for change in (
+                {"seccompProfile": {"type": "Unconfined"}},
+                {"appArmorProfile": {"type": "Unconfined"}},
+                {"sysctls": [{"name": "net.ipv4.ip_forward", "value": "1"}]},
+                {"supplementalGroups": [0]},
+                {"seLinuxOptions": {"type": "spc_t"}},
+                {"windowsOptions": {"hostProcess": True}},
+            )
+        ),
+        (_container({"securityContext": _LAX}), "confinement"),
+        (_container({"securityContext": _ELSEWHERE}, "initContainers"), "confinement"),
+        (_container({"securityContext": _UNARMED}), "confinement"),
+        (_container({"securityContext": {"allowPrivilegeEscalation": False, "procMount": "Unmasked"}}), "confinement"),
         (_container({"image": OTHER}), "image"),
         (_container({"image": OTHER}, "initContainers"), "image"),
         (_container({"image": "registry.example/ft:latest"}), "image"),
@@ -135,10 +233,41 @@ _TOKEN = {"serviceAccountToken": {"path": "token"}}
 def test_a_job_that_reaches_for_more_is_refused_by_the_one_rule_about_it(
     change: Callable[[Job], None], said: str
 ) -> None:
-    made = copy.deepcopy(job_of(spec_of(), identity=IDENTITY))
+    settings = {**PLACES, "identity": IDENTITY, "queue": "ft-{tenant}", "run_code": SANDBOX}
+    made = copy.deepcopy(job_of(spec_of(), **settings))
     change(made)
-    (message,) = refusals(made, identity=IDENTITY)
+    (message,) = refusals(made, **settings)
     assert said in message
+
+
+def test_a_job_that_avoids_sick_nodes_is_let_in_and_so_is_what_the_api_server_adds() -> None:
+    made = job(plan_pod(spec_of(), settings_of(**PLACES), avoid=["node-7"]))
+    _pod({"dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler"})(made)
+    assert refusals(made, **PLACES) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "judged"),
+    [
+        ({"operation": "CREATE", "groups": ["system:serviceaccounts:kueue-system"]}, True),
+        ({"operation": "UPDATE", "groups": []}, True),
+        ({"operation": "UPDATE", "groups": ["system:serviceaccounts:kueue-system"]}, False),
+        ({"operation": "UPDATE", "groups": [], "same": True}, False),
+    ],
+)
+def test_a_job_that_waits_is_sent_to_other_nodes_by_kueue_alone(asked: dict[str, Any], judged: bool) -> None:
+    """The rest of a Job's pods cannot be changed; its labels, by which it ages, can."""
+    old = job_of(spec_of(), **PLACES)
+    new = copy.deepcopy(old)
+    _label("kueue.x-k8s.io/priority-class", "ft-batch-2")(new)
+    if not asked.get("same"):
+        _pod({"nodeSelector": {"pool": "other"}})(new)
+    request = {"operation": asked["operation"], "userInfo": {"groups": asked["groups"]}}
+    scope = {"request": request, "object": new, "oldObject": old}
+    conditions = POLICY["spec"]["matchConditions"]
+    assert all(evaluate(each["expression"], scope) for each in conditions) is judged
+    (rule,) = POLICY["spec"]["matchConstraints"]["resourceRules"]
+    assert rule["operations"] == ["CREATE", "UPDATE"]
 
 
 def test_a_tenants_cache_is_no_way_to_another_tenants() -> None:
