@@ -6,10 +6,11 @@ from typing import Any
 
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import UserError
+from ft_resources.shown import COMMAND
 
 _LONGEST = 1500
 # Control characters that a terminal, mail or chat client would interpret; line breaks are kept.
-_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+_CONTROL = re.compile(f"(?:\t|{COMMAND.pattern})+")
 
 
 class NotSent(UserError):

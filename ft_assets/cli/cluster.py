@@ -36,7 +36,7 @@ def manifests(
     import yaml
 
     objects = api.cluster_manifests(tenant, flavours=flavours, namespace=namespace, account=account, kueue=kueue)
-    typer.echo(yaml.safe_dump_all(objects, sort_keys=False), nl=False)
+    print(yaml.safe_dump_all(objects, sort_keys=False), end="")
 
 
 @app.command()

@@ -1,5 +1,6 @@
 """``ft logs``: what the workers of a submission, or of one artifact, wrote."""
 
+import codecs
 import time
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from ft_assets.cli.door import api
 from ft_assets.cli.status import reasons
 
 POLL_S = 0.5
+_utf8 = codecs.getincrementaldecoder("utf-8")
 
 
 def logs(
@@ -21,6 +23,8 @@ def logs(
 
     found = api.logs(target)
     seen: dict[str, int] = {}
+    # A letter may begin in one piece and end in the next.
+    decoders: dict[str, codecs.IncrementalDecoder] = {}
     shown = ""
     while True:
         # Looked at before reading, so that what was written until the end is read too.
@@ -30,7 +34,8 @@ def logs(
                 if attempt.path != shown:
                     note(f"── {short(str(attempt.address))} attempt {attempt.number}")
                     shown = attempt.path
-                typer.echo(data, nl=False)
+                decoder = decoders.setdefault(attempt.path, _utf8("replace"))
+                print(decoder.decode(data), end="", flush=True)
                 seen[attempt.path] = number
         if over or not follow:
             break

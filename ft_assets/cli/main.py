@@ -41,6 +41,7 @@ from ft_assets.cli import (
     usage,
 )
 from ft_assets.cli.door import close_door, open_door
+from ft_assets.cli.terminal import keep_commands_out
 from ft_resources.environment import warn_of_unknown_variables
 from ft_resources.errors import UserError
 
@@ -51,6 +52,10 @@ _DOORKEEPERS = ("login", "logout", "whoami", "init")
 
 class _Group(TyperGroup):
     """Shows a user's error as what, where and what to do, without a traceback."""
+
+    def main(self, *arguments: Any, **settings: Any) -> Any:
+        keep_commands_out()
+        return super().main(*arguments, **settings)
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -8,8 +8,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ft_assets.cli.terminal import keep_commands_out_of_rich
 from ft_resources.errors import UserError
 from ft_resources.shown import escaped
+
+keep_commands_out_of_rich()
 
 
 def print_error(error: UserError) -> None:

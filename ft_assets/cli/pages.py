@@ -1,7 +1,6 @@
 """``ft pages``: Dagster's pages on a cluster, behind the door that they have on a laptop."""
 
 import os
-import subprocess
 import sys
 import threading
 from functools import partial
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 import typer
 
 from ft_assets.cli.ports import free_port
+from ft_assets.cli.terminal import relayed
 from ft_resources.errors import UserError
 
 TOKEN = "FT_PAGES_TOKEN"
@@ -39,9 +39,9 @@ def pages(
     environment = {name: value for name, value in os.environ.items() if name != TOKEN}
     # At its usual level its log would tell the path.
     listen = ["-h", "127.0.0.1", "-p", str(hidden), "--dagster-log-level", "warning"]
-    dagster = subprocess.Popen(
+    dagster, output = relayed(
         [sys.executable, "-m", "dagster_webserver", *listen, "-w", str(workspace)],
-        env={**environment, "DAGSTER_WEBSERVER_PATH_PREFIX": prefix},
+        {**environment, "DAGSTER_WEBSERVER_PATH_PREFIX": prefix},
     )
     proxy = dagster_proxy(f"http://127.0.0.1:{hidden}", prefix, token, origins)
     # Pages listen for as long as they are open.
@@ -61,6 +61,7 @@ def pages(
     finally:
         dagster.terminate()
         dagster.wait()
+        output.join(timeout=1.0)
     # Whoever started it, such as a kubelet, starts it anew.
     raise typer.Exit(1 if alone or not server.started else 0)
 

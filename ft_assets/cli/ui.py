@@ -4,7 +4,6 @@ import os
 import secrets
 import signal
 import socket
-import subprocess
 import sys
 import threading
 from contextlib import suppress
@@ -16,6 +15,7 @@ import typer
 
 from ft_assets.cli.door import require_store
 from ft_assets.cli.ports import free_port, listener, only_dagster
+from ft_assets.cli.terminal import relayed
 from ft_assets.settings.environment import LOCATION, open_store, public_url, reports_url
 from ft_resources.errors import UserError
 
@@ -49,10 +49,10 @@ def ui(
 
 def _serve(port: int, reports: Any) -> None:
     import httpx
-    import uvicorn
 
     from ft_assets.cli.output import note
     from ft_assets.server.dagster_proxy import dagster_proxy, new_prefix
+    from ft_assets.server.serving import server_of
     from ft_resources.process_trees import end_tree
 
     stop = threading.Event()
@@ -62,7 +62,8 @@ def _serve(port: int, reports: Any) -> None:
     proxy = dagster_proxy(f"http://127.0.0.1:{hidden}", prefix, token)
     sockets = {"report pages": _reports_listener(), "Dagster's pages": listener(port, "Dagster's pages")}
     port = sockets["Dagster's pages"].getsockname()[1]
-    servers = [uvicorn.Server(uvicorn.Config(pages, log_level="warning")) for pages in (reports, proxy)]
+    # They listen on these sockets, and have the limits of every server here.
+    servers = [server_of(pages, host="127.0.0.1", port=port, drain_s=1) for pages in (reports, proxy)]
     serving = [
         threading.Thread(target=server.run, kwargs={"sockets": [each]}, name=name, daemon=True)
         for server, (name, each) in zip(servers, sockets.items(), strict=True)
@@ -75,9 +76,9 @@ def _serve(port: int, reports: Any) -> None:
         workspace.write_text(WORKSPACE, encoding="utf-8")
     python = [sys.executable, "-W", NO_ADVICE]
     listen = ["-h", "127.0.0.1", "-p", str(hidden)]
-    dagster = subprocess.Popen(
+    dagster, output = relayed(
         [*python, "-c", _DAGSTER, "dev", "-w", str(workspace), *listen],
-        env={**os.environ, "DAGSTER_WEBSERVER_PATH_PREFIX": prefix},
+        {**os.environ, "DAGSTER_WEBSERVER_PATH_PREFIX": prefix},
     )
     told, failed = False, False
     while dagster.poll() is None and not failed and not stop.wait(POLL_S):
@@ -90,7 +91,7 @@ def _serve(port: int, reports: Any) -> None:
     end_tree(dagster.pid)
     for server in servers:
         server.should_exit = True
-    for thread in serving:
+    for thread in (*serving, output):
         thread.join(timeout=1.0)
     raise typer.Exit(0 if stop.is_set() else 1)
 

@@ -57,6 +57,8 @@ def server_of(
         host=host,
         port=port,
         http=LimitedConnection,
+        # By the process that serves, as everything else that it logs.
+        log_config=None,
         log_level="warning",
         proxy_headers=bool(proxy),
         forwarded_allow_ips=proxy or None,

@@ -5,6 +5,7 @@ file FT_WORKER_LOG (shipped to the store by the worker). It forwards signals, re
 and exits with COMMAND's status once all output is copied.
 """
 
+import codecs
 import os
 import signal
 import subprocess
@@ -14,6 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import IO
+
+from ft_resources.shown import shown
 
 _SIGNALLED = 128
 """Shell convention: exit status of a process ended by a signal is 128 plus the signal's number."""
@@ -66,9 +69,11 @@ def run(command: list[str], log: Path) -> int:
 
 
 def _copy(output: IO[bytes], log: IO[bytes]) -> None:
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
     while data := os.read(output.fileno(), 1 << 16):
         log.write(data)
-        os.write(1, data)
+        # The pod's log is read on terminals; the file is what was written.
+        os.write(1, shown(decoder.decode(data)).encode())
 
 
 def _wait(pid: int) -> int:

@@ -1,6 +1,8 @@
 """Limits of connections, on a transport and with timers that a test has in its hands."""
 
+import re
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -11,6 +13,7 @@ from uvicorn.server import ServerState
 from ft_assets.server.connections import MOST_HEAD, LimitedConnection
 from ft_assets.server.serving import server_of
 
+ROOT = Path(__file__).parents[2]
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 HEAD, POST = GET[:-2], b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n"
 CHUNKED = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -177,3 +180,10 @@ def test_beyond_the_most_connections_the_oldest_that_is_idle_goes_or_else_the_ne
 def test_the_server_has_these_limits(served: FastAPI) -> None:
     assert server_of(served, host="127.0.0.1", port=0).config.http is LimitedConnection
     assert 1 <= LimitedConnection.most <= 2000
+
+
+def test_whatever_listens_for_browsers_and_clients_has_these_limits() -> None:
+    """`ft ui` had two servers of its own without them. The other is an embedded engine, for this machine's server."""
+    starts = re.compile(r"uvicorn\.(Config|run)\(|[^.]Server\(config")
+    found = {str(path.relative_to(ROOT)) for path in ROOT.glob("ft_*/**/*.py") if starts.search(path.read_text())}
+    assert found == {"ft_assets/server/serving.py", "ft_assets/workers/serving/main.py"}

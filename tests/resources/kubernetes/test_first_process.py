@@ -29,6 +29,12 @@ def test_output_is_the_containers_and_in_the_workers_log_to_the_last_word(tmp_pa
     assert process.returncode == 137
 
 
+def test_what_a_worker_quotes_commands_no_terminal_that_shows_the_pods_log(tmp_path: Path) -> None:
+    said, _ = first("print('é \\x1b[2J \\u202e')", tmp_path).communicate()
+    assert said.decode() == "é \ufffd[2J \ufffd\n"
+    assert (tmp_path / "worker.log").read_text() == "é \x1b[2J \u202e\n"
+
+
 @pytest.mark.parametrize("code", [0, 65, 79])
 def test_it_ends_as_the_worker_ends(tmp_path: Path, code: int) -> None:
     process = first(f"raise SystemExit({code})", tmp_path)
