@@ -34,7 +34,9 @@ from tests.e2e.project import Project, make_project
 from tests.fake_hub import FakeHub
 from tests.safe_base import move_capitals
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
+# The same way with a daemon's sensors and fake workers: sensors/test_base_bumps.py; a daemon that is killed: chaos/; a
+# real webserver and daemon over real workers: test_server.py.
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(3600)]
 
 LINE, OTHER = "acme.things.tiny", "acme.boxes.tiny"
 LOOKS = ("base_revision", "base_bump")

@@ -254,6 +254,8 @@ def test_a_materialized_upstream_asset_ends_as_an_adapter(project: Project, serv
     assert [str(each) for each in list_versions(store, "acme", "tickets")] == [str(key)]
 
 
+# What its client is answered: server/test_openai_client.py.
+@pytest.mark.long
 def test_a_script_for_openai_s_api_gets_its_model_here(project: Project, server: DagsterServer) -> None:
     _, key = api.create_key("acme", name="script", actor="root")
     script = [sys.executable, str(Path(__file__).parent / "openai_script.py"), str(project.dataset()), "tiny-1"]
