@@ -100,10 +100,14 @@ if TYPE_CHECKING:
     from ft_assets.api.finetunes import fine_tune as fine_tune
     from ft_assets.api.finetunes import name_of_first_try as name_of_first_try
     from ft_assets.api.finetunes import submit as submit
-    from ft_assets.api.first_looks import BadRow as BadRow
+    from ft_assets.api.first_looks import IGNORE as IGNORE
+    from ft_assets.api.first_looks import BadRows as BadRows
+    from ft_assets.api.first_looks import Choices as Choices
     from ft_assets.api.first_looks import FirstLook as FirstLook
     from ft_assets.api.first_looks import ShownRow as ShownRow
+    from ft_assets.api.first_looks import look_at_file as look_at_file
     from ft_assets.api.first_looks import look_at_head as look_at_head
+    from ft_assets.api.first_looks import reading_of as reading_of
     from ft_assets.api.folder_steps import FolderStep as FolderStep
     from ft_assets.api.gates import GateReport as GateReport
     from ft_assets.api.gates import Verdict as Verdict
@@ -301,6 +305,9 @@ if TYPE_CHECKING:
     from ft_assets.api.suites import list_suites as list_suites
     from ft_assets.api.suites import suite_catalogue as suite_catalogue
     from ft_assets.api.suites import suites_left as suites_left
+    from ft_assets.api.talks import FoundResult as FoundResult
+    from ft_assets.api.talks import find_result as find_result
+    from ft_assets.api.talks import open_talk as open_talk
     from ft_assets.api.targets import find_target as find_target
     from ft_assets.api.targets import names_of as names_of
     from ft_assets.api.views import rebuild as rebuild
@@ -327,7 +334,7 @@ _MODULES = {
     "files": "IncompleteFile UploadedFile add_file delete_file fetch_file file_ids find_file read_file "
     "remove_expired_files",
     "finetunes": "Asked FineTuned fine_tune name_of_first_try submit",
-    "first_looks": "BadRow FirstLook ShownRow look_at_head",
+    "first_looks": "IGNORE BadRows Choices FirstLook ShownRow look_at_file look_at_head reading_of",
     "gates": "GateReport Verdict evaluation show_gates waive_gate",
     "gitops": "FolderStep apply_folder plan_folder",
     "job_estimates": "estimate_job",
@@ -373,6 +380,7 @@ _MODULES = {
     "submissions": "ExportProgress Logs Status TrialProgress Wait Work exports_of logs status sweep_progress works",
     "suites": "add_classifier add_encoder add_name_model add_suite install_suites list_classifiers list_encoders "
     "list_name_models list_suites suite_catalogue suites_left",
+    "talks": "FoundResult find_result open_talk",
     "targets": "find_target names_of",
     "views": "rebuild",
 }

@@ -12,6 +12,7 @@ from ft_assets.cli import (
     audit,
     base_bump,
     cancel,
+    chat,
     cluster,
     datasets,
     demo,
@@ -71,7 +72,7 @@ app = typer.Typer(
     cls=_Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Fine-tune language models: datasets and recipes in, gated and registered adapters out.",
+    help="Fine-tune language models: from datasets and recipes to evaluated, registered adapters.",
 )
 
 
@@ -96,11 +97,12 @@ def _before_every_command(
         open_door()
 
 
-# By what they are about, the five that a newcomer needs first.
+# By what they are about, the six that a newcomer needs first.
 _COMMANDS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
     "First": {
         "demo": demo.demo,
         "run": run.run,
+        "chat": chat.chat,
         "status": status.status,
         "promote": lines.promote,
         "serve": serve.app,

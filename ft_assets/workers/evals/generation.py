@@ -212,8 +212,36 @@ def _without_padding(
     return [answers[place] for place in range(len(prompts))]
 
 
+def write_out(
+    loaded: LoadedModel, prompt: list[int], max_new_tokens: int, ends: list[int], tell: Callable[[int], None]
+) -> None:
+    """Tell each token of one greedy continuation as soon as it is chosen, an end token too; what ``tell`` raises ends
+    it."""
+    _generate(loaded.model, [prompt], max_new_tokens, ends, streamer=_Told(tell))
+
+
+class _Told:
+    """What Transformers calls a streamer: it gets the prompt, and then each token."""
+
+    def __init__(self, tell: Callable[[int], None]) -> None:
+        self._tell, self._asked = tell, False
+
+    def put(self, tokens: Any) -> None:
+        if self._asked:
+            self._tell(int(tokens))
+        self._asked = True
+
+    def end(self) -> None:
+        """Of the continuation."""
+
+
 def _generate(
-    model: Any, prompts: Sequence[list[int]], max_new_tokens: int, ends: list[int], stop: Stop | None = None
+    model: Any,
+    prompts: Sequence[list[int]],
+    max_new_tokens: int,
+    ends: list[int],
+    stop: Stop | None = None,
+    streamer: _Told | None = None,
 ) -> list[list[int]]:
     """The same by Transformers' own loop, with all of the base's generation settings except sampling. After ``stop``, a
     row's tokens are padding."""
@@ -235,6 +263,7 @@ def _generate(
             attention_mask=mask.to(model.device),
             generation_config=settings,
             stopping_criteria=criteria,
+            streamer=streamer,
         )
     answers = []
     for new in out[:, width:].tolist():

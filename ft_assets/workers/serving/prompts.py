@@ -1,6 +1,7 @@
 """Prompts for an adapter, by its own chat template and tokenizer, as in its evaluation. Engines only know those of the
 base."""
 
+import json
 import tempfile
 import threading
 from collections import OrderedDict
@@ -11,10 +12,11 @@ from typing import Any
 from ft_assets.workers.base_models.contents import TEMPLATE, TOKENIZER_FILES
 from ft_assets.workers.datasets.forms.reasons import RowProblem
 from ft_assets.workers.datasets.forms.texts import TextReader
+from ft_assets.workers.datasets.forms.tools import read_tools
 from ft_assets.workers.datasets.forms.turns import read_turns, to_messages
 from ft_assets.workers.evals.chat_prompts import ChatPrompts
-from ft_assets.workers.templates.source import own_template
 from ft_assets.workers.templates.template import strings
+from ft_assets.workers.tokenizers.chat_template import template_text
 from ft_assets.workers.tokenizers.outputs import OutputStream
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Artifact
@@ -22,22 +24,22 @@ from ft_resources.canonical import digest
 from ft_resources.errors import BadBase, BadData
 from ft_resources.serving.errors import BadRequest, FarTooLong
 
-_MESSAGES = "messages"
+_MESSAGES, _TOOLS = "messages", "tools"
 # Characters per token; hardly any text has more.
 _LETTERS = 16
 _FILES = (*TOKENIZER_FILES, TEMPLATE, "config.json")
 
 
 class Prompts:
-    """Prompts for the adapter in ``folder``; thread-safe.
+    """Prompts for the adapter in ``folder``; or in a base's folder, with the recipe's ``chat_template``. Thread-safe.
 
     ``stop_token_ids`` end an answer to a conversation, besides the base's own end tokens.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, chat_template: str | None = None) -> None:
         self._tokenizer = ChatTokenizer.load(folder)
-        template = own_template(folder)
-        # The exported template includes the recipe's settings.
+        # That of an adapter, exported with it, includes the recipe's settings.
+        template = template_text(folder, chat_template)
         self._chat = ChatPrompts(folder, self._tokenizer, template) if template else None
         self.stop_token_ids = self._chat.end_ids if self._chat else ()
 
@@ -46,23 +48,35 @@ class Prompts:
         """Whether the adapter answers conversations; else it continues texts."""
         return self._chat is not None
 
-    def chat(self, messages: Sequence[dict[str, Any]], context: int | None = None) -> list[int]:
-        """Token ids of a conversation up to the answer; its texts are cleaned like a dataset's.
+    def ends(self, *, with_tools: bool) -> tuple[int, ...]:
+        """``stop_token_ids``, and what ends an answer that calls tools."""
+        return self._chat.call_end_ids if self._chat and with_tools else self.stop_token_ids
 
-        Raises BadRequest for messages that cannot be read or that the template refuses, and FarTooLong for texts that
-        are far longer than ``context`` tokens.
+    def chat(
+        self, messages: Sequence[dict[str, Any]], context: int | None = None, tools: Sequence[dict[str, Any]] = ()
+    ) -> list[int]:
+        """Token ids of a conversation up to the answer; its texts are cleaned like a dataset's. ``tools`` are
+        definitions of functions, as OpenAI's API takes them.
+
+        Raises BadRequest for messages and tools that cannot be read or that the template refuses or does not show, and
+        FarTooLong for texts that are far longer than ``context`` tokens.
         """
         template = self._chatting()
         if context is not None and len(messages) > context:
             raise FarTooLong(context, _MESSAGES)
         try:
             turns = read_turns(list(messages), _MESSAGES, _Said(messages)).turns
+            known = json.loads(read_tools(list(tools), _TOOLS) or "[]")
         except RowProblem as error:
             raise BadRequest(error.problem, where=error.field) from None
         asked = to_messages([turn._asdict() for turn in turns])
-        self._require_room((word for message in asked for word in strings(message)), context, _MESSAGES)
+        self._require_room((word for part in (*asked, *known) for word in strings(part)), context, _MESSAGES)
         try:
-            return template.prompt(asked, _MESSAGES)
+            ids = template.prompt(asked, _MESSAGES, known or None)
+            if known and ids == template.prompt(asked, _MESSAGES):
+                remedy = "Ask without them."
+                raise BadRequest("the chat template of this model shows it no tools", where=_TOOLS, remedy=remedy)
+            return ids
         except (BadData, BadBase) as error:
             raise BadRequest(
                 error.what, where=_MESSAGES, remedy="Send a conversation such as the training's."
