@@ -1,12 +1,15 @@
 """Kind ``code``: functions that the model completes, as in HumanEval, or writes, as in MBPP, and that tests run.
 
 Chen et al. 2021, "Evaluating Large Language Models Trained on Code" (https://arxiv.org/abs/2107.03374): an item counts
-if its program (prompt, completion and tests) runs to its end; with one greedy completion this is pass@1 (section 2.1).
+if its program (prompt and completion) and then its tests run to their end; with one greedy completion this is pass@1
+(section 2.1). The tests have what the program's functions return, and nothing else of it.
 In MBPP (Austin et al. 2021, https://arxiv.org/abs/2108.07732) the prompt is text, and not part of the program.
 Programs run only in ``sandbox.py``'s sandbox, and only if the platform allows it.
 """
 
 import ast
+import builtins
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,11 +76,48 @@ class CodeItem:
         """What is asked, and the tests."""
         return (self.question, self.test)
 
+    @property
+    def names(self) -> list[str]:
+        """What its tests take from the program."""
+        return _free_names(self.test) if self.entry_point is None else [self.entry_point]
+
+    @property
+    def tests(self) -> str:
+        """The statements that are run as tests, with what the prompt defines before the function, as HumanEval's 32."""
+        if self.entry_point is None:
+            return self.test
+        return f"{_before_entry(self.prompt, self.entry_point)}\n\n{self.test}\n\ncheck({self.entry_point})\n"
+
     def program(self, answer: str) -> str:
         """The program that is run."""
-        if self.entry_point is None:
-            return f"{answer}\n{self.test}\n"
-        return f"{self.prompt}{answer}\n\n{self.test}\n\ncheck({self.entry_point})\n"
+        return answer if self.entry_point is None else self.prompt + answer
+
+
+def _before_entry(prompt: str, entry_point: str) -> str:
+    """The part of the prompt before the definition that the model completes; nothing, where it is not Python."""
+    starts = list(re.finditer(rf"^(?:@.*\n)*(?:async +def|def|class) +{entry_point}\b", prompt, re.MULTILINE))
+    before = prompt[: starts[-1].start()] if starts else prompt
+    try:
+        ast.parse(before)
+    except (SyntaxError, ValueError):
+        return ""
+    return before
+
+
+def _free_names(tests: str) -> list[str]:
+    """Names that tests take from the program: what they use and do not define, which is no builtin.
+
+    Where there is none, and they call one builtin only, the program has its own by that name (MBPP's 126: ``sum``).
+    """
+    nodes = list(ast.walk(ast.parse(tests)))
+    used = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    own = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    own |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    own |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    own |= {(node.asname or node.name).partition(".")[0] for node in nodes if isinstance(node, ast.alias)}
+    free = {name for name in used - own if not hasattr(builtins, name)}
+    called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)} - own
+    return sorted(free or (called if len(called) == 1 else ()))
 
 
 def read(task: CodeTask, files: Mapping[str, Path], where: str) -> list[CodeItem]:
@@ -135,7 +175,8 @@ def score(task: CodeTask, items: Sequence[CodeItem], asking: Asking) -> SuiteSco
     states = []
     # One at a time: next to others a program could time out by chance.
     for number, (item, completion) in enumerate(zip(items, completions, strict=True), start=1):
-        states.append(run_program(item.program(completion), task.limits))
+        program = item.program(completion)
+        states.append(run_program(program, task.limits, tests=item.tests, names=item.names))
         asking.report(len(items) + number, 2 * len(items))
     return suite_score(
         METRIC,

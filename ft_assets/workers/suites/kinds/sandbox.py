@@ -8,8 +8,10 @@ files and processes are limited.
 
 What is not: system calls are not filtered (seccomp) except those that make namespaces, or memory that no limit counts
 (System V's, memfd), so a hole in the kernel is a hole here; memory is limited per process, not in total; caches and
-timing are shared with the machine; a program that finds the success mark in its own interpreter's memory can pass its
-own test, as it can with an answer that equals everything.
+timing are shared with the machine.
+
+Where the verdict is made: in the tests' own process, which the program cannot see, read, trace or write for. It gets
+calls and gives values (``sandbox_calls.py``), so it passes by values that are right and by nothing else.
 """
 
 import json
@@ -17,6 +19,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,7 +32,7 @@ from ft_resources.settings import Settings
 
 SWITCH, ON = "FT_RUN_CODE", "sandbox"
 State = Literal["passed", "failed", "timeout"]
-_SCRIPT = Path(__file__).with_name("sandbox_process.py")
+_SCRIPT, _CALLS = (Path(__file__).with_name(name) for name in ("sandbox_process.py", "sandbox_calls.py"))
 # For starting the interpreter and the namespaces, in addition to the program's own time.
 _MORE_S = 30.0
 # A probe: nothing of the machine may be seen or reached, and computing must work.
@@ -80,18 +83,22 @@ def require_sandbox() -> None:
     _probe()
 
 
-def run_program(program: str, limits: Limits) -> State:
-    """The outcome of ``program``, a Python text: ``passed`` if it ran to its end without an exception.
+def run_program(program: str, limits: Limits, *, tests: str = "", names: Sequence[str] = ()) -> State:
+    """``passed`` if ``program`` ran to its end without an exception, and then ``tests``, both Python texts.
+
+    Args:
+        tests: run in another process than the program, of which they have only ``names``: its functions' values.
+            Without tests, the program itself is believed.
 
     Raises SandboxUnavailable, and runs nothing, if any part of the sandbox is unavailable.
     """
     with tempfile.TemporaryDirectory(prefix="ft-sandbox-") as folder:
-        job: dict[str, Any] = {"program": program, "folder": folder, **limits.model_dump()}
+        job: dict[str, Any] = {"calls": str(_CALLS), "folder": folder, **limits.model_dump()}
         job["libraries"] = [str(path) for name in limits.libraries for path in _folders(name)]
         try:
             done = subprocess.run(
-                [sys.executable, "-I", "-S", "-B", str(_SCRIPT)],
-                input=json.dumps(job).encode(),
+                [sys.executable, "-I", "-S", "-B", str(_SCRIPT), json.dumps(job)],
+                input=json.dumps({"program": program, "tests": tests, "names": list(names)}).encode(),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env={},

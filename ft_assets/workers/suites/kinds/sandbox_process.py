@@ -1,9 +1,10 @@
-"""Runs one program isolated from everything: a separate script (``python -I -S``), started by ``sandbox.py``.
+"""Runs one program and its tests isolated from everything: a separate script (``python -I -S``) of ``sandbox.py``.
 
-Reads a job (JSON) from stdin and writes ``{"state": …}`` to stdout. There are three processes. This one makes the
-namespaces, enforces the time limit and reports. The second is the first process of the new process namespace; when it
-ends, the kernel ends all others. The third drops all rights and runs the program. Nothing of the project is imported,
-and there are no environment variables.
+Its argument is a job (JSON); the program and its tests come by stdin, and ``{"state": …}`` goes to stdout. There are
+four processes. This one makes the namespaces, enforces the time limit and reports. The second is the first process of
+the new process namespace; when it ends, the kernel ends all others. The third and the fourth drop all rights. One runs
+the tests, and it alone can say that they passed. The other one runs the program, answers what it is asked
+(``sandbox_calls.py``), and never had the tests in its memory. There are no environment variables.
 """
 
 import ctypes
@@ -17,7 +18,7 @@ import signal
 import stat
 import struct
 import sys
-import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -46,7 +47,7 @@ class _Unavailable(Exception):
 
 
 def main() -> None:
-    job = json.load(sys.stdin.buffer)
+    job = json.loads(sys.argv[1])
     # The interpreter sets its own locale.
     os.environ.clear()
     try:
@@ -57,30 +58,45 @@ def main() -> None:
 
 
 def _watch(job: dict[str, Any]) -> dict[str, str]:
-    """``passed`` only if the program ran to its end: one that exits early has not passed."""
+    """``passed`` only if the tests ran to their end: a program that exits early has not passed."""
+    calls: dict[str, Any] = {"__name__": "sandbox_calls"}
+    with open(job["calls"], "rb") as file:
+        exec(compile(file.read(), "sandbox_calls", "exec"), calls)
     nothing = os.open(os.devnull, os.O_RDWR)
     _make_namespaces()
     _make_root(job["folder"], job["files_mb"], job["libraries"])
-    token = os.urandom(16)
-    read, write = os.pipe()
+    report, tests, program = os.pipe(), os.pipe(), os.pipe()
     first = os.fork()
     if not first:
-        _begin(job, nothing, write, token)
-    os.close(write)
+        _begin(job, calls, nothing, report[1], tests[0], program[0])
+    for end in (report[1], tests[0], program[0]):
+        os.close(end)
     handle = os.pidfd_open(first)
-    deadline = time.monotonic() + job["timeout_s"]
-    ended = select.select([handle], [], [], max(0.0, deadline - time.monotonic()))[0]
+    _wait_until_ready(report[0])
+    # Read only now, so that the program's process has no copy of its tests. They are complete before it has anything.
+    texts = json.load(sys.stdin.buffer)
+    for end, text in ((tests[1], {"tests": texts["tests"], "names": texts["names"]}), (program[1], texts["program"])):
+        with open(end, "wb") as sink:
+            sink.write(json.dumps(text).encode())
+    ended = select.select([handle], [], [], job["timeout_s"])[0]
     if not ended:
         signal.pidfd_send_signal(handle, signal.SIGKILL)
     # Once this returns, the kernel has ended all processes inside.
     os.waitpid(first, 0)
-    os.set_blocking(read, False)
-    said = os.read(read, 4096) if select.select([read], [], [], 0)[0] else b""
-    if not said.startswith(b"R"):
-        raise _Unavailable(said[1:].decode(errors="replace") or "the program's process did not start")
-    if said == b"R" + token:
+    if os.read(report[0], 1) == b"P":
         return {"state": "passed"}
     return {"state": "failed" if ended else "timeout"}
+
+
+def _wait_until_ready(report: int) -> None:
+    """Until both processes have dropped their rights. Raises _Unavailable."""
+    said = b""
+    while said != b"RR":
+        more = os.read(report, 4096)
+        said += more
+        if b"E" in said or not more:
+            why = said.partition(b"E")[2].decode(errors="replace")
+            raise _Unavailable(why or "the processes of the program and its tests did not start")
 
 
 def _make_namespaces() -> None:
@@ -153,39 +169,67 @@ def _make_root(folder: str, files_mb: int, libraries: list[str]) -> None:
     os.chdir("/tmp")
 
 
-def _begin(job: dict[str, Any], nothing: int, write: int, token: bytes) -> NoReturn:
-    """The first process inside: start the program's process and end with it."""
+def _begin(job: dict[str, Any], calls: dict[str, Any], nothing: int, report: int, tests: int, program: int) -> NoReturn:
+    """The first process inside: start the tests' process and the program's, and end with the first."""
     try:
         _libc.prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
         for number in (0, 1, 2):
             os.dup2(nothing, number)
-        os.dup2(write, 3)
-        os.closerange(4, 4096)
+        (asked, ask), (answers, told) = os.pipe(), os.pipe()
+
+        def examine() -> None:
+            # The one signal of which Python makes an exception, which a test might take for the program's.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            calls["examine"](**_read_all(tests), ask=ask, answers=answers)
+            os.write(report, b"P")
+
+        def serve() -> None:
+            os.close(report)
+            calls["serve"](_read_all(program), asked, told)
+
         child = os.fork()
         if not child:
-            _run(job, token)
+            _keep(report, tests, ask, answers)
+            _contained(job, report, examine)
+        if not os.fork():
+            _keep(report, program, asked, told)
+            _contained(job, report, serve)
+        _keep()
         while os.wait()[0] != child:
             pass
     finally:
         os._exit(0)
 
 
-def _run(job: dict[str, Any], token: bytes) -> NoReturn:
-    """Drop all rights, set all limits, run the program, and report if it came to its end."""
+def _keep(*files: int) -> None:
+    """Close all files but stdin, stdout, stderr and these."""
+    start = 3
+    for file in sorted(files):
+        os.closerange(start, file)
+        start = file + 1
+    os.closerange(start, 4096)
+
+
+def _read_all(file: int) -> Any:
+    with open(file, "rb") as source:
+        return json.load(source)
+
+
+def _contained(job: dict[str, Any], report: int, work: Callable[[], None]) -> NoReturn:
+    """Drop all rights, set all limits, report that, and work."""
     try:
         try:
             _limit(job)
             _drop_rights()
         except BaseException as error:
-            os.write(3, b"E" + str(error).encode())
+            os.write(report, b"E" + str(error).encode())
             os._exit(1)
-        os.write(3, b"R")
+        os.write(report, b"R")
         if job["libraries"]:
             sys.path.append(_NAMED)
             # The limit on memory counts what each thread of a library reserves.
             os.environ["OPENBLAS_NUM_THREADS"] = "1"
-        exec(compile(job["program"], "program", "exec"), {"__name__": "__main__"})
-        os.write(3, token)
+        work()
     finally:
         os._exit(0)
 
@@ -196,8 +240,8 @@ def _limit(job: dict[str, Any]) -> None:
         (resource.RLIMIT_CPU, seconds),
         (resource.RLIMIT_AS, job["memory_mb"] * _MIB),
         (resource.RLIMIT_FSIZE, job["files_mb"] * _MIB),
-        # Besides the program's own process, the two before it if they have the same user.
-        (resource.RLIMIT_NPROC, job["processes"] + (1 if os.getuid() == 0 else 3)),
+        # Besides the program's own process and its tests', the two before them if they have the same user.
+        (resource.RLIMIT_NPROC, job["processes"] + (2 if os.getuid() == 0 else 4)),
         (resource.RLIMIT_NOFILE, 64),
         (resource.RLIMIT_CORE, 0),
     ):
