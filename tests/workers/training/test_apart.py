@@ -30,7 +30,9 @@ def test_documents_of_one_pass_are_of_similar_length_and_each_is_in_one(lengths:
 
 
 @pytest.mark.training
-@pytest.mark.parametrize("method", ["sft", "dpo", "kto", "orpo", "simpo"])
+@pytest.mark.parametrize(
+    "method", ["sft", *(pytest.param(each, marks=pytest.mark.long) for each in ("dpo", "orpo", "simpo")), "kto"]
+)
 def test_apart_and_packed_read_the_same_and_lose_the_same(method: str, tmp_path: Path) -> None:
     results = {}
     for mode in ("packed", "apart"):

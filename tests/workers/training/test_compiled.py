@@ -28,6 +28,7 @@ from ft_assets.workers.training.float8 import multiply_in_float8
 from ft_assets.workers.training.model import with_adapters
 from ft_assets.workers.training.train import train
 from ft_assets.workers.training.variants.fused_lora import join_adapters
+from tests.workers.packs.corners import corners
 from tests.workers.packs.isolation import flash_on_cpu
 from tests.workers.packs.isolation.test_isolation import config_of
 from tests.workers.training.conftest import Bench, content, make_bench
@@ -132,7 +133,8 @@ def stepped(model: Any, batches: list[MicroBatch]) -> list[float]:
 @pytest.mark.parametrize(
     ("lora", "recompute"),
     [
-        pytest.param(False, False, id="full"),
+        # Its graph, in both directions: with 8-bit floats below.
+        pytest.param(False, False, id="full", marks=pytest.mark.long),
         pytest.param(True, False, id="lora"),
         pytest.param(True, True, id="lora, recomputed", marks=pytest.mark.long),
         pytest.param(False, True, id="full, recomputed", marks=pytest.mark.long),
@@ -164,7 +166,7 @@ def test_with_fused_attention_a_layer_is_one_graph_for_all_layers_and_lengths(
 
 
 @pytest.mark.usefixtures("_fused")
-@pytest.mark.parametrize("family", COMPILED)
+@pytest.mark.parametrize("family", corners(COMPILED, ("gemma3_text", "qwen3")))
 def test_layers_of_the_families_that_auto_compiles_are_one_graph(monkeypatch: pytest.MonkeyPatch, family: str) -> None:
     """Two where layers take turns: with a sliding window and without."""
     compile_by(monkeypatch, "eager")

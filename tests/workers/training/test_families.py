@@ -1,6 +1,6 @@
 """Every family of causal models learns, packed or apart, what a plain loop does.
 
-The ten and the corners are trained at each change, and every third of the others takes a step; in ``make test-long``
+The ten and the corners are trained at each change, and every sixth of the others takes a step; in ``make test-long``
 all do.
 """
 
@@ -43,6 +43,10 @@ CORNERS = {
     *("gpt2", "bloom", "gemma3n_text", "llama4_text", "deepseek_v32", "mamba2", "falcon_h1", "gemma3", "mllama"),
 }
 TRAINED = corners(FAMILIES, CORNERS)
+# In full, experts, states and the other part of a composite have weights that no adapter has.
+IN_FULL = {*TEN, "mamba2", "gemma3", "deepseek_v32"}
+# One with full attention alone, one whose layers take turns, and one that runs apart with a state.
+RESUMED = {"llama", "gemma3_text", "qwen3_next"}
 OTHERS = [kind for kind in FAMILIES if kind not in CORNERS]
 # SDPA leaves softcaps out.
 EAGER = {"gemma2"}
@@ -97,7 +101,7 @@ def test_the_catalogue_lists_the_families_that_are_tried() -> None:
     assert set(CATALOGUE) == set(FAMILIES)
 
 
-@pytest.mark.parametrize("kind", TRAINED)
+@pytest.mark.parametrize("kind", corners(FAMILIES, IN_FULL))
 def test_a_family_trains_in_full_with_the_losses_of_a_plain_loop(kind: str, tmp_path: Path) -> None:
     bench = family_bench(tmp_path / "quiet", FAMILIES[kind], variant="full", **STEPS)
     result = train(bench.context())
@@ -105,7 +109,7 @@ def test_a_family_trains_in_full_with_the_losses_of_a_plain_loop(kind: str, tmp_
     assert result.facts["isolation"]["passed"]
     model = plain(bench.inputs["base"].folder(tmp_path / "plain"), kind)
     assert losses(result) == pytest.approx(plain_losses(bench, model, rates(result)), rel=1e-5)
-    if kind in TEN:
+    if kind in RESUMED:
         assert_same(result, resumed(tmp_path, kind, variant="full"))
 
 
@@ -157,7 +161,7 @@ def test_a_family_s_adapter_resumes_to_equal_bytes(kind: str, tmp_path: Path) ->
     assert_same(train(bench.context()), resumed(tmp_path, kind))
 
 
-@pytest.mark.parametrize("kind", corners(OTHERS, OTHERS[::3]))
+@pytest.mark.parametrize("kind", corners(OTHERS, OTHERS[::6]))
 def test_a_family_s_adapter_has_the_loss_and_gradients_of_plain_peft_and_answers_in_plain_peft(
     kind: str, tmp_path: Path
 ) -> None:
@@ -189,7 +193,7 @@ def test_a_family_s_adapter_has_the_loss_and_gradients_of_plain_peft_and_answers
     answers(model.eval())
 
 
-@pytest.mark.parametrize("kind", TEN)
+@pytest.mark.parametrize("kind", corners(TEN, ("llama", "mixtral", "deepseek_v3", "qwen3_next")))
 def test_a_family_takes_a_step_on_a_base_in_four_bits(kind: str, tmp_path: Path) -> None:
     bench = family_bench(tmp_path, FAMILIES[kind], variant="qlora", **STEPS)
     bench.params["training"]["max_steps"] = 1

@@ -48,7 +48,7 @@ def kill_on_second_node(context: WorkContext, rank: int) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("variant", ["full", "lora"])
+@pytest.mark.parametrize("variant", ["full", pytest.param("lora", marks=pytest.mark.long)])
 def test_two_nodes_of_two_train_as_one_process_does_and_go_on_from_a_save_to_the_same_bytes(
     tmp_path: Path, variant: str
 ) -> None:

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.training, pytest.mark.usefixtures("quick")]
         ("orpo", "full", "fsdp", "adamw", 1e-4, 1),
         ("kto", "lora", "none", "adamw", 1e-4, 1),
         # Adapters of bfloat16: a gradient's last bit moves a weight by 2^-8 of itself.
-        ("sft", "qlora", "none", "adamw", 0.05, 1),
+        pytest.param("sft", "qlora", "none", "adamw", 0.05, 1, marks=pytest.mark.long),
         ("sft", "qlora", "none", "adamw", 0.05, 2),
         ("cpt", "lora", "none", "adamw", 1e-4, 2),
     ],
@@ -49,7 +49,7 @@ def test_two_ranks_have_the_figures_and_weights_of_one(
     assert all(torch.allclose(mine[name], theirs[name], atol=rounding) for name in mine)
 
 
-@pytest.mark.parametrize("sharding", ["none", "fsdp"])
+@pytest.mark.parametrize("sharding", [pytest.param("none", marks=pytest.mark.long), "fsdp"])
 def test_two_ranks_continue_an_adapter_where_one_does(tmp_path: Path, sharding: str) -> None:
     def started(root: Path, **runtime: Any) -> WorkResult:
         first = make_variety(root, "sft", "lora", max_steps=3, learning_rate=1e-3)

@@ -40,20 +40,20 @@ def warm_start(root: Path) -> Bench:
 
 CASES: dict[str, Callable[[Path], Bench]] = {
     "lora": partial(make_bench, **SHORT),
-    "lora in bf16": partial(make_bench, **BF16),
     "full": partial(make_bench, keep_best=1, **FULL),
     "lora in fp8": partial(make_bench, **SHORT, precision="fp8"),
-    "weights in bfloat16": partial(make_bench, **ROUNDED),
     "weights in bfloat16, moments in 8 bits": partial(make_bench, **ROUNDED, optimizer="adamw_8bit"),
     "adafactor": partial(make_bench, **FULL, optimizer="adafactor"),
     "muon": partial(make_bench, **FULL, optimizer="muon"),
     "a continued adapter": warm_start,
-    "dora in bf16": kind("dora", precision="bf16"),
     "pissa_rslora in bf16": kind("pissa_rslora", precision="bf16"),
     "dpo, qlora with dora in bf16": partial(qlora, method="dpo", precision="bf16", use_dora=True),
 }
 # What `make test` leaves out: each part of them is in one of the others.
 MORE: dict[str, Callable[[Path], Bench]] = {
+    "lora in bf16": partial(make_bench, **BF16),
+    "weights in bfloat16": partial(make_bench, **ROUNDED),
+    "dora in bf16": kind("dora", precision="bf16"),
     "full in bf16": partial(make_bench, **BF16, variant="full"),
     "moments in 8 bits": partial(make_bench, **FULL, optimizer="adamw_8bit"),
     "rslora": kind("rslora"),

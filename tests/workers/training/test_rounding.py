@@ -104,7 +104,15 @@ def test_weights_in_bfloat16_learn_about_as_much_as_those_in_float32(tmp_path: P
 
 
 @pytest.mark.training
-@pytest.mark.parametrize(("sharding", "optimizer"), [("none", "adamw"), ("none", "adamw_8bit"), ("fsdp", "adamw")])
+@pytest.mark.parametrize(
+    ("sharding", "optimizer"),
+    [
+        ("none", "adamw_8bit"),
+        ("fsdp", "adamw"),
+        # The bits of both are tried above, and the layout by the first.
+        pytest.param("none", "adamw", marks=pytest.mark.long),
+    ],
+)
 def test_two_ranks_round_alike_what_both_hold_learn_what_one_does_and_go_on_to_the_same_bytes(
     tmp_path: Path, plant: Callable[..., None], sharding: str, optimizer: str
 ) -> None:

@@ -106,8 +106,14 @@ def test_an_adapter_over_four_bits_is_continued_where_it_ended(tmp_path: Path) -
     assert starts == pytest.approx(ended, abs=1e-5)
 
 
-@pytest.mark.parametrize("method", ["dpo", "kto"])
-@pytest.mark.parametrize("dropout", [0.0, 0.1])
+@pytest.mark.parametrize(
+    ("method", "dropout"),
+    [
+        ("dpo", 0.0),
+        ("kto", 0.1),
+        *(pytest.param(*more, marks=pytest.mark.long) for more in (("dpo", 0.1), ("kto", 0.0))),
+    ],
+)
 def test_what_compares_starts_from_the_adapter_that_it_compares_with(
     tmp_path: Path, method: str, dropout: float
 ) -> None:
