@@ -39,7 +39,9 @@ _ELSEWHERE = (*FAILURES, ServerBusy)
 
 class Output(Protocol):
     """The thoughts and the answer of what a model writes, as it is written; ``plain`` once it is nothing but an
-    answer."""
+    answer, behind ``lead`` tokens of thoughts and marks."""
+
+    lead: int
 
     @property
     def plain(self) -> bool: ...
@@ -209,7 +211,8 @@ async def _apart(pieces: AsyncGenerator[Piece], output: Output) -> AsyncGenerato
             tokens = piece.tokens[:-1] if piece.finish_reason == "stop" else piece.tokens
             thoughts, text = output.add([token.id for token in tokens], ends=ends)
             # A plain answer is told in the server's own words.
-            yield replace(piece, thoughts=thoughts, text=held + piece.text if output.plain else text)
+            told = held + piece.text if output.plain else text
+            yield replace(piece, thoughts=thoughts, text=told, lead=output.lead)
             held += piece.text
 
 

@@ -8,8 +8,8 @@ from ft_resources.serving.server import Piece, Reason, Token
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """What may be told of an answer: text, thoughts before it, and the tokens that begin in what was told so far, each
-    once."""
+    """What may be told of an answer: text, thoughts before it, and tokens of the text that begin in what was told so far,
+    each once."""
 
     text: str
     thoughts: str = ""
@@ -27,13 +27,16 @@ class Cutter:
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = tuple(stops)
         self._held = ""
-        self._told = self._seen = 0
+        self._told = self._seen = self._led = 0
         self._waiting: list[tuple[int, Token]] = []
 
     def take(self, piece: Piece) -> Part:
         """What may be told after ``piece``; with a reason, the answer has ended and nothing may follow."""
         tokens = piece.tokens[:-1] if piece.finish_reason == "stop" else piece.tokens
         self._waiting += [(self._seen, token) for token in tokens]
+        # Thoughts and marks are no tokens of the text.
+        del self._waiting[: piece.lead - self._led]
+        self._led = piece.lead
         self._seen += len(piece.text)
         text = self._held + piece.text
         if (start := self._stopped_at(text)) is not None:

@@ -47,12 +47,14 @@ class Piece:
     """Part of an answer, as it streams; ``finish_reason`` is that of the last piece.
 
     ``prompt`` are the token ids that the server read, with a whole answer; empty where it does not tell them.
-    ``thoughts`` are apart from the ``text`` once a template has taken the answer apart; no server tells them.
+    ``thoughts`` are apart from the ``text`` once a template has taken the answer apart, and ``lead`` is the number of
+    all tokens so far that stand before the first of the text; no server tells them.
     """
 
     tokens: tuple[Token, ...]
     text: str
     thoughts: str = ""
+    lead: int = 0
     finish_reason: Reason | None = None
     prompt: tuple[int, ...] = ()
 

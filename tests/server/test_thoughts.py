@@ -44,6 +44,8 @@ def line(project: Project) -> Line:
         ("<think>\nwhere was it?\n</think>\n\nin the wood", "where was it?", "in the wood"),
         ("<think>\n\n</think>\n\nin the wood", "", "in the wood"),
         ("in the wood", "", "in the wood"),
+        ("<think>\nwhere was it?\n</think>\n\n<i>in the wood", "where was it?", "<i>in the wood"),
+        (" <thin ice", "", " <thin ice"),
         ("<think>\nwhere was it", "where was it", ""),
     ],
 )
@@ -52,14 +54,18 @@ def test_thoughts_are_told_apart_from_the_answer(
     project: Project, client: Client, engine: Scripted, text: str, thoughts: str, answer: str, stream: bool
 ) -> None:
     engine.write(project.folder / "base", text)
-    found = client().chat.completions.create(model=LINE, messages=ASKS, stream=stream)
+    found = client().chat.completions.create(model=LINE, messages=ASKS, stream=stream, logprobs=True)
     if stream:
-        deltas = [part.choices[0].delta for part in found]
+        parts = [part.choices[0] for part in found]
+        words = [token.token for part in parts for token in (part.logprobs.content if part.logprobs else [])]
+        assert "".join(words) == answer
+        deltas = [part.delta for part in parts]
         thought = "".join(getattr(each, "reasoning_content", None) or "" for each in deltas)
         assert (thought, "".join(each.content or "" for each in deltas)) == (thoughts, answer)
         return
     (choice,) = found.choices
     assert (getattr(choice.message, "reasoning_content", ""), choice.message.content) == (thoughts, answer)
+    assert "".join(token.token for token in choice.logprobs.content) == answer
     assert found.usage.completion_tokens == len(engine.texts)
 
 

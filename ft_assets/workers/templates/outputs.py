@@ -56,6 +56,11 @@ class OutputParts:
         """Whether the answer has begun, and nothing stood before it."""
         return self.answers and not self._after_mark
 
+    @property
+    def between(self) -> bool:
+        """Whether all that was taken so far stands before the answer."""
+        return self.thinks or (self._after_mark and not self._held.strip())
+
     def take(self, text: str, *, ends: bool) -> tuple[str, str]:
         """The thoughts and the answer that ``text`` adds; what may become a mark is held back, unless the output
         ``ends``."""

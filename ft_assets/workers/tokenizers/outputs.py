@@ -59,10 +59,11 @@ class OutputReader:
 
 
 class OutputStream:
-    """One output as it is written."""
+    """One output as it is written; ``lead`` is the number of its tokens so far that are before the answer's first."""
 
     def __init__(self, tokenizer: Any, parts: OutputParts, control: Any) -> None:
         self._parts, self._control = parts, control
+        self._read = self.lead = 0
         self._text = GrowingText(tokenizer, controls=True)
 
     @property
@@ -79,6 +80,9 @@ class OutputStream:
             first, left = left[:1], left[1:]
             last = ends and not left
             thought, begun = self._parts.take(self._text.add(first, ends=last), ends=last)
+            self._read += len(first)
+            if not begun and self._parts.between:
+                self.lead = self._read
             thoughts += self._control.sub("", thought)
             answer += self._control.sub("", begun)
             if self._parts.answers:
