@@ -8,7 +8,7 @@ from ft_resources.serving.server import Piece, Reason, Token
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """What may be told of an answer: text, thoughts before it, and tokens of the text that begin in what was told so far,
+    """What may be told of an answer: text, thoughts before it, and the tokens of the text that begin in what was told,
     each once."""
 
     text: str
