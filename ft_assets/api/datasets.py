@@ -26,6 +26,7 @@ from ft_assets.control.registry.folders import files_of
 from ft_assets.control.registry.versions import DatasetVersion
 from ft_assets.records.names import DATASET
 from ft_assets.records.tombstones import require_dataset_alive
+from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.settings.keys import DatasetKey
 from ft_assets.settings.tenants import TenantsFile
 from ft_assets.workers.datasets.looks import NearRow, VersionDiff
@@ -77,7 +78,7 @@ def add_dataset(
     source: Path | str | Sequence[Path | str],
     name: str,
     *,
-    policy: Path | str | None = None,
+    policy: Path | str | DatasetPolicy | None = None,
     validation: Sequence[Path | str] = (),
     holdout: Sequence[Path | str] = (),
     store: Store | None = None,
@@ -94,13 +95,13 @@ def add_dataset(
     policy, UserError for the name, StoreUnavailable; nothing is stored then.
     """
     store = store_or_default(store, create=True)
-    file = Path(policy) if policy else None
+    rules = Path(policy) if isinstance(policy, str) and policy else policy or None
     added = add_to_store(
         store,
         tenants_or_default(tenants),
         source,
         own_name(name),
-        file,
+        rules,
         actor=actor_or_user(actor),
         validation=validation,
         holdout=holdout,

@@ -1,10 +1,26 @@
-"""Preview of a file before the whole of it is uploaded."""
+"""What the first rows of a file are and how they are read: before its upload, and before a job uses it."""
 
-from ft_assets.api.files import check_filename
-from ft_assets.control.registry.first_look import BadRow as BadRow
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ft_assets.api.defaults import store_or_default
+from ft_assets.api.files import check_filename, fetch_file, find_file, read_file
+from ft_assets.control.registry.first_look import HEAD, Choose, first_look, look_at_beginning
+from ft_assets.control.registry.first_look import BadRows as BadRows
 from ft_assets.control.registry.first_look import FirstLook as FirstLook
 from ft_assets.control.registry.first_look import ShownRow as ShownRow
-from ft_assets.control.registry.first_look import first_look
+from ft_assets.control.registry.heads import whole_rows
+from ft_assets.control.registry.row_choices import IGNORE as IGNORE
+from ft_assets.control.registry.row_choices import Choices as Choices
+from ft_assets.settings.dataset.row_reading import policy_of as policy_of
+from ft_assets.settings.dataset.row_reading import reading_of as reading_of
+from ft_assets.workers.datasets.intake.kinds import kind_of
+from ft_resources.store import Store
+
+# A file that can be read only as a whole is fetched up to this size while somebody waits.
+_FETCHED = 1 << 30
 
 
 def look_at_head(filename: str, head: bytes, *, whole: bool) -> FirstLook:
@@ -13,4 +29,41 @@ def look_at_head(filename: str, head: bytes, *, whole: bool) -> FirstLook:
     ``whole`` says that these are all of its bytes. Raises BadData for a file that is refused whatever its rows are.
     """
     check_filename(filename)
-    return first_look(filename, head, whole=whole)
+    return look_at_beginning(filename, head, whole=whole)
+
+
+def look_at_file(
+    tenant: str,
+    file_id: str,
+    *,
+    rows: Mapping[str, Any] | None = None,
+    choose: Choose | None = None,
+    store: Store | None = None,
+) -> FirstLook:
+    """What the first rows of an uploaded file are, read as ``rows`` say, or as is guessed where these are None.
+
+    ``choose`` changes how they are read. Raises NotFound, BadData for a file that has no rows, BadRecipe for ``rows``,
+    and what ``choose`` raises.
+    """
+    store = store_or_default(store)
+    found = find_file(tenant, file_id, store=store)
+    policy = None if rows is None else policy_of(rows)
+    with tempfile.TemporaryDirectory(prefix="ft-file-") as scratch:
+        path, whole = Path(scratch, "head"), found.bytes <= HEAD
+        part = b"" if whole else whole_rows(_head(read_file(tenant, file_id, store=store)), kind_of(found.filename))
+        if part:
+            path.write_bytes(part)
+        elif found.bytes <= _FETCHED:
+            path, whole = fetch_file(tenant, file_id, Path(scratch, "whole"), store=store), True
+        else:
+            return FirstLook(later="A file of this kind and size is checked when the job starts.")
+        return first_look(path, found.filename, whole=whole, policy=policy, choose=choose)
+
+
+def _head(chunks: Iterator[bytes]) -> bytes:
+    head = b""
+    for chunk in chunks:
+        head += chunk
+        if len(head) >= HEAD:
+            break
+    return head[:HEAD]

@@ -18,7 +18,9 @@ from ft_assets.api.job_states import JobState, job_state, submission_of
 from ft_assets.api.stopping import cancel, pause, resume
 from ft_assets.api.submissions import works
 from ft_assets.control.jobs.create import create_job as record_job
-from ft_assets.control.jobs.recipe import offered, recipe_of_job
+from ft_assets.control.jobs.recipe import METHOD_OF, offered, recipe_of_job
+from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.control.registry.adding import look_at_file
 from ft_assets.control.registry.first_try import name_of
 from ft_assets.control.registry.register import register_read
 from ft_assets.control.submissions.user_keys import find_by_key
@@ -26,12 +28,22 @@ from ft_assets.control.submissions.works import Work
 from ft_assets.records import jobs
 from ft_assets.records.jobs import Job, SettledJob
 from ft_assets.records.submissions import find_outcome
+from ft_assets.settings.catalogue.methods import METHODS
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.settings.dataset.row_reading import policy_of
 from ft_assets.settings.models import ModelsFile, load_models, models_path
 from ft_assets.settings.recipe.base_ref import FolderPath, parse_base
 from ft_assets.settings.tenants import TenantsFile, load_tenants
 from ft_assets.workers.base_models.lock import lock_folder
 from ft_resources.attempts import Attempt
-from ft_resources.errors import CorruptArtifact, DatabaseUnavailable, Misconfigured, StoreUnavailable, UserError
+from ft_resources.errors import (
+    BadData,
+    CorruptArtifact,
+    DatabaseUnavailable,
+    Misconfigured,
+    StoreUnavailable,
+    UserError,
+)
 from ft_resources.launchers.base import Launcher
 from ft_resources.store import Store
 
@@ -271,6 +283,7 @@ def dataset_of(store: Store, job: Job, tenants: TenantsFile, orchestrator: Orche
         added = add_dataset(
             train,
             name,
+            policy=_rows_policy(store, job, train),
             validation=validation,
             store=store,
             tenants=tenants,
@@ -278,6 +291,30 @@ def dataset_of(store: Store, job: Job, tenants: TenantsFile, orchestrator: Orche
             orchestrator=orchestrator,
         )
     return str(added.key)
+
+
+def _rows_policy(store: Store, job: Job, train: Path) -> DatasetPolicy:
+    """How the job's rows are read: as it says, else as a first try guesses it of rows that its method learns from.
+
+    Raises BadData for rows of another kind, whose columns leave no doubt of it.
+    """
+    if job.rows:
+        return policy_of(job.rows)
+    name = get_recipe(store, job.recipe).recipe.method if job.recipe else METHOD_OF[job.method]
+    try:
+        kind, policy, guessed = look_at_file(train)
+    except BadData:
+        # Adding the file says what is wrong, and where.
+        return DatasetPolicy()
+    if kind == METHODS[name].form.name:
+        return policy
+    if not guessed and policy == DatasetPolicy():
+        raise BadData(
+            f"the rows are {kind} data, and {name} learns from {METHODS[name].form.name} data",
+            where=train.name,
+            remedy=f"Choose a method for {kind} data, or say what each column holds.",
+        )
+    return DatasetPolicy()
 
 
 def _wrong(error: UserError, param: str) -> SettledJob:

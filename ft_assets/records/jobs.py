@@ -1,6 +1,7 @@
-"""Fine-tuning jobs that tenants asked for over HTTP: create-only records of the request, and of what it became.
+"""Fine-tuning jobs: create-only records of what tenants asked for over HTTP, and of what it became. What was submitted
+in another way is a job too: its record only names the submission.
 
-<tenant>/jobs/<part>/<id>.json      the request, see sorted_ids
+<tenant>/jobs/<part>/<id>.json      the request, or the submission's id; see sorted_ids
 <tenant>/settled_jobs/<id>.json     the submission that it became, or why it became none
 <tenant>/job_keys/<sha256>.json     which job an idempotency key belongs to
 <tenant>/deleted_models/<id>.json   that the job's model was deleted
@@ -8,21 +9,27 @@ open_jobs/<tenant>/<id>.json        marker of a job that is not settled; deleted
 """
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, Strict
 
-from ft_assets.records.sorted_ids import ids_in, is_id, record_path
+from ft_assets.records.sorted_ids import id_at, ids_in, is_id, record_path
+from ft_assets.records.submissions import Submission, find_submission
+from ft_assets.settings.keys import DatasetKey
 from ft_resources.canonical import sha256_bytes
 from ft_resources.errors import NotFound
 from ft_resources.records import Record
 from ft_resources.store import Store
+from ft_resources.strict_model import added_field
 
-MethodType = Literal["supervised", "dpo"]
+MethodType = Literal["supervised", "dpo", "kto", "cpt"]
+# How a ListedJob begins: its only field.
+_LISTED = b'{"submission":'
 
 
 class Job(Record):
-    """A request for a fine-tuned model."""
+    """A request for a fine-tuned model, or a submission that was made without one."""
 
     WHAT: ClassVar[str] = "the record of a job"
 
@@ -39,6 +46,8 @@ class Job(Record):
     recipe: str = Field(default="", description="Key of a registered recipe in place of a model of the catalogue.")
     gates: Annotated[tuple[str, ...], Strict(False)] = Field(default=(), description="Beyond those of the recipe.")
     max_gpu_hours: float | None = None
+    rows: dict[str, Any] = added_field({}, description="How its rows are read, as a dataset policy; empty: guessed.")
+    submission: str = added_field("", description="Id of the submission that it is; such a job is stored as ListedJob.")
     actor: str
     created_at: float = Field(description="Seconds since the epoch.")
 
@@ -49,6 +58,14 @@ class Job(Record):
     @property
     def marker(self) -> str:
         return f"open_jobs/{self.tenant}/{self.id}.json"
+
+
+class ListedJob(Record):
+    """A submission that was made without a job, in the place where its job would stand."""
+
+    WHAT: ClassVar[str] = "the record of a job"
+
+    submission: str
 
 
 class SettledJob(Record):
@@ -102,7 +119,41 @@ def get_job(store: Store, tenant: str, job_id: str) -> Job:
 
 def find_job(store: Store, tenant: str, job_id: str) -> Job | None:
     """The job of a valid id."""
-    return Job.find(store, job_path(tenant, job_id))
+    path = job_path(tenant, job_id)
+    try:
+        data = store.get(path)
+    except FileNotFoundError:
+        return None
+    if data.startswith(_LISTED):
+        found = find_submission(store, tenant, ListedJob.parse(data, path).submission)
+        # A process may have died before it recorded the submission, or another one was before it.
+        return _job_of(found) if found is not None and _id_of(found) == job_id else None
+    return Job.parse(data, path)
+
+
+def list_submission(store: Store, submission: Submission) -> None:
+    """Let a submission that no job became stand among the jobs. Called before it is recorded."""
+    ListedJob(submission=submission.id).create(store, job_path(submission.tenant, _id_of(submission)))
+
+
+def _id_of(submission: Submission) -> str:
+    return id_at(datetime.fromisoformat(submission.created_at).timestamp(), submission.id)
+
+
+def _job_of(submission: Submission) -> Job:
+    return Job(
+        id=_id_of(submission),
+        tenant=submission.tenant,
+        model=submission.recipe,
+        training_file="",
+        suffix=DatasetKey.parse(submission.dataset).name,
+        recipe=submission.recipe,
+        gates=submission.gates,
+        max_gpu_hours=submission.max_gpu_hours,
+        submission=submission.id,
+        actor=submission.actor,
+        created_at=datetime.fromisoformat(submission.created_at).timestamp(),
+    )
 
 
 def job_path(tenant: str, job_id: str) -> str:
@@ -111,6 +162,11 @@ def job_path(tenant: str, job_id: str) -> str:
 
 def find_settled(store: Store, job: Job) -> SettledJob | None:
     """What the job became; None until it is settled."""
+    if job.submission:
+        found = find_submission(store, job.tenant, job.submission)
+        if found is None:
+            return None
+        return SettledJob(submission=found.id, dataset=found.dataset, recipe=found.recipe, at=job.created_at)
     return SettledJob.find(store, settled_path(job.tenant, job.id))
 
 

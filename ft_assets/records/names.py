@@ -18,7 +18,8 @@ and ``attempts/<number>/``):
     <tenant>/submissions/<id>.json                  what was requested; <id>/outcome.json: how it ended
     <tenant>/submissions/<id>/pauses/<seq>.json     who paused it or resumed it
     <tenant>/submission_keys/<sha256>.json          which submission a user's idempotency key belongs to
-    <tenant>/jobs/<part>/<id>.json                  what was asked for over HTTP; settled_jobs/<id>.json: what it became
+    <tenant>/jobs/<part>/<id>.json                  a request over HTTP, or a submission's id without one
+    <tenant>/settled_jobs/<id>.json                 what a request over HTTP became
     <tenant>/deleted_models/<id>.json               that the model of a job was deleted
     <tenant>/job_keys/<sha256>.json                 which job an idempotency key belongs to
     <tenant>/file_records/<part>/<id>.json          an uploaded file, whose bytes are files/<id>/content

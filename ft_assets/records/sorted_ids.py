@@ -20,8 +20,12 @@ _SHARED = 5
 
 def new_id(now: float | None = None) -> str:
     """24 hex characters: the milliseconds left until a distant time, and 52 random bits."""
-    left = _LATEST_MS - int((time.time() if now is None else now) * 1000)
-    return f"{left:011x}{secrets.token_hex(7)[:13]}"
+    return id_at(time.time() if now is None else now, secrets.token_hex(7))
+
+
+def id_at(at: float, hexadecimal: str) -> str:
+    """The id of what was made ``at`` seconds since the epoch and has 13 hex characters or more of its own."""
+    return f"{_LATEST_MS - int(at * 1000):011x}{hexadecimal[:13]}"
 
 
 def is_id(text: str) -> bool:

@@ -35,7 +35,8 @@ def events_of(state: JobState, work: JobWork) -> list[dict[str, Any]]:
 def _events(state: JobState, work: JobWork) -> Iterator[dict[str, Any]]:
     job, settled = state.job, state.settled
     yield _event(job.id, "created", job.created_at, f"Created fine-tuning job: ftjob-{job.id}")
-    yield _event(job.id, "validating", job.created_at, f"Validating training file: file-{job.training_file}")
+    if job.training_file:
+        yield _event(job.id, "validating", job.created_at, f"Validating training file: file-{job.training_file}")
     if settled is None:
         return
     if settled.cancelled_by:
@@ -44,7 +45,8 @@ def _events(state: JobState, work: JobWork) -> Iterator[dict[str, Any]]:
     if settled.error:
         yield _event(job.id, "ended", settled.at, settled.error, level="error")
         return
-    text = f"Files validated: dataset {settled.dataset} with recipe {settled.recipe}"
+    done = "Files validated" if job.training_file else f"Submitted by {job.actor}"
+    text = f"{done}: dataset {settled.dataset} with recipe {settled.recipe}"
     yield _event(job.id, "validated", settled.at, text)
     began = settled.at
     for each in work.works:

@@ -26,6 +26,7 @@ _STATUS = {
     "queued": "queued",
     "held": "paused",
     "paused": "paused",
+    "stopped": "paused",
     "accepted": "succeeded",
     "ungated": "succeeded",
     "rejected": "failed",
@@ -53,9 +54,11 @@ class _Supervised(_Given):
 
 
 class _Method(_Given):
-    type: Literal["supervised", "dpo"]
+    type: Literal["supervised", "dpo", "kto", "cpt"]
     supervised: _Supervised | None = None
     dpo: _Supervised | None = None
+    kto: _Supervised | None = None
+    cpt: _Supervised | None = None
     reinforcement: None = None
 
 
@@ -63,7 +66,8 @@ _Text = Annotated[str, Field(max_length=512)]
 
 
 class CreateJob(_Given):
-    """The body of a creation. ``recipe``, ``gates`` and ``max_gpu_hours`` are ours, sent by ``extra_body``."""
+    """The body of a creation. ``recipe``, ``gates``, ``max_gpu_hours`` and ``rows`` are ours, sent by ``extra_body``,
+    as are the methods ``kto`` and ``cpt``."""
 
     model: Annotated[str, Field(min_length=1, max_length=200)]
     training_file: Annotated[str, Field(min_length=1, max_length=100)]
@@ -79,6 +83,9 @@ class CreateJob(_Given):
     recipe: Annotated[str, Field(max_length=200)] = Field(default="", description="A registered recipe, not a model's.")
     gates: Annotated[list[_Text], Field(max_length=20)] = Field(default=[], description="Stricter than the recipe's.")
     max_gpu_hours: Annotated[float, Field(gt=0)] | None = None
+    rows: dict[str, Any] = Field(
+        default={}, description="How the rows are read: `form`, `fields` … as in a dataset.yaml. Default: guessed."
+    )
 
     def fields(self) -> dict[str, Any]:
         """Those of a job. Raises UserError where two places say different things."""
@@ -100,6 +107,7 @@ class CreateJob(_Given):
             "recipe": self.recipe,
             "gates": tuple(self.gates),
             "max_gpu_hours": self.max_gpu_hours,
+            "rows": self.rows,
         }
 
 
@@ -249,7 +257,7 @@ def job_object(state: JobState, context: Context) -> dict[str, Any]:
         "model": job.model,
         "fine_tuned_model": model_name(state) or None,
         "organization_id": job.tenant,
-        "training_file": f"file-{job.training_file}",
+        "training_file": f"file-{job.training_file}" if job.training_file else _own(state)["dataset"],
         "validation_file": f"file-{job.validation_file}" if job.validation_file else None,
         "hyperparameters": job.hyperparameters,
         "method": method,

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -57,6 +58,8 @@ class Wish:
 
 
 Sentence = tuple[str, str, str]
+# In the name of a submission's place among the jobs.
+_TIME = re.compile(r"(?<=/jobs/)[0-9a-f]{5}/[0-9a-f]{11}")
 Door = Callable[[Wish], Sentence | None]
 """Asks, and gives what was said to be wrong: what, where, remedy."""
 
@@ -153,7 +156,7 @@ def records(store: Store) -> dict[str, Any]:
             if "actor" in said:
                 # Of what is launched in Dagster it says so.
                 said["actor"] = said["actor"].removesuffix(" (in Dagster)")
-            found[str(path).rpartition("/store/")[2]] = said
+            found[_TIME.sub("", str(path).rpartition("/store/")[2])] = said
     return found
 
 

@@ -1,8 +1,5 @@
 """An error of a job's file names what the API takes: the file itself, and no policy."""
 
-import io
-
-import openpyxl
 import pytest
 from openai import OpenAI
 
@@ -21,28 +18,11 @@ def told(acme: OpenAI, name: str, content: bytes) -> str:
     return message
 
 
-def workbook(*columns: str) -> bytes:
-    book, data = openpyxl.Workbook(), io.BytesIO()
-    assert book.active is not None
-    for row in (columns, *([f"{name} {number}" for name in columns] for number in range(150))):
-        book.active.append(row)
-    book.save(data)
-    return data.getvalue()
-
-
-def test_a_workbook_whose_columns_fit_no_form_is_told_which_names_they_should_have(client: Client) -> None:
-    message = told(client(), "faq.xlsx", workbook("Ticket", "Our question", "Our answer", "Owner"))
-    assert message.endswith(
-        "Give the columns the names that a job reads, and upload that file: 'Our question' is prompt, 'Our answer' is "
-        "completion."
-    )
-    joined = told(client(), "mail.xlsx", workbook("Subject", "Body of the mail", "Reply"))
-    assert joined.endswith("'Subject' and 'Body of the mail' together are prompt, 'Reply' is completion.")
-
-
-def test_rows_that_no_other_names_would_make_readable_are_shown_the_forms_of_a_job(client: Client) -> None:
-    rows = b'{"talk": [{"who": "customer", "said": "Hi"}, {"who": "agent", "said": "Hello"}]}\n' * 150
-    assert 'such as {"messages": […]}, {"prompt": …, "completion": …}' in told(client(), "talks.jsonl", rows)
+def test_rows_whose_columns_no_guess_reads_are_told_how_to_say_what_they_hold(client: Client) -> None:
+    rows = b'{"first": 1, "second": 2}\n' * 150
+    message = told(client(), "numbers.jsonl", rows)
+    assert 'by "rows": {"fields": {"prompt": …, "completion": …}} in the request' in message
+    assert '{"messages": […]}, {"prompt": …, "completion": …} or {"text": …}' in message
 
 
 def test_a_bad_row_is_corrected_in_the_file(client: Client) -> None:

@@ -12,6 +12,7 @@ from ft_assets.records.files import get_file
 from ft_assets.records.jobs import Job, JobKey
 from ft_assets.records.names import RECIPE
 from ft_assets.records.sorted_ids import new_id
+from ft_assets.settings.dataset.row_reading import policy_of
 from ft_assets.settings.keys import RecipeKey, check_part
 from ft_assets.settings.models import ModelsFile
 from ft_resources.canonical import digest
@@ -74,6 +75,7 @@ def _check(store: Store, job: Job, models: ModelsFile) -> None:
             _require_trainable(store, job.tenant, file_id, param)
     if job.suffix:
         check_part(job.suffix, "suffix")
+    policy_of(job.rows)
     if job.recipe:
         _require_recipe(store, job)
     else:

@@ -15,7 +15,7 @@ from ft_resources.errors import BadRecipe, NotFound
 from ft_resources.settings import Auto, Settings
 from ft_resources.strict import parse_strict
 
-METHOD_OF: dict[MethodType, str] = {"supervised": "sft", "dpo": "dpo"}
+METHOD_OF: dict[MethodType, str] = {"supervised": "sft", "dpo": "dpo", "kto": "kto", "cpt": "cpt"}
 # A key's part has at most 40 characters: name, method and eight of the digest, with hyphens.
 _NAME, _DIGEST = 24, 8
 

@@ -11,11 +11,15 @@ from ft_assets.settings.dataset.policy import DatasetPolicy, load_policy
 from ft_assets.settings.keys import DatasetKey, check_part, check_tenant
 from ft_assets.settings.tenants import TenantsFile
 from ft_assets.workers.datasets.intake.hub import PREFIX, OpenSplit, fetch_split
+from ft_assets.workers.datasets.intake.limits import ReadLimits
 from ft_assets.workers.datasets.intake.snapshot import take_snapshots
 from ft_assets.workers.datasets.intake.spool import spool
 from ft_resources.errors import UserError
 from ft_resources.store import Store
 from ft_resources.strict import read_text
+
+# Of rows, as much as the first look at a file reads at most.
+_HEAD = 8 << 20
 
 
 def parse_name(name: str) -> DatasetKey:
@@ -41,6 +45,17 @@ def look_at_rows(source: Path | str, policy: Path | DatasetPolicy | None) -> tup
         file = fetch_split(str(source), Path(scratch)) if hub else files_of(Path(source))[0][0]
         (taken,) = take_snapshots({"upload": [file]}, Path(scratch))
         return look(spool(taken.path, taken.given, Path(scratch), role="upload", text=settled.text), settled)
+
+
+def look_at_file(path: Path) -> tuple[str, DatasetPolicy, str]:
+    """``look_at_rows`` at the beginning of a file that nobody else writes to."""
+    from ft_assets.control.registry.first_rows import look
+
+    policy, limits = DatasetPolicy(), ReadLimits(head_bytes=_HEAD)
+    with tempfile.TemporaryDirectory(prefix="ft-look-") as scratch:
+        return look(
+            spool(path, path.name, Path(scratch), role="upload", text=policy.text, limits=limits, sha256="-"), policy
+        )
 
 
 def add_dataset(

@@ -1,27 +1,46 @@
-"""Preview of a file before its upload: what its first rows are, and which of them cannot be used."""
+"""Preview of a file: what its first rows are and how they are read, and which of them cannot be used, and why."""
 
 import json
+import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ft_assets.control.registry.columns import UnknownColumns
+from ft_assets.control.registry.first_rows import look, policy_of_guess
+from ft_assets.control.registry.heads import whole_rows
 from ft_assets.control.registry.precheck import check_uploads
+from ft_assets.control.registry.row_choices import Choices, choices_of, policy_of_choices, with_words
 from ft_assets.settings.catalogue.forms import ROW_FORMS
 from ft_assets.settings.dataset.forms import FormSettings
 from ft_assets.settings.dataset.policy import DatasetPolicy
-from ft_assets.workers.datasets.forms.parse import parse_slowly
-from ft_assets.workers.datasets.intake.chunking import chunks
-from ft_assets.workers.datasets.intake.kinds import HEAD_BYTES, Kind, check_head, kind_of
+from ft_assets.workers.datasets.columns import LISTED_BAD
+from ft_assets.workers.datasets.forms.decode import decode_line
+from ft_assets.workers.datasets.forms.parse import parse_lines
+from ft_assets.workers.datasets.forms.reasons import RowProblem
+from ft_assets.workers.datasets.intake.chunking import ROW_BYTES, chunks
+from ft_assets.workers.datasets.intake.kinds import CUT, HEAD_BYTES, check_head, kind_of
 from ft_assets.workers.datasets.intake.limits import ReadLimits
-from ft_assets.workers.datasets.intake.spool import spool
-from ft_resources.errors import BadData
+from ft_assets.workers.datasets.intake.spool import Spool, spool
+from ft_assets.workers.datasets.reporting.bad_fields import field_and_problem
+from ft_resources.errors import BadData, BadRecipe, in_sentences
 
-_SHOWN_ROWS, _SHOWN_BAD, _SHOWN_CHARACTERS = 5, 50, 600
+HEAD = 4 << 20
+"""Bytes of rows that are looked at; of a larger file the first ones."""
+_SHOWN_ROWS, _SHOWN_GROUPS, _SHOWN_PLACES, _SHOWN_CHARACTERS, _CELL = 5, 20, 5, 600, 120
+_SAMPLE = 2000
 # More than enough for the beginning of a file.
-_LIMITS = ReadLimits(seconds=15.0, out_bytes=64 << 20)
+_LIMITS = ReadLimits(seconds=15.0, out_bytes=64 << 20, head_bytes=HEAD)
+_PLACES = re.compile(r"\[\d+\]")
+# What a problem says of one row alone.
+_OWN = re.compile(r"'[^']*'|\d+")
+
+Choose = Callable[[Choices], Choices]
+"""Changes how rows are read: first what columns hold, and then, of the words in them, what these mean."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,13 +51,15 @@ class ShownRow:
     texts: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class BadRow:
-    """An unusable row; ``problem`` never quotes it."""
+@dataclass(kw_only=True)
+class BadRows:
+    """Rows that cannot be used for the same reason: their number, the first of them, and what is wrong with the first.
+    ``problem`` never quotes it."""
 
-    row: int
-    field: str
+    column: str
     problem: str
+    count: int = 0
+    rows: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,42 +68,84 @@ class FirstLook:
 
     Args:
         kinds: what the rows teach (``chat``), and how many of each.
-        rows: number that was read; ``bad_rows`` of them are unusable, ``bad`` are the first of these.
+        rows: number that was read; ``bad_rows`` of them are unusable, ``bad`` are these by their reasons, the most
+            frequent one first.
         shown: the first usable ones.
         whole: whether that was the whole file.
         later: why there is no preview before the whole upload; "" if there is one.
         refused: why the whole file would be refused, as far as is known; "" if nothing is known against it.
+        policy: how the rows are read.
+        choices: what else could be chosen; None for a document, which has no columns.
+        table: the first rows as they are, a shortened text for each column.
     """
 
     kinds: tuple[tuple[str, int], ...] = ()
     rows: int = 0
     bad_rows: int = 0
-    bad: tuple[BadRow, ...] = ()
+    bad: tuple[BadRows, ...] = ()
     shown: tuple[ShownRow, ...] = ()
     whole: bool = False
     later: str = ""
     refused: str = ""
+    policy: DatasetPolicy = field(default_factory=DatasetPolicy)
+    choices: Choices | None = None
+    table: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """What the most of the rows teach; "" if none can be used."""
+        return self.kinds[0][0] if self.kinds else ""
 
 
-def first_look(name: str, head: bytes, *, whole: bool) -> FirstLook:
-    """Read the first bytes of the file ``name``, or all of them. Raises BadData for a file that is not what its name
-    says, or has no rows."""
+def look_at_beginning(name: str, head: bytes, *, whole: bool) -> FirstLook:
+    """``first_look`` at the first bytes of the file ``name``, or at all of them."""
     kind = kind_of(name)
     check_head(head[:HEAD_BYTES], kind, name)
-    part = head if whole else _whole_rows(head, kind)
+    part = head if whole else whole_rows(head, kind)
     if not part:
         return FirstLook(later="Files of this kind can be checked only after the whole upload.")
-    policy = DatasetPolicy()
-    with tempfile.TemporaryDirectory(prefix="ft-look-") as scratch:
-        path = Path(scratch, "upload")
+    with tempfile.TemporaryDirectory(prefix="ft-head-") as folder:
+        path = Path(folder, "upload")
         path.write_bytes(part)
-        rows = spool(path, name, Path(scratch), role="upload", text=policy.text, limits=_LIMITS)
-        found = _read([(chunk.first_row, chunk.lines) for chunk in chunks(rows)], FormSettings.of(policy))
+        return first_look(path, name, whole=whole)
+
+
+def first_look(
+    path: Path, name: str, *, whole: bool, policy: DatasetPolicy | None = None, choose: Choose | None = None
+) -> FirstLook:
+    """Read the first rows of the file at ``path``, which is called ``name``.
+
+    Args:
+        whole: whether the file at ``path`` is all of it.
+        policy: how its rows are read; guessed as for a first try where it is not given.
+        choose: changes that.
+
+    Raises BadData for a file that is not what its name says, or has no rows, and what ``choose`` raises.
+    """
+    with tempfile.TemporaryDirectory(prefix="ft-look-") as scratch:
+        text = (policy or DatasetPolicy()).text
+        rows = spool(path, name, Path(scratch), role="upload", text=text, limits=_LIMITS, sha256="-")
+        sample = _sample(rows)
+        policy = policy or _guessed(rows)
+        choices = None if kind_of(name).format in CUT else choices_of(policy, sample)
+        columns = choices.columns if choices else {}
+        table = tuple(tuple(_cell(row.get(column)) for column in columns) for row in sample[:_SHOWN_ROWS] if columns)
+        if choices and choose:
+            chosen = choose(with_words(choose(choices), choices, sample))
+        if choices and choose and chosen != choices:
+            choices = chosen
+            try:
+                policy = policy_of_choices(chosen, policy)
+            except (BadData, BadRecipe) as error:
+                said = in_sentences(error.what, error.remedy)
+                return FirstLook(refused=said, policy=policy, choices=chosen, table=table)
+        found = _read(rows, policy)
+        whole = whole and not rows.cut and not found.left
         refused = ""
         if whole:
             try:
                 check_uploads([rows], policy)
-            except BadData as error:
+            except (BadData, BadRecipe) as error:
                 # A remedy in the policy does not help a user who uploads only a file.
                 refused = error.what.rstrip(".")
     kinds: Counter[str] = Counter()
@@ -90,39 +153,97 @@ def first_look(name: str, head: bytes, *, whole: bool) -> FirstLook:
         kinds[ROW_FORMS[form].form.name] += count
     if len(kinds) > 1 and not refused:
         refused = "the rows are of different kinds of data"
+    bad = sorted(found.bad.values(), key=lambda group: -group.count)
     return FirstLook(
         kinds=tuple(kinds.most_common()),
         rows=found.rows,
-        bad_rows=len(found.bad),
-        bad=tuple(found.bad[:_SHOWN_BAD]),
+        bad_rows=sum(group.count for group in bad),
+        bad=tuple(bad[:_SHOWN_GROUPS]),
         shown=tuple(found.shown),
         whole=whole,
         refused=refused,
+        policy=policy,
+        choices=choices,
+        table=table,
     )
 
 
+def _guessed(rows: Spool) -> DatasetPolicy:
+    try:
+        return look(rows, DatasetPolicy())[1]
+    except UnknownColumns as error:
+        # One that loses columns is shown to a person before anything is done with it.
+        return policy_of_guess(error.guess, DatasetPolicy()) if error.guess else DatasetPolicy()
+    except BadData:
+        return DatasetPolicy()
+
+
+def _pieces(rows: Spool) -> Iterator[tuple[int, bytes, bool]]:
+    """(number of the first row, lines, whether the last has its end) of the first HEAD bytes, each of so few lines that
+    all bad ones are listed; a row that is too long is an empty line, and a piece of its own."""
+    done = 0
+    for chunk in chunks(rows):
+        lines = chunk.lines.split(b"\n")
+        for first in range(0, len(lines), LISTED_BAD):
+            piece = b"\n".join(lines[first : first + LISTED_BAD])
+            last = first + LISTED_BAD >= len(lines)
+            if not last:
+                piece += b"\n"
+            done += len(piece)
+            yield chunk.first_row + first, b"" if chunk.too_long else piece, chunk.ended or not last
+            if done >= HEAD:
+                return
+
+
+def _sample(rows: Spool) -> list[dict[str, Any]]:
+    sample: list[dict[str, Any]] = []
+    for _, lines, ended in _pieces(rows):
+        for line in lines.split(b"\n"):
+            with suppress(RowProblem):
+                if line.strip():
+                    sample.append(decode_line(line, ended=ended))
+        if len(sample) >= _SAMPLE:
+            break
+    return sample
+
+
 class _Found:
-    """What was in some chunks."""
+    """What was in the first rows; ``left`` is whether there are more."""
 
     def __init__(self) -> None:
         self.rows = 0
         self.forms: Counter[str] = Counter()
-        self.bad: list[BadRow] = []
+        self.bad: dict[tuple[str, str], BadRows] = {}
         self.shown: list[ShownRow] = []
+        self.left = False
+
+    def add_bad(self, row: int, field: str, problem: str) -> None:
+        # The same mistake at another place of a row, or with another word, is the same mistake.
+        field = _PLACES.sub("[…]", field)
+        group = self.bad.setdefault((field, _OWN.sub("", problem)), BadRows(column=field, problem=problem))
+        group.count += 1
+        if len(group.rows) < _SHOWN_PLACES:
+            group.rows.append(row)
 
 
-def _read(parts: Iterable[tuple[int, bytes]], form: FormSettings) -> _Found:
-    found = _Found()
-    for first_row, lines in parts:
-        parsed = parse_slowly(lines, form, ended=True)
+def _read(rows: Spool, policy: DatasetPolicy) -> _Found:
+    found, done, form = _Found(), rows.start, FormSettings.of(policy)
+    for first_row, lines, ended in _pieces(rows):
+        if not lines:
+            found.rows += 1
+            found.add_bad(first_row, "", f"the row is longer than {ROW_BYTES >> 20} MiB")
+            continue
+        done += len(lines)
+        parsed = parse_lines(lines, form, ended=ended)
         found.rows += parsed.rows
         found.forms.update(parsed.forms)
         for bad in parsed.bad.to_pylist():
-            row = first_row + bad["row"] - 1
-            found.bad.append(BadRow(row=row, field=bad["field"], problem=bad["problem"]))
+            detail = f"{bad['field']}: {bad['problem']}" if bad["field"] else bad["problem"]
+            found.add_bad(first_row + bad["row"] - 1, *field_and_problem(detail, policy))
         for example in parsed.examples.slice(0, _SHOWN_ROWS - len(found.shown)).to_pylist():
             row = first_row + example["row"] - 1
             found.shown.append(ShownRow(row=row, texts=tuple(_texts(example))))
+    found.left = done < rows.path.stat().st_size
     return found
 
 
@@ -136,50 +257,11 @@ def _texts(example: dict[str, Any]) -> Iterable[tuple[str, str]]:
         yield "text", _short(example["text"])
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]} …"
+def _short(text: str, most: int = _SHOWN_CHARACTERS) -> str:
+    return text if len(text) <= most else f"{text[:most]} …"
 
 
-def _whole_rows(head: bytes, kind: Kind) -> bytes:
-    """The complete rows in the beginning of a file; b"" if none can be read without the rest."""
-    if kind.codec:
-        return b""
-    if kind.format in ("jsonl", "txt"):
-        return head[: head.rfind(b"\n") + 1]
-    if kind.format in ("csv", "tsv"):
-        return _whole_records(head)
-    return _whole_elements(head) if kind.format == "json" else b""
-
-
-def _whole_records(head: bytes) -> bytes:
-    """A CSV up to its last newline outside a quoted field; b"" without such a newline."""
-    end, quotes = len(head), head.count(b'"')
-    while (start := head.rfind(b"\n", 0, end)) >= 0:
-        quotes -= head.count(b'"', start, end)
-        if quotes % 2 == 0:
-            return head[: start + 1]
-        end = start
-    return b""
-
-
-def _whole_elements(head: bytes) -> bytes:
-    """A JSON array of the complete elements, or the complete lines of JSON."""
-    if head.lstrip()[:1] == b"{":
-        try:
-            json.loads(head.partition(b"\n")[0])
-        except ValueError:
-            return b""
-        return head[: head.rfind(b"\n") + 1]
-    depth, end, inside, escaped = 0, 0, False, False
-    for place, byte in enumerate(head):
-        if inside:
-            inside = escaped or byte != 0x22
-            escaped = byte == 0x5C and not escaped
-        elif byte == 0x22:
-            inside = True
-        elif byte in b"[{":
-            depth += 1
-        elif byte in b"]}":
-            depth -= 1
-            end = place + 1 if depth == 1 else end
-    return head[:end] + b"]" if end else b""
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return _short(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _CELL)

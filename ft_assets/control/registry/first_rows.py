@@ -9,6 +9,7 @@ from ft_assets.control.registry.precheck import check_uploads
 from ft_assets.settings.catalogue.forms import ROW_FORMS
 from ft_assets.settings.dataset.forms import FormSettings
 from ft_assets.settings.dataset.policy import DatasetPolicy, load_policy
+from ft_assets.settings.dataset.row_reading import SPELLING
 from ft_assets.workers.datasets.forms.decode import decode_line
 from ft_assets.workers.datasets.forms.guess import Guess
 from ft_assets.workers.datasets.forms.guesses import MAX_SAMPLE, guess_classes
@@ -17,9 +18,6 @@ from ft_assets.workers.datasets.forms.reasons import NAME, RowProblem
 from ft_assets.workers.datasets.intake.chunking import chunks
 from ft_assets.workers.datasets.intake.spool import Spool
 from ft_assets.workers.datasets.reading import Reading
-
-# What a policy says of how rows are read.
-_READING = ("form", "fields", "turns", "labels")
 
 
 def look(spool: Spool, policy: DatasetPolicy) -> tuple[str, DatasetPolicy, str]:
@@ -50,13 +48,18 @@ def look(spool: Spool, policy: DatasetPolicy) -> tuple[str, DatasetPolicy, str]:
                 raise
     if guess is None:
         return reading.kind, policy, ""
+    return guess.kind, policy_of_guess(guess, policy), _told(guess)
+
+
+def policy_of_guess(guess: Guess, policy: DatasetPolicy) -> DatasetPolicy:
+    """``policy``, with rows read as ``guess`` has it."""
     guessed = load_policy(guess.lines, "dataset.yaml")
-    return guess.kind, policy.model_copy(update={name: getattr(guessed, name) for name in _READING}), _told(guess)
+    return policy.model_copy(update={name: getattr(guessed, name) for name in SPELLING})
 
 
 def _says_nothing(policy: DatasetPolicy) -> bool:
     """Whether ``policy`` leaves it to a guess how rows are read."""
-    return all(getattr(policy, name) == getattr(DatasetPolicy(), name) for name in _READING)
+    return all(getattr(policy, name) == getattr(DatasetPolicy(), name) for name in SPELLING)
 
 
 def _told(guess: Guess) -> str:

@@ -8,6 +8,7 @@ from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.control.submissions.admission import admit_to_quota
 from ft_assets.control.submissions.user_keys import claim_key, require_key_free
 from ft_assets.records.carries import find_carry, note_training
+from ft_assets.records.jobs import list_submission
 from ft_assets.records.names import DATASET, RECIPE
 from ft_assets.records.retired_datasets import require_not_retired
 from ft_assets.records.retired_recipes import require_recipe_not_retired
@@ -81,6 +82,9 @@ def submit(
         note_training(store, dataset, recipe, submission=submission.id, actor=actor)
     # Marker first: a marker without a record is ignored, but a record without a marker would never be run.
     store.put_json(submission.marker, {"created_at": submission.created_at})
+    if origin != "api" and mode == "train":
+        # What is asked for over HTTP has a job already, and a carry is the platform's own.
+        list_submission(store, submission)
     created = submission.create(store, submission.path)
     return (submission, True) if created else (Submission.get(store, submission.path), False)
 
@@ -133,7 +137,7 @@ def check_maximum(max_gpu_hours: float | None) -> None:
     """Raise UserError for a maximum that would refuse or allow everything."""
     if max_gpu_hours is not None and not 0 < max_gpu_hours < float("inf"):
         raise UserError(
-            f"a maximum of {max_gpu_hours} GPU-hours is not possible",
+            f"a maximum of {max_gpu_hours} GPU-hours is invalid",
             where="max_gpu_hours",
             remedy="Give a number above 0, or none for no limit.",
         )

@@ -24,9 +24,11 @@ class MethodSettings(Object):
 class JobMethod(Object):
     """How is trained; the settings stand under the method's name."""
 
-    type: Literal["supervised", "dpo"]
+    type: Literal["supervised", "dpo", "kto", "cpt"]
     supervised: MethodSettings = MethodSettings(hyperparameters={})
     dpo: MethodSettings = MethodSettings(hyperparameters={})
+    kto: MethodSettings = MethodSettings(hyperparameters={})
+    cpt: MethodSettings = MethodSettings(hyperparameters={})
 
 
 class OwnJob(Object):

@@ -56,7 +56,7 @@ async def look(
     """What the first bytes of a file, which are the body, say of its rows. Nothing is kept."""
     head = await request.body()
     found = await context.uploads.run(person.identity.tenant, lambda: api.look_at_head(name, head, whole=whole))
-    return page(request, "fragments/look.html", look=found, name=name)
+    return page(request, "fragments/look.html", look=found, name=name, before=True)
 
 
 @router.post("")
@@ -64,7 +64,7 @@ async def upload(request: Request, context: Ctx, person: Member) -> Response:
     """Keep a file; its bytes go to the store as they come."""
     tenant = person.identity.tenant
     file_id = await context.uploads.run(tenant, lambda: _upload(request, context, person))
-    target = f"/console/new?file={PREFIX}{file_id}"
+    target = f"/console/new/rows?file={PREFIX}{file_id}"
     if by_script(request):
         return Response(status_code=201, headers={"x-next": target})
     return RedirectResponse(target, 303)

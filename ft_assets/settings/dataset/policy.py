@@ -24,7 +24,7 @@ PersonalType = Literal["card", "iban", "phone", "email", "ip", "secret"]
 Filter = Literal["empty_answer", "short", "long", "repetitive", "truncated"]
 
 
-_JOINED = ("prompt", "completion", "instruction", "input", "output", "system", "text")
+JOINED = ("prompt", "completion", "instruction", "input", "output", "system", "text")
 
 
 def _lists_where_there_are_several(fields: dict[str, str | tuple[str, ...]]) -> dict[str, str | tuple[str, ...]]:
@@ -32,9 +32,9 @@ def _lists_where_there_are_several(fields: dict[str, str | tuple[str, ...]]) -> 
         if isinstance(value, str):
             if name == "ignore":
                 raise ValueError("ignore should be a list of fields")
-        elif name not in (*_JOINED, "ignore"):
+        elif name not in (*JOINED, "ignore"):
             raise ValueError(
-                f"{name} should be the name of one field; only {', '.join(_JOINED)} may be made of several, each a text"
+                f"{name} should be the name of one field; only {', '.join(JOINED)} may be made of several, each a text"
             )
         elif not value and name != "ignore":
             raise ValueError(f"{name} should be the name of a field, or a list of such names")

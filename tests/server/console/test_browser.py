@@ -49,7 +49,8 @@ def start_a_job(browser: Browser, file: Path, name: str) -> str:
     browser.choose(file)
     browser.sees("rows can be used", "#look")
     browser.press("Upload")
-    browser.sees("Rows and base")
+    browser.sees("Each column of the file")
+    browser.press("Next: base")
     browser.press("Next: method")
     browser.press("Next: recipe")
     browser.type("#name", name)
@@ -118,9 +119,10 @@ def test_a_bad_file_is_told_row_by_row_before_it_is_uploaded(world: World, brows
     bad.write_text("\n".join(rows) + "\n")
     browser.open("files")
     browser.choose(bad)
-    browser.sees("row 4", "#look")
-    browser.sees("row 8", "#look")
-    assert "This file would be refused\n2 of its 160 rows cannot be used." in browser.text("#look")
+    browser.sees("2 of the 160 rows cannot be used", "#look")
+    shown = browser.text("#look")
+    assert "1 row messages this should be a list of turns, with at least one in it 4" in shown
+    assert "1 row the row is not valid JSON" in shown
     assert "No files yet" in browser.text()
 
 

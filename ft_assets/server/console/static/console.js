@@ -58,7 +58,7 @@ function watchUpload(form) {
     const file = input.files[0];
     if (!file) return put(box, "");
     box.setAttribute("aria-busy", "true");
-    const query = new URLSearchParams({ name: file.name, whole: file.size <= HEAD_BYTES ? "1" : "" });
+    const query = new URLSearchParams({ name: file.name, whole: file.size <= HEAD_BYTES });
     const body = await file.slice(0, HEAD_BYTES).arrayBuffer();
     const headers = { "content-type": "application/octet-stream" };
     const answer = await part(`${form.dataset.look}?${query}`, { method: "POST", body, headers }).catch(() => null);
@@ -85,18 +85,85 @@ function watchUpload(form) {
   });
 }
 
-// <form data-try="ID">: the answers come into the box of that id. The form may be a part that came later.
+// <form data-again="ID">: what is chosen changes what stands in the box of that id, by what the form's own page gives.
+let newest = 0;
+async function chooseAgain(form) {
+  const box = document.getElementById(form.dataset.again);
+  const mine = ++newest;
+  box.setAttribute("aria-busy", "true");
+  const answer = await part(`${form.action}?${new URLSearchParams(new FormData(form))}`).catch(() => null);
+  if (mine !== newest) return;
+  if (answer) put(box, await answer.text());
+  box.removeAttribute("aria-busy");
+}
+
+// <form data-try="ID">: the answers come into the box of that id, each as it is written; while they do, the button ends
+// them. The form may be a part that came later.
+const asking = new WeakMap();
+
 async function ask(form) {
+  if (asking.has(form)) return asking.get(form).abort();
   const box = document.getElementById(form.dataset.try);
   const button = form.querySelector("button");
-  button.disabled = true;
-  box.setAttribute("aria-busy", "true");
-  const body = new URLSearchParams(new FormData(form));
-  const answer = await part(form.action, { method: "POST", body }).catch(() => null);
-  if (answer) put(box, await answer.text());
-  else form.submit();
-  box.removeAttribute("aria-busy");
-  button.disabled = false;
+  const words = button.textContent;
+  const stop = new AbortController();
+  const fields = new FormData(form);
+  asking.set(form, stop);
+  button.textContent = "Stop";
+  box.replaceChildren(form.querySelector("template").content.cloneNode(true));
+  for (const said of box.querySelectorAll("[data-said]")) {
+    said.textContent = fields.get(said.dataset.said);
+    said.parentElement.hidden = !said.textContent;
+  }
+  const answers = [...box.querySelectorAll("[data-of]")];
+  await Promise.all(answers.map((answer) => fill(answer, box, form.action, fields, stop.signal)));
+  button.textContent = words;
+  asking.delete(form);
+}
+
+async function fill(answer, box, action, fields, signal) {
+  const body = new URLSearchParams(fields);
+  body.set("of", answer.dataset.of);
+  answer.setAttribute("aria-busy", "true");
+  try {
+    const sent = await part(action, { method: "POST", body, signal });
+    if (!sent.ok) return put(box, await sent.text());
+    let held = "";
+    const texts = sent.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let read = await texts.read(); !read.done; read = await texts.read()) {
+      const events = (held + read.value).split("\n\n");
+      held = events.pop();
+      for (const event of events) add(answer, JSON.parse(event.slice("data: ".length)));
+    }
+  } catch {
+    if (!signal.aborted) add(answer, { problem: "The connection broke off. Ask again." });
+  } finally {
+    answer.removeAttribute("aria-busy");
+  }
+}
+
+function add(answer, said) {
+  const [thoughts, text] = answer.querySelectorAll("pre");
+  const about = answer.querySelector("p");
+  if (said.who) answer.querySelector("b").textContent = said.who;
+  if (said.thoughts) {
+    thoughts.append(said.thoughts);
+    thoughts.parentElement.hidden = false;
+    // They are open until the answer begins.
+    thoughts.parentElement.open = true;
+  }
+  if (said.text) {
+    if (text.hidden) thoughts.parentElement.open = false;
+    text.append(said.text);
+    text.hidden = false;
+  }
+  if (said.tokens) about.textContent = `${said.tokens} token${said.tokens === 1 ? "" : "s"}`;
+  if (said.finish_reason === "length") about.append(", cut off there");
+  if (said.finish_reason && text.hidden) about.prepend(`It ended without ${thoughts.textContent ? "an answer" : "a word"}; `);
+  if (said.problem) {
+    about.textContent = said.problem;
+    about.className = "problem";
+  }
 }
 
 document.addEventListener("submit", (event) => {
@@ -107,6 +174,11 @@ document.addEventListener("submit", (event) => {
 document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) event.target.closest("form[data-try]")?.requestSubmit();
 });
+document.addEventListener("change", (event) => {
+  const form = event.target.closest("form[data-again]");
+  if (form) chooseAgain(form);
+});
+document.querySelectorAll("[data-scripted]").forEach((button) => { button.hidden = true; });
 document.querySelectorAll("[data-refresh]").forEach(keepFresh);
 document.querySelectorAll("[data-events]").forEach(follow);
 document.querySelectorAll("form[data-look]").forEach(watchUpload);

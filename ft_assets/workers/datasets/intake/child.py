@@ -1,8 +1,8 @@
 """The process that reads one hostile file: ``python -m``, an order as JSON on stdin, a reply as JSON on stdout.
 
-The reply is ``{}``, ``{"is": "jsonl"}``, ``{"pictures": n}``, ``{"what", "where", "remedy"}`` if the file is bad, or
-``{"missing": package}``. Imports stay light. The format's imports come before the memory limit is set, which counts
-from there.
+The reply is ``{}``, ``{"is": "jsonl"}``, ``{"pictures": n}``, ``{"cut": true}`` if only its first rows were asked for,
+``{"what", "where", "remedy"}`` if the file is bad, or ``{"missing": package}``. Imports stay light. The format's
+imports come before the memory limit is set, which counts from there.
 """
 
 import errno
@@ -17,7 +17,7 @@ from typing import Any
 from ft_assets.workers.datasets.intake.file_refusals import crashed, too_large, too_much_memory
 from ft_assets.workers.datasets.intake.kinds import Kind
 from ft_assets.workers.datasets.intake.limits import ReadLimits
-from ft_assets.workers.datasets.intake.sink import Sink
+from ft_assets.workers.datasets.intake.sink import Enough, Sink
 from ft_assets.workers.datasets.intake.streams import Source
 from ft_resources.errors import BadData
 
@@ -65,6 +65,8 @@ def _reply(order: dict[str, Any]) -> dict[str, Any]:
         with Sink(Path(order["target"]), name, source.size, limits) as sink:
             found = reader(source, sink, order)
         return {"is": found} if isinstance(found, str) else found or {}
+    except Enough:
+        return {"cut": True}
     except BadData as error:
         return _refused(error)
     except MemoryError:

@@ -12,7 +12,7 @@ class ReadLimits:
 
     ``memory_bytes`` is what a parser may use beyond the interpreter itself; ``ratio`` limits the unpacked size as a
     multiple of the file's size (the first ``free_bytes`` are not counted); ``columns`` are those of a CSV or Parquet
-    file.
+    file. ``head_bytes`` is no limit of the file: of a file with more rows than that, the first ones are read.
     """
 
     memory_bytes: int = _GIB
@@ -21,6 +21,7 @@ class ReadLimits:
     ratio: int = 200
     free_bytes: int = 16 * _MIB
     columns: int = 1000
+    head_bytes: int | None = None
     seconds: float = 60.0
     seconds_per_gib: float = 900.0
 

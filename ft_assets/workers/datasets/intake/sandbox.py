@@ -44,11 +44,12 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Read:
-    """What a reader found: whether a file named JSON holds JSON lines (then there may be no target), and how many
-    pictures there are, which are not read."""
+    """What a reader found: whether a file named JSON holds JSON lines (then there may be no target), how many pictures
+    there are, which are not read, and whether only its first rows were read; the last of them may be a part of one."""
 
     is_lines: bool
     pictures: int
+    cut: bool
 
 
 def run_reader(job: Job, limits: ReadLimits) -> Read:
@@ -86,7 +87,11 @@ def run_reader(job: Job, limits: ReadLimits) -> Read:
         if partial.exists():
             partial.replace(job.target)
         pictures = reply.get("pictures")
-        return Read(is_lines=reply.get("is") == "jsonl", pictures=pictures if isinstance(pictures, int) else 0)
+        return Read(
+            is_lines=reply.get("is") == "jsonl",
+            pictures=pictures if isinstance(pictures, int) else 0,
+            cut=bool(reply.get("cut")),
+        )
     finally:
         with suppress(FileNotFoundError):
             partial.unlink()

@@ -1,6 +1,7 @@
 """An uploaded file as JSON lines: the file itself if it is JSONL, else the output of a reader process with limits."""
 
 import hashlib
+import mmap
 import os
 import re
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ class Spool:
     ``name`` and ``role`` are the upload's; ``source_sha256`` and ``source_size`` (bytes) are of the file as uploaded.
     Row numbers count lines of JSONL, elements of a JSON array, records after a CSV's header, rows of Parquet, pieces of
     plain text and documents (rows ``{"text", "source", "page"}``; ``source`` names file and section, ``page`` is 0
-    except for PDF). ``pictures`` of a document are not read.
+    except for PDF). ``pictures`` of a document are not read. ``cut`` says that there are more rows (``head_bytes``).
     """
 
     name: str
@@ -36,6 +37,7 @@ class Spool:
     source_sha256: str
     source_size: int
     pictures: int = 0
+    cut: bool = False
 
 
 def spool(
@@ -69,7 +71,7 @@ def spool(
         raise BadData("the file is empty (0 bytes)", where=name, remedy="Upload a file with examples in it.")
     head = _read(path, 0, HEAD_BYTES)
     check_head(head, kind, name)
-    target, start, pictures = path, 0, 0
+    target, start, pictures, cut = path, 0, 0, False
     if kind.format == "jsonl" and not kind.codec:
         check_lines(path, name)
         start = len(BOM) if head.startswith(BOM) else 0
@@ -87,7 +89,9 @@ def spool(
         )
         # JSON lines in a file named JSON are so common that they are accepted.
         found = run_reader(job, limits)
-        pictures = found.pictures
+        pictures, cut = found.pictures, found.cut
+        if cut:
+            _end_with_row(target)
         if found.is_lines and not target.exists():
             target, start = path, len(BOM) if head.startswith(BOM) else 0
         if target != path:
@@ -104,7 +108,15 @@ def spool(
         source_sha256=sha256 or _sha256(path),
         source_size=size,
         pictures=pictures,
+        cut=cut,
     )
+
+
+def _end_with_row(path: Path) -> None:
+    """Take away what follows the last line feed."""
+    with path.open("rb+") as file, mmap.mmap(file.fileno(), 0) as data:
+        end = data.rfind(b"\n") + 1
+    os.truncate(path, end)
 
 
 def check_lines(path: Path, name: str) -> None:
