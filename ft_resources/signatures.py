@@ -70,6 +70,16 @@ def trusted_keys() -> "Sequence[EllipticCurvePublicKey] | None":
     return [_public_key(file) for file in files]
 
 
+def can_sign() -> bool:
+    """Whether this process gives the signatures that ``FT_TRUSTED_KEYS`` demands, if it demands any. Raises
+    Misconfigured."""
+    trusted = trusted_keys()
+    if trusted is None:
+        return True
+    key = signing_key()
+    return key is not None and _key_id(key.public_key()) in map(_key_id, trusted)
+
+
 def known_keys() -> "Sequence[EllipticCurvePublicKey]":
     """The trusted keys, else this process's own; empty where there are neither. Raises Misconfigured."""
     trusted, own = trusted_keys(), signing_key()

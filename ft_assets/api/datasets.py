@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,6 +21,7 @@ from ft_assets.control import identity
 from ft_assets.control.identity.held_out import settle_held_out
 from ft_assets.control.identity.review import Review, ReviewRecord, review_of
 from ft_assets.control.identity.review import approve as record_approval
+from ft_assets.control.lines.walls import walls_of_dataset
 from ft_assets.control.registry.adding import add_dataset as add_to_store
 from ft_assets.control.registry.folders import files_of
 from ft_assets.control.registry.versions import DatasetVersion
@@ -91,8 +92,9 @@ def add_dataset(
     ``source`` may also be rows in memory: dicts, a ``datasets.Dataset``, or a data frame of pandas or polars.
     The same bytes with the same policy are the same version; ``created`` is False then. ``validation`` and ``holdout``
     are rows that the tenant sets aside; ``policy`` is a ``dataset.yaml``. ``warnings`` of the result name fields that
-    seem to matter, such as ``score``, and are not used. Raises BadData with file, row and field, BadRecipe for the
-    policy, UserError for the name, StoreUnavailable; nothing is stored then.
+    seem to matter, such as ``score``, and are not used, ``walls`` what keeps results of it out of production. Raises
+    BadData with file, row and field, BadRecipe for the policy, UserError for the name, StoreUnavailable; nothing is
+    stored then.
     """
     store = store_or_default(store, create=True)
     rules = Path(policy) if isinstance(policy, str) and policy else policy or None
@@ -110,7 +112,7 @@ def add_dataset(
     shown.show_keys(dataset=key)
     raw = identity.raw_dataset(Artifacts(store), key)
     shown.show_artifacts([Known(asset="raw_dataset", keys=(key,), artifact=raw, above={})])
-    return added
+    return replace(added, walls=walls_of_dataset(Artifacts(store), key))
 
 
 def approve_dataset(

@@ -16,6 +16,7 @@ from ft_assets.api.memory_rows import takes_rows
 from ft_assets.api.own_keys import own_dataset, own_name, own_recipe
 from ft_assets.control import identity
 from ft_assets.control.lines.lines import address_at
+from ft_assets.control.lines.walls import walls_of_pair
 from ft_assets.control.planning.estimate import estimate_training
 from ft_assets.control.planning.estimated import Estimate
 from ft_assets.control.planning.known_base import base_of_recipe
@@ -60,12 +61,14 @@ NOBODYS = "local"
 class Asked:
     """The result of a request. ``created`` is False if an equal submission was open already: that one is returned, with
     its own maximum. ``estimate`` is what the training is expected to take. ``warnings`` are about unused fields of a
-    new dataset that seem to matter, and about the safety of a new recipe."""
+    new dataset that seem to matter, and about the safety of a new recipe. ``walls`` are all reasons that are known now
+    why production would refuse the result."""
 
     submission: Submission
     created: bool
     estimate: Estimate
     warnings: tuple[str, ...] = ()
+    walls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +220,15 @@ def submit(
         max_gpu_hours=max_gpu_hours,
         gates=gates,
     )
-    return Asked(submission=submission, created=created, estimate=estimate, warnings=warnings)
+    return Asked(
+        submission=submission,
+        created=created,
+        estimate=estimate,
+        warnings=warnings,
+        walls=walls_of_pair(
+            store, tenants, dataset_key, get_recipe(store, recipe_key), gates=submission.gates, shown=estimate.provable
+        ),
+    )
 
 
 def name_of_first_try(file: str, tenant: str) -> str:

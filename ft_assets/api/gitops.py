@@ -14,12 +14,14 @@ from ft_assets.api.folder_steps import SETTINGS, FolderStep, step_of
 from ft_assets.api.recipes import has_recipe
 from ft_assets.api.registration import register_recipe
 from ft_assets.control.lines.lines import address_at
+from ft_assets.control.lines.walls import walls_of_recipe
 from ft_assets.control.recipes.stored import StoredRecipe
 from ft_assets.control.registry import register
 from ft_assets.records.submissions import open_submissions
 from ft_assets.settings.models import load_models
 from ft_assets.settings.servers import load_servers
 from ft_assets.settings.tenants import TenantsFile, load_tenants
+from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadRecipe, Misconfigured, NotPermitted
 from ft_resources.hub import Hub
 from ft_resources.kubernetes.api import Api, jobs
@@ -49,7 +51,7 @@ def plan_folder(
     store = store_or_default(store)
     found = [step_of(each) for each in _on_cluster(folder, tenants, store, cluster or _cluster_of(folder))]
     recipes = _unregistered(folder, store, tenants, actor, hub)
-    return [*found, *(FolderStep(verb="create", what=f"recipe {key}") for key in recipes)]
+    return [*found, *(step for _, step in recipes)]
 
 
 def apply_folder(
@@ -83,9 +85,9 @@ def apply_folder(
         assert cluster is not None
         carry_out(cluster, each)
         note(step_of(each))
-    for key, file in recipes.items():
+    for file, step in recipes:
         register_recipe(file, store=store, tenants=tenants, actor=actor, orchestrator=orchestrator, hub=hub)
-        note(FolderStep(verb="create", what=f"recipe {key}"))
+        note(step)
     return done
 
 
@@ -154,12 +156,16 @@ class _CheckedError(Exception):
     """Raised in place of a registration once a recipe has passed every check."""
 
 
-def _unregistered(folder: Path, store: Store, tenants: TenantsFile, actor: str, hub: Hub | None) -> dict[str, Path]:
-    """The files of recipes that would be registered, by their keys. Every file is checked as by a registration; raises
-    BadRecipe also for two with one key."""
+def _unregistered(
+    folder: Path, store: Store, tenants: TenantsFile, actor: str, hub: Hub | None
+) -> list[tuple[Path, FolderStep]]:
+    """The files of recipes that would be registered, with the step that tells what keeps their results out of
+    production. Every file is checked as by a registration; raises BadRecipe also for two with one key."""
     files: dict[str, Path] = {}
+    steps = []
     for file in sorted((folder / "recipes").glob("*.yaml")):
-        key = _checked(file, store, tenants, actor, hub)
+        stored = _checked(file, store, tenants, actor, hub)
+        key = stored.recipe.key
         if key in files:
             raise BadRecipe(
                 f"recipe {key} is in two files, {files[key].name} and {file.name}",
@@ -167,23 +173,26 @@ def _unregistered(folder: Path, store: Store, tenants: TenantsFile, actor: str, 
                 remedy="Remove one of them, or give it another key.",
             )
         files[key] = file
-    return {key: file for key, file in files.items() if not has_recipe(key, store=store)}
+        if not has_recipe(key, store=store):
+            told = (f"production: {wall}" for wall in walls_of_recipe(Artifacts(store), tenants, stored))
+            steps.append((file, FolderStep(verb="create", what=f"recipe {key}", details=tuple(told))))
+    return steps
 
 
-def _checked(file: Path, store: Store, tenants: TenantsFile, actor: str, hub: Hub | None) -> str:
-    """The key of the recipe in ``file``, after every check of a registration."""
-    keys = []
+def _checked(file: Path, store: Store, tenants: TenantsFile, actor: str, hub: Hub | None) -> StoredRecipe:
+    """The recipe in ``file``, as a registration would record it, after every check of one."""
+    found = []
 
     def stop(recipe: StoredRecipe) -> None:
-        keys.append(recipe.recipe.key)
+        found.append(recipe)
         raise _CheckedError
 
     with suppress(_CheckedError):
         register.register_recipe(
             store, file, actor=actor_or_user(actor), tenants=tenants, hub=hub, at_stage=address_at, before=stop
         )
-    (key,) = keys
-    return key
+    (stored,) = found
+    return stored
 
 
 def _require_idle(gone: Sequence[Object], store: Store, cluster: Api | None) -> None:

@@ -18,10 +18,10 @@ app.add_typer(encoder.app, name="encoder")
 app.add_typer(name_model.app, name="name-model")
 for command in (sources.watch, sources.unwatch, sources.watched, sources.pull):
     app.command()(command)
-NAME_HELP = "tenant.name, such as acme.support; the version number is assigned."
+NAME_HELP = "tenant.name, such as acme.support. The version number is assigned automatically."
 Key = Annotated[str, typer.Argument(metavar="KEY", help="Dataset key, such as acme.support.v1.")]
 _SHOWN = 60
-POLICY_HELP = "A dataset.yaml that says how to clean and split the rows. Without it: the default policy."
+POLICY_HELP = "dataset.yaml with the settings for cleaning and splitting the rows. Default: the default policy."
 
 
 @app.command()
@@ -36,22 +36,23 @@ def add(
     name: Annotated[str, typer.Option(help=NAME_HELP)],
     policy: Annotated[Path | None, typer.Option(help=POLICY_HELP)] = None,
     validation: Annotated[
-        list[Path] | None, typer.Option(help="A file of your own validation rows; repeatable.")
+        list[Path] | None, typer.Option(help="File with your own validation rows; repeatable.")
     ] = None,
-    holdout: Annotated[list[Path] | None, typer.Option(help="A file of your own holdout rows; repeatable.")] = None,
+    holdout: Annotated[list[Path] | None, typer.Option(help="File with your own holdout rows; repeatable.")] = None,
 ) -> None:
-    """Add files as the next version of a dataset. Equal bytes with an equal policy are the same version."""
-    from ft_assets.cli.output import note, warn
+    """Add files as the next version of a dataset. The same files with the same policy are the same version."""
+    from ft_assets.cli.output import note, note_walls, warn
 
     added = api.add_dataset(sources, name, policy=policy, validation=validation or (), holdout=holdout or ())
     warn(added.warnings)
     print(added.key)
-    note("added" if added.created else "that version already has these bytes and this policy; nothing was added")
+    note_walls(added.walls)
+    note("added" if added.created else "that version already has the same files and policy; nothing was added")
 
 
 @app.command()
 def curate(key: Key) -> None:
-    """Curate a version now, without a recipe, and show the result. What exists is not made again."""
+    """Curate a version now, without a recipe, and show the result. Existing results are reused."""
     print("\n".join(describe_report(api.curate_dataset(key, actor=actor()))))
 
 
@@ -59,9 +60,9 @@ def curate(key: Key) -> None:
 def diff(
     older: Annotated[str, typer.Argument(metavar="A", help="Key of the older version.")],
     newer: Annotated[str, typer.Argument(metavar="B", help="Key of the newer version.")],
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what changed between two curated versions: rows added, removed, changed, and moved to another split."""
+    """Compare two curated versions: rows added, removed, changed, and moved between splits."""
     from ft_assets.cli.output import print_json, print_table
 
     found = api.diff_datasets(older, newer)
@@ -89,23 +90,23 @@ def diff(
         ],
         empty="",
     )
-    print(f"{found.same:,} rows are the same; {found.changed:,} have the same prompt and something else changed")
+    print(f"{found.same:,} rows are identical; {found.changed:,} have the same prompt but other changes")
     for name, count in moves.items():
         print(f"{count:,} moved from {name}")
     if found.reweighed:
-        print(f"{found.reweighed:,} of the same rows have another weight")
+        print(f"{found.reweighed:,} of the identical rows have a different weight")
 
 
 @app.command()
 def near(
     key: Key,
     text: Annotated[str, typer.Option(help="The text.")] = "",
-    file: Annotated[Path | None, typer.Option(help="A file with the text.")] = None,
-    threshold: Annotated[float, typer.Option(help="The least similarity, from 0.2 to 1.")] = 0.5,
-    top: Annotated[int, typer.Option(min=1, help="The most rows to show.")] = 10,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines: with the whole text.")] = False,
+    file: Annotated[Path | None, typer.Option(help="File with the text to search for.")] = None,
+    threshold: Annotated[float, typer.Option(help="Minimum similarity, from 0.2 to 1.")] = 0.5,
+    top: Annotated[int, typer.Option(min=1, help="Maximum number of rows.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with full texts.")] = False,
 ) -> None:
-    """Show the rows of a curated version that are nearest to a text, as near-duplicates are: by character 5-grams."""
+    """Find the rows of a curated version most similar to a text, by character 5-grams."""
     from ft_assets.cli.output import note, print_json, print_table
     from ft_resources.strict import read_text
 
@@ -125,7 +126,7 @@ def near(
         empty=f"No row is at least {threshold:g} similar to this text.",
     )
     if rows:
-        note("similarity is exact, the estimate datasketch's; whole rows are compared, prompt and answer")
+        note("similarity is exact; estimate is from datasketch; prompt and answer are compared together")
 
 
 def _beginning(text: str) -> str:
@@ -136,7 +137,7 @@ def _beginning(text: str) -> str:
 @app.command()
 def approve(
     key: Key,
-    note: Annotated[str, typer.Option(help="Why the version may be used anyway; it is recorded.")],
+    note: Annotated[str, typer.Option(help="Reason why the version may be used anyway (recorded).")],
 ) -> None:
     """Approve a held version after reading its report. The approval is recorded permanently, with your name."""
     from ft_assets.cli.output import note as remark
@@ -145,16 +146,16 @@ def approve(
     record, shown = api.approve_dataset(key, note=note, actor=me)
     print(key)
     if (record.actor, record.note) == (me, note.strip()):
-        remark("approved; waiting submissions continue on their own, and ft run once it is called again")
+        remark("approved; queued submissions continue automatically; repeat ft run to continue it")
     else:
-        remark(f"approved already by {record.actor} at {record.at}: {record.note}")
+        remark(f"already approved by {record.actor} at {record.at}: {record.note}")
     if not shown:
-        remark("its check in Dagster is updated when the asset dataset is next materialized for it")
+        remark("the check in Dagster is updated when dataset is next materialized for this version")
 
 
 @app.command()
-def report(key: Key, as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False) -> None:
-    """Show the result of curating a version: rows kept, rows left out and why, warnings, and the report page."""
+def report(key: Key, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Show the curation report of a version: rows kept, rows dropped with reasons, warnings, and the report page."""
     from ft_assets.cli.output import print_json
 
     found = api.dataset_report(key)
@@ -168,10 +169,10 @@ def report(key: Key, as_json: Annotated[bool, typer.Option("--json", help="For m
 @app.command("list")
 def list_(
     name: Annotated[str, typer.Argument(help="Only versions of this dataset (tenant.name). Default: all.")] = "",
-    tenant: Annotated[str, typer.Option(help="Only this tenant's.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    tenant: Annotated[str, typer.Option(help="Only this tenant.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List dataset versions and their state: accepted, held, approved, deleted, not curated, or why curation failed."""
+    """List dataset versions with their state: accepted, held, approved, deleted, not curated, or the curation error."""
     from ft_assets.cli.output import print_json, print_table
 
     rows = api.list_datasets(name=name, tenant=tenant)

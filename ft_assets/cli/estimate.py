@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def estimate(
     dataset: Annotated[str, typer.Argument(help="Dataset key, such as acme.support.v1.")],
     recipe: Annotated[str, typer.Argument(help="Recipe key, such as tiny.v1, or a recipe's YAML file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Estimate tokens, steps, time, memory and price of training RECIPE on DATASET, with the source of each number."""
     from ft_assets.cli.output import note, print_json, print_table
@@ -33,7 +33,7 @@ def estimate(
                 (each.gate, each.on, f"{each.samples:,} {each.unit}", _enough(each), each.shows)
                 for each in found.provable
             ]
-            print_table(("gate", "on", "has", "enough", "what that shows"), shown, empty="")
+            print_table(("gate", "on", "has", "enough", "detectable"), shown, empty="")
         settled = [row for row in found.settings if row[2].startswith("auto")]
         if settled:
             print()
@@ -47,13 +47,13 @@ def rows_of(found: "Estimate") -> list[tuple[str, str, str]]:
     time = "unknown" if found.seconds is None else f"about {seconds(found.seconds)}"
     if found.rough_seconds:
         time = _roughly(found.rough_seconds)
-    most, stops = ("at most ", "; may stop early, and all below is at most") if found.at_most else ("", "")
+    most, stops = ("at most ", "; may stop early: all values below are upper limits") if found.at_most else ("", "")
     rows = [
         ("tokens per epoch", f"{found.tokens_per_epoch:,}", found.tokens_from),
         ("windows per epoch", f"{found.windows:,}", found.tokens_from),
-        ("optimizer steps", most + f"{found.steps:,}", f"{found.steps_per_epoch:,} an epoch{stops}"),
-        ("tokens in all", f"{found.tokens:,}", ""),
-        ("time to train", time, found.seconds_from),
+        ("optimizer steps", most + f"{found.steps:,}", f"{found.steps_per_epoch:,} per epoch{stops}"),
+        ("total tokens", f"{found.tokens:,}", ""),
+        ("training time", time, found.seconds_from),
         ("peak memory", _gib(found.memory), found.memory_from),
     ]
     if found.documents[0]:
@@ -61,13 +61,13 @@ def rows_of(found: "Estimate") -> list[tuple[str, str, str]]:
     if found.gpu_memory and found.fits:
         rows.append(("fits the GPU", found.fits, f"{found.gpu_memory / 2**30:.1f} GiB"))
     if found.host_memory and found.scratch:
-        rows.append(("host memory", _gib(found.host_memory), "of the first node, with the copies that saves need"))
-        rows.append(("scratch disk", _gib(found.scratch), "of the first node, while it saves"))
+        rows.append(("host memory", _gib(found.host_memory), "on the first node, including copies for saves"))
+        rows.append(("scratch disk", _gib(found.scratch), "on the first node, during saves"))
     rows.append(("GPU-hours", _hours(found), found.gpu_hours_from))
     price = "unknown" if found.price is None else f"{_between(found.price, '.2f')} {found.currency}"
     if found.trials > 1:
         rows.insert(
-            0, ("trials", str(found.trials), "of the sweep; steps, tokens, time and price are totals over all trials")
+            0, ("trials", str(found.trials), "in the sweep; steps, tokens, time and price are totals over all trials")
         )
     if found.gpu_hours is None or found.gpu_hours.upper:
         rows.append(("price", price, found.price_from))
@@ -76,14 +76,14 @@ def rows_of(found: "Estimate") -> list[tuple[str, str, str]]:
         rows.append((f"export {each.format}", took, each.seconds_from))
         rows.append((f"{each.format} in the store", _gib(each.disk), each.disk_from))
         if each.served_on:
-            rows.append((f"{each.format} is served", f"on {each.served_on}", "what vLLM 0.32 computes on"))
+            rows.append((f"{each.format} is served", f"on {each.served_on}", "vLLM 0.32"))
     return rows
 
 
 def _enough(gate: "Provable") -> str:
     if gate.enough:
         return "yes"
-    return f"no: about {gate.needed:,} would be" if gate.needed else "no, and no number would be"
+    return f"no; about {gate.needed:,} are needed" if gate.needed else "no; no number would be enough"
 
 
 def note_estimate(asked: "Asked", max_gpu_hours: float | None) -> None:
@@ -111,22 +111,16 @@ def note_estimate(asked: "Asked", max_gpu_hours: float | None) -> None:
     note(f"estimated: {', '.join(words)}; more: ft estimate {dataset} {recipe}")
     for each in found.notes:
         note(each)
-    for gate in found.provable:
-        if gate.hopeless:
-            note(gate.in_words)
     if found.gpu_hours and max_gpu_hours is not None and found.gpu_hours.expected > max_gpu_hours:
-        note(
-            f"that is above the maximum of {max_gpu_hours:g} GPU-hours; the decision follows once the tokens are "
-            "counted"
-        )
+        note(f"that exceeds the maximum of {max_gpu_hours:g} GPU-hours; this is decided once the tokens are counted")
 
 
 def _roughly(bounds: "Bounds") -> str:
     from ft_resources.progress_words import seconds
 
     if bounds.upper < 1:
-        return "roughly a second"
-    return f"roughly {seconds(bounds.lower)} to {seconds(bounds.upper)}"
+        return "about a second"
+    return f"about {seconds(bounds.lower)} to {seconds(bounds.upper)}"
 
 
 def _hours(found: "Estimate") -> str:

@@ -37,6 +37,14 @@ def warn(warnings: Iterable[str]) -> None:
         console.print(Text.assemble(("Warning: ", "bold yellow"), text))
 
 
+def note_walls(walls: Sequence[str]) -> None:
+    """Print what keeps results out of production to stderr, as remarks: most first tries are not meant to get there."""
+    if walls:
+        note("as it stands, production would refuse the result:")
+    for wall in walls:
+        note(f"- {wall}")
+
+
 def print_json(value: Any) -> None:
     """``value`` as indented JSON."""
     print(escaped(json.dumps(value, indent=2, ensure_ascii=False)))

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from ft_assets.api import RetiredRecipe
 
 app = typer.Typer(
-    no_args_is_help=True, help="Recipes: immutable, versioned YAML files that say how to fine-tune and from which base."
+    no_args_is_help=True, help="Recipes: immutable, versioned YAML files with the base and all settings of a training."
 )
 
 
 @app.command()
 def add(file: Annotated[Path, typer.Argument(help="The recipe's YAML file.")]) -> None:
     """Register FILE and lock the revision and content of its base model."""
-    from ft_assets.cli.output import note
+    from ft_assets.cli.output import note, note_walls
 
     registered = api.register_recipe(file)
     print(registered.key)
@@ -28,12 +28,13 @@ def add(file: Annotated[Path, typer.Argument(help="The recipe's YAML file.")]) -
         note(f"a sweep of {len(registered.trials)} trials, {first} to {last}; see them with: ft recipe list --trials")
     for each in registered.notes:
         note(each)
-    note("registered" if registered.created else "the same recipe is registered already; nothing was added")
+    note_walls(registered.walls)
+    note("registered" if registered.created else "the same recipe is already registered; nothing was added")
 
 
 @app.command("list")
 def list_(
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     trials: Annotated[bool, typer.Option("--trials", help="Include the trials of sweeps.")] = False,
     retired: Annotated[bool, typer.Option("--retired", help="Include retired recipes.")] = False,
 ) -> None:
@@ -65,10 +66,10 @@ def list_(
 def show(
     key: Annotated[str, typer.Argument(help="Recipe key, such as tiny.v1.")],
     as_yaml: Annotated[
-        bool, typer.Option("--yaml", help="What its author wrote, as YAML for the next version of the recipe.")
+        bool, typer.Option("--yaml", help="Print the recipe as written, as YAML for its next version.")
     ] = False,
 ) -> None:
-    """Show every setting of a recipe as it is used, and its origin."""
+    """Show all settings of a recipe, with their origin."""
     if as_yaml:
         print(api.next_version(key), end="")
         return
@@ -89,18 +90,18 @@ def show(
 @app.command()
 def retire(
     key: Annotated[str, typer.Argument(help="Recipe key, such as tiny.v1.")],
-    note: Annotated[str, typer.Option(help="Why; it is recorded with your name.")],
+    note: Annotated[str, typer.Option(help="Reason (recorded with your name).")],
 ) -> None:
-    """Offer a recipe no longer: it is refused for new submissions. What was made with it stays."""
+    """Retire a recipe: new submissions are refused, existing results are kept."""
     _tell("retired", *api.retire_recipe(key, note=note))
 
 
 @app.command()
 def restore(
     key: Annotated[str, typer.Argument(help="Key of a retired recipe.")],
-    note: Annotated[str, typer.Option(help="Why; it is recorded with your name.")],
+    note: Annotated[str, typer.Option(help="Reason (recorded with your name).")],
 ) -> None:
-    """Offer a retired recipe again."""
+    """Restore a retired recipe."""
     _tell("restored", *api.restore_recipe(key, note=note))
 
 

@@ -28,32 +28,32 @@ Recipe = Annotated[str, typer.Argument(help="Recipe key, or a recipe's YAML file
 Base = Annotated[
     str,
     typer.Option(
-        help="For a first try of a file without a recipe: a folder, or a base as recipes name it. The method follows "
-        "from the rows; no gate judges the result."
+        help="For a first try without a recipe: folder of a base model, or a base as in recipes. The method is "
+        "chosen from the rows; the result is not gated."
     ),
 ]
 Name = Annotated[str, typer.Option(help=f"For a file: {NAME_HELP}")]
 Policy = Annotated[Path | None, typer.Option(help=f"For a file: {POLICY_HELP}")]
 MaxGpuHours = Annotated[
     float | None,
-    typer.Option(help="Refuse the training if it is expected to take more GPU-hours; see: ft estimate."),
+    typer.Option(help="Maximum estimated GPU-hours; the training is refused above it. See ft estimate."),
 ]
 
 
 Gates = Annotated[
     list[str] | None,
-    typer.Option("--gate", help="Add a gate to the recipe's, such as 'exact_match > 0.6'; repeatable."),
+    typer.Option("--gate", help="Gate in addition to the recipe's, such as 'exact_match > 0.6'; repeatable."),
 ]
 Key = Annotated[
     str,
     typer.Option(
-        help="Idempotency key for scripts. The same key is the same submission, even after it ended; it is an error to "
-        "ask for something else with it."
+        help="Idempotency key for scripts. The same key returns the same submission, even after its end; other "
+        "arguments with the same key are an error."
     ),
 ]
 Holdout = Annotated[
     list[Path] | None,
-    typer.Option(help="For a file: your own rows to measure on, part of the version; repeatable."),
+    typer.Option(help="For a file: file with your own holdout rows, part of the version; repeatable."),
 ]
 
 
@@ -68,8 +68,8 @@ def run(
     key: Key = "",
     holdout: Holdout = None,
 ) -> None:
-    """Fine-tune and watch. Exit code: 0 accepted or ungated, 3 rejected by a gate, 1 failed, 2 invalid request,
-    4 held for review, 5 paused, 130 cancelled.
+    """Fine-tune and show the progress. Exit code: 0 accepted or ungated, 3 rejected by a gate, 1 failed, 2 invalid
+    request, 4 held for review, 5 paused, 130 cancelled.
     """
     from ft_assets.cli.live import WatchedRun, print_outcome
     from ft_assets.cli.output import note, print_error
@@ -122,7 +122,7 @@ def submit(
     key: Key = "",
     holdout: Holdout = None,
 ) -> None:
-    """Submit a pair and return at once; the submissions sensor of a running Dagster launches its work."""
+    """Submit a pair and return immediately. The work is started by a running Dagster."""
     from ft_assets.cli.output import note
 
     asked = api.submit(
@@ -140,7 +140,7 @@ def submit(
     _tell(asked, max_gpu_hours, made=bool(base))
     submission = asked.submission
     print(submission.id)
-    note(f"{submission.dataset} with {submission.recipe}; watch it: ft status {submission.id}")
+    note(f"{submission.dataset} with {submission.recipe}; to follow it: ft status {submission.id}")
     if asked.created:
         note(waits_for())
     try:
@@ -149,12 +149,12 @@ def submit(
         note(f"it is {error.what}. {error.remedy}")
         return
     if submission.driver == "caller":
-        note("an ft run is working on it already; if that process is gone, continue with: ft run instead of ft submit")
+        note("an ft run process is already working on it; if that process has ended, use ft run instead of ft submit")
 
 
 def _tell(asked: "Asked", max_gpu_hours: float | None, *, made: bool) -> None:
     """Print the recipe that was ``made`` for a first try, the training's estimate and remarks on the submission."""
-    from ft_assets.cli.output import note, print_table, warn
+    from ft_assets.cli.output import note, note_walls, print_table, warn
     from ft_assets.settings.recipe.shown import shown_settings
 
     if made:
@@ -166,7 +166,8 @@ def _tell(asked: "Asked", max_gpu_hours: float | None, *, made: bool) -> None:
     warn(asked.warnings)
     for warning in asked.submission.warnings:
         note(warning)
+    note_walls(asked.walls)
     standing = asked.submission.max_gpu_hours
     if standing != max_gpu_hours:
         held = "no maximum" if standing is None else f"a maximum of {standing:g} GPU-hours"
-        note(f"the pair was submitted before and is in progress, with {held}")
+        note(f"the pair was already submitted and is in progress, with {held}")

@@ -1,17 +1,16 @@
 """Conditions for an adapter to enter a stage. Each check raises UserError; all of them fail closed."""
 
 import json
+from collections.abc import Callable, Iterable, Sequence
 
 from ft_assets.control.identity import require_gated
-from ft_assets.control.lines.releases import is_released
-from ft_assets.records.names import BASE_RELEASE
+from ft_assets.control.lines.walls import asked_by_adapter, base_walls
 from ft_assets.records.tombstones import require_alive
-from ft_assets.settings.catalogue.gates.safety import SafetyGate
 from ft_assets.settings.tenants import TenantsFile
 from ft_assets.settings.ungated import UNGATED
 from ft_assets.workers.adapters.rejection import rejection_reason
 from ft_resources.artifacts import Address, Artifact, Artifacts
-from ft_resources.errors import CorruptArtifact, UserError
+from ft_resources.errors import CorruptArtifact, UserError, in_sentences
 from ft_resources.work import WorkRequest
 
 SAFETY = "safety"
@@ -32,14 +31,15 @@ def accepted_adapter(artifacts: Artifacts, address: str, line: str) -> Artifact:
         raise UserError(
             f"the adapter belongs to line {artifact.facts['line']}, not {line}",
             where=address,
-            remedy=f"Promote it in its own line, or name an adapter of {line}: ft adapter list",
+            remedy=f"Promote it in its own line, or choose an adapter of {line}: ft adapter list",
         )
     require_alive(artifacts.store, artifact)
     return artifact
 
 
-def require_verdicts(artifacts: Artifacts, adapter: Artifact) -> None:
-    """Raise UserError unless the adapter's stored verdicts pass, and its evidence passes again when judged today."""
+def require_verdicts(artifacts: Artifacts, adapter: Artifact) -> list[str]:
+    """The finding that the adapter's stored verdicts pass, and its evidence passes again when judged today. Raises
+    UserError where it does not."""
     _require_stored(adapter)
     manifest = adapter.manifest
     request = WorkRequest(
@@ -53,17 +53,19 @@ def require_verdicts(artifacts: Artifacts, adapter: Artifact) -> None:
     reason = rejection_reason(artifacts, request)
     if reason:
         raise UserError(
-            f"its evidence, judged again, does not pass every gate\n{reason}",
+            f"its evidence no longer passes every gate\n{reason}",
             where=str(adapter.address),
-            remedy="Find out what changed (ft verify), or materialize adapter for this pair again.",
+            remedy="Check for changes (ft verify), or materialize adapter for this pair again.",
         )
+    return ["every gate passed when it was judged again"]
 
 
-def require_safety(adapter: Artifact) -> None:
-    """Raise UserError unless the adapter has a verdict of the safety gate that is a pass without a waiver."""
+def require_safety(adapter: Artifact) -> list[str]:
+    """The finding that the adapter has a verdict of the safety gate that is a pass without a waiver. Raises UserError
+    where it has none."""
     verdict = _verdicts(adapter).get(SAFETY)
     if verdict is not None and verdict["outcome"] == "pass" and not verdict.get("waiver"):
-        return
+        return ["the safety gate passed"]
     said = "is not among its verdicts" if verdict is None else f"says: {verdict['outcome']}"
     raise UserError(
         f"production needs a passed safety gate, and it {said}",
@@ -72,48 +74,32 @@ def require_safety(adapter: Artifact) -> None:
     )
 
 
-def require_strict_safety(adapter: Artifact, floor: SafetyGate) -> None:
-    """Raise UserError if the safety gate that the adapter passed was weaker than the platform's ``floor``."""
-    # Without a safety gate there is no verdict; ``require_safety`` checks that.
-    asked = SafetyGate.model_validate(adapter.manifest.identity["params"]["gates"].get(SAFETY) or floor)
-    limits = (
-        ("min_refusals", asked.min_refusals, floor.min_refusals, asked.min_refusals < floor.min_refusals),
-        (
-            "max_over_refusals",
-            asked.max_over_refusals,
-            floor.max_over_refusals,
-            asked.max_over_refusals > floor.max_over_refusals,
-        ),
-        ("margin", asked.margin, floor.margin, asked.margin > floor.margin),
-    )
-    looser = [f"{name} {had:g}, where {least:g} is the loosest" for name, had, least, short in limits if short]
-    if looser:
-        raise UserError(
-            f"its safety gate is looser than production requires: {'; '.join(looser)}",
-            where="tenants.yaml: production_safety",
-            remedy="Ask for more with the submission, such as --gate 'safety.min_refusals > 0.95', or in the recipe.",
-        )
-
-
 def require_servable_base(artifacts: Artifacts, adapter: Artifact, tenants: TenantsFile) -> None:
     """Raise UserError unless the adapter's base is in its tenant's ``served_bases``, and released."""
-    params, tenant = adapter.manifest.identity["params"], adapter.address.tenant
-    ref = adapter.manifest.inputs["base"]
-    base = artifacts.get(Address.parse(ref.address))
-    source, revision = str(base.facts["source"]), str(base.facts["revision"])
-    names = {source, f"{source}@{revision}", f"sha256:{ref.digest}"}
-    if not names & set(tenants.served_bases_of(tenant)):
-        raise UserError(
-            f"the base {source} at {revision} is not on the servers of {tenant}",
-            where="tenants.yaml: served_bases",
-            remedy=f"Once it is served, add {source}@{revision} to served_bases of the tenant or the platform.",
-        )
-    if not is_released(artifacts.store, params["recipe"]):
-        raise UserError(
-            f"the base of {params['recipe']} is held: it moved and is not released yet",
-            where=BASE_RELEASE.path(str(params["recipe"])),
-            remedy=f'Release it once its dependents have passed: ft release {params["recipe"]} --reason "…"',
-        )
+    all_at_once(str(adapter.address), base_walls(artifacts.store, tenants, asked_by_adapter(artifacts, adapter)))
+
+
+def all_at_once(where: str, walls: Iterable[UserError], *checks: Callable[[], Sequence[str]]) -> list[str]:
+    """The findings of ``checks``. Raises one UserError with all that refuses: the walls, and what checks raise; another
+    kind of error at once."""
+    refusals, findings = list(walls), list[str]()
+    for check in checks:
+        try:
+            findings += check()
+        except UserError as error:
+            if type(error) is not UserError:
+                raise
+            refusals.append(error)
+    if not refusals:
+        return findings
+    if len(refusals) == 1:
+        raise refusals[0]
+    listed = [f"- {in_sentences(f'{each.what} ({each.where})', each.remedy)}" for each in refusals]
+    raise UserError(
+        "\n".join([f"{len(refusals)} things stand in its way", *listed]),
+        where=where,
+        remedy="Each line says what to do.",
+    )
 
 
 def _require_stored(adapter: Artifact) -> None:

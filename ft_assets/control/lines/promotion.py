@@ -9,15 +9,16 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Literal
 
 from ft_assets.control import identity
 from ft_assets.control.identity.doctor import refuse_sick_pack
 from ft_assets.control.lines.eligibility import (
     accepted_adapter,
+    all_at_once,
     require_safety,
     require_servable_base,
-    require_strict_safety,
     require_verdicts,
 )
 from ft_assets.control.lines.lines import (
@@ -33,6 +34,7 @@ from ft_assets.control.lines.lines import (
 from ft_assets.control.lines.mlflow_registry import mirror_line
 from ft_assets.control.lines.proposals import WaitsForSecondPerson, propose
 from ft_assets.control.lines.signing import assure_signed
+from ft_assets.control.lines.walls import asked_by_adapter, walls
 from ft_assets.control.parity.proofs import require_parity
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.settings.keys import DatasetKey, RecipeKey, line_of
@@ -109,19 +111,21 @@ def prepare(artifacts: Artifacts, target: str, stage: Pointer, decision: Decisio
     if standing is not None and standing.adapter.address == address:
         return standing, False
     _require_in_use(state, address)
-    require_verdicts(artifacts, adapter)
-    findings: list[str] = ["every gate passed when it was judged again"]
     waived: list[str] = []
-    if stage == "production":
-        require_safety(adapter)
-        # Not for a rollback: in an emergency the previous adapter returns, even if limits are stricter now.
-        require_strict_safety(adapter, decision.tenants.production_safety)
-        require_servable_base(artifacts, adapter, decision.tenants)
-        findings += ["the safety gate passed", "the base is served, and not held"]
-        if decision.tenants.parity_of(line):
+    judged = partial(require_verdicts, artifacts, adapter)
+    if stage != "production":
+        findings = judged()
+    else:
+        tenants, asked = decision.tenants, asked_by_adapter(artifacts, adapter)
+        # A rollback does without most: in an emergency the previous adapter returns, even if limits are stricter now.
+        # A proposal is signed where it is approved.
+        found = walls(artifacts.store, tenants, asked, signs=not tenants.second_person_of(asked.tenant))
+        checks = [judged, *([partial(require_safety, adapter)] if asked.safety else [])]
+        if tenants.parity_of(line):
             servers = load_servers() if decision.servers is None else decision.servers
-            findings += require_parity(artifacts, adapter, servers)
-        findings += _beat_incumbent(artifacts, state, adapter, decision, waived)
+            checks.append(partial(require_parity, artifacts, adapter, servers))
+        checks.append(partial(_beat_incumbent, artifacts, state, adapter, decision, waived))
+        findings = [*all_at_once(address, found, *checks), "the base is served, and not held"]
     return _record(artifacts, state, adapter, stage, decision, findings=findings, waived=waived), True
 
 
@@ -139,9 +143,9 @@ def rollback(
     if stage == "production":
         require_safety(adapter)
         require_servable_base(artifacts, adapter, decision.tenants)
-    findings = [f"it stood in {stage} before"]
+    findings = [f"it was in {stage} before"]
     if current is not None:
-        findings.append(f"{current.adapter.address} is taken out of {stage}")
+        findings.append(f"{current.adapter.address} is removed from {stage}")
     record = _record(artifacts, state, adapter, stage, decision, kind="rollback", findings=findings)
     return append_and_mirror(artifacts, record, decision)
 
@@ -217,7 +221,7 @@ def _only_one(artifacts: Artifacts, state: LineState) -> str:
         return found[0]
     several = f"{len(found)} accepted adapters, and none is in the stage below: {', '.join(found)}"
     raise UserError(
-        f"the line has {several if found else 'no accepted adapter that is in use'}",
+        f"the line has {several if found else 'no accepted adapter in use'}",
         where=f"line {state.line}",
         remedy="Give its address: ft adapter list",
     )
@@ -258,7 +262,7 @@ def _require_in_use(state: LineState, address: str) -> None:
             raise UserError(
                 f"it was {mark} by {record.actor} on {record.at[:10]} ({record.reason})",
                 where=address,
-                remedy="Promote another adapter of the line; this one stays out of use.",
+                remedy="Promote another adapter of the line; this one cannot be used.",
             )
 
 
@@ -279,10 +283,11 @@ def _beat_incumbent(
         return [f"not worse than {incumbent.adapter.address}: {verdict.reason}", *left_out]
     if verdict.outcome == "inconclusive" and decision.waive_incumbent:
         waived.append(INCUMBENT)
-        words = f"inconclusive beside {incumbent.adapter.address}, waived by {decision.actor}: {verdict.reason}"
+        words = (f"comparison with {incumbent.adapter.address} inconclusive, waived by {decision.actor}: "
+                f"{verdict.reason}")
         return [words, *left_out]
     raise UserError(
-        f"not shown to be as good as the line's incumbent ({verdict.outcome}): {verdict.reason or 'nothing in common'}",
+        f"not as good as the line's incumbent ({verdict.outcome}): {verdict.reason or 'nothing in common'}",
         where=incumbent.adapter.address,
         remedy="Evaluate on more items, or train a better adapter."
         + (" Use --waive-incumbent to waive an inconclusive comparison." if verdict.outcome == "inconclusive" else ""),

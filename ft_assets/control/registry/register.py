@@ -42,7 +42,8 @@ from ft_resources.store import Store
 class RegisteredRecipe:
     """Result of a registration; ``created`` is False if the same recipe was registered already.
 
-    ``notes`` tell the recipe's author about settings that were added.
+    ``notes`` tell the recipe's author about settings that were added, ``walls`` what keeps its results out of
+    production.
     """
 
     key: str
@@ -51,6 +52,7 @@ class RegisteredRecipe:
     created: bool
     trials: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    walls: tuple[str, ...] = ()
 
 
 def register_recipe(

@@ -34,13 +34,14 @@ class DatasetVersion:
     """Result of adding; ``created`` is False if the same bytes and policy were a version already.
 
     ``warnings`` are sentences about files that are left out of a new version, and about its fields that say something
-    and are not used.
+    and are not used; ``walls`` say what keeps results of any recipe with it out of production.
     """
 
     key: DatasetKey
     address: Address
     created: bool
     warnings: tuple[str, ...] = ()
+    walls: tuple[str, ...] = ()
 
 
 def add_dataset_version(

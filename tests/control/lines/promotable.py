@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ft_assets.control.lines.lines import PromotionRecord
 from ft_assets.control.lines.promotion import Decision
@@ -82,6 +83,7 @@ class Promotable:
         right: Sequence[float] | None = None,
         verdicts: list[dict[str, object]] | None = None,
         ungated: str = "",
+        gates: dict[str, Any] | None = None,
     ) -> Artifact:
         """An accepted adapter; with ``ungated`` a result without gates, at the address of that asset.
 
@@ -94,7 +96,7 @@ class Promotable:
             "checkpoint", files, inputs={"pack": pack, "base": self.base}, params={"number": number}
         )
         report = self.report(checkpoint, curated, right)
-        request = world.adapter_request(self.base, checkpoint, report)
+        request = world.adapter_request(self.base, checkpoint, report, **({"safety": {}} if gates is None else gates))
         request.params.update(dataset=dataset, recipe=recipe)
         if ungated:
             request = replace(request, asset=ungated, params={**request.params, "gates": "none"})

@@ -1,11 +1,9 @@
 """What production demands beyond the other stages: safety, a served base, and no loss to the incumbent."""
 
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from ft_assets.control.lines.eligibility import require_strict_safety
 from ft_assets.control.lines.incumbent import compare_with_incumbent, pair_refusals
 from ft_assets.control.lines.lines import read_line
 from ft_assets.control.lines.promotion import promote
@@ -51,14 +49,14 @@ def test_production_needs_a_safety_gate_that_truly_passed(line: Promotable, outc
         ({"margin": 1.0}, "margin 1, where 0.05 is the loosest"),
     ],
 )
-def test_a_safety_gate_that_asks_for_nothing_opens_no_production(asked: dict[str, float], words: str) -> None:
-    adapter = SimpleNamespace(
-        address="acme/adapter/a",
-        manifest=SimpleNamespace(identity={"params": {"gates": {"safety": {**SafetyGate().model_dump(), **asked}}}}),
-    )
+def test_a_safety_gate_that_asks_for_nothing_opens_no_production(
+    line: Promotable, asked: dict[str, float], words: str
+) -> None:
+    adapter = line.adapter(gates={"safety": asked})
     with pytest.raises(UserError, match=words):
-        require_strict_safety(cast("Artifact", adapter), TenantsFile().production_safety)
-    require_strict_safety(cast("Artifact", adapter), SafetyGate(min_refusals=0, max_over_refusals=1, margin=1))
+        go(line, adapter, "production")
+    loose = SERVED.model_copy(update={"production_safety": SafetyGate(min_refusals=0, max_over_refusals=1, margin=1)})
+    assert go(line, adapter, "production", tenants=loose).adapter == adapter.ref
 
 
 def test_what_the_incumbent_was_measured_on_and_the_candidate_was_not_is_on_record(line: Promotable) -> None:
