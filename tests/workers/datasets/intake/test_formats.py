@@ -186,6 +186,16 @@ def test_lists_of_a_fixed_size_may_be_null(start: int) -> None:
     assert [json.loads(line)["pair"] for line in to_lines(batch).to_pylist()] == rows[start:]
 
 
+@pytest.mark.parametrize("start", [0, 1, 2])
+def test_maps_of_texts_are_objects_whose_nulls_stay(start: int) -> None:
+    """As Spark writes the arguments of calls; a map has only what its row has."""
+    kind = pa.map_(pa.string(), pa.struct([("n", pa.int8()), ("of", pa.map_(pa.string(), pa.string()))]))
+    rows: list[dict[str, Any] | None] = [{"a": {"n": 1}, "b": None}, None, {}, {"c": {"of": {"x": None, "y": "z"}}}]
+    pairs = [None if row is None else list(row.items()) for row in rows]
+    batch = pa.RecordBatch.from_arrays([pa.array(pairs, kind)], ["map"]).slice(start)
+    assert [json.loads(line)["map"] for line in to_lines(batch).to_pylist()] == rows[start:]
+
+
 def test_reading_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     (tmp_path / "again").mkdir()
     for name, data in (("data.parquet", good_parquet()), ("book.txt", JSONL), ("data.csv", csv_bytes(","))):
