@@ -16,7 +16,7 @@ def test_the_adapter_in_staging_answers_and_nothing_is_left(project: Project) ->
     line.promote(line.adapter(1), "staging")
     before = set(psutil.Process().children(recursive=True))
     command, answer = ask_in_staging(LINE, "Is it open?", store=project.store)
-    assert command.startswith("curl http://127.0.0.1:")
+    assert command.startswith("""printf 'Authorization: Bearer %s' "$FT_API_KEY" | curl http://127.0.0.1:""")
     assert f'"model": "{LINE}@staging"' in command
     assert answer
     assert set(psutil.Process().children(recursive=True)) - before == set()

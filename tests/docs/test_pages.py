@@ -50,6 +50,80 @@ def commands() -> Iterator[tuple[Path, list[str]]]:
                 yield page, shlex.split(call, comments=True)[1:]
 
 
+# What puts a secret into the arguments of a process, in any text of ours.
+_ALWAYS = (
+    r"--from-literal",
+    r"""(-H|--header) ?['"][^'"]*(Bearer|[Aa]uthorization|[Kk]ey)""",
+    r"--(api-?key|password|token|client-secret|oauth2-bearer|secret)\b",
+    r"psql[^|\n]* (-c|--command) [^|\n]*PASSWORD",
+    r"curl [^|\n]*-u ",
+)
+_SECRET = r"(KEY|TOKEN|PASSWORD|SECRET)"
+# And in a command, where it would be an argument or stay in the shell's history.
+_IN_COMMANDS = (
+    rf"\$\{{?\w*{_SECRET}\}}?(?!\w)",
+    r"\$\((cat |<|openssl rand|ft key create)",
+    r"://[^/\s:@]+:[^/\s@]+@",
+)
+_TYPED = rf"\b\w*{_SECRET}=(?![\s$\"'`]|\w+\.key\b)\S"
+# These start no process.
+_BUILT_IN = re.compile(r"(\w+\(\) ?\{ ?)?(echo|printf|export|read|\w+=)\b")
+
+
+def on_a_command_line(text: str) -> list[str]:
+    """The commands of a shell's ``text`` that have a secret among their arguments, or where one is typed."""
+    plain = re.sub(r"<<'?END'?[^\n]*\n.*?^ *END$", "", text.replace("\\\n", " "), flags=re.S | re.M)
+    parts = [part.strip(" {}") for part in re.split(r"\|\|?|&&|;|\n|\$ ", plain)]
+    found = [part for part in parts if any(re.search(rule, part) for rule in _ALWAYS) or re.search(_TYPED, part)]
+    started = [part for part in parts if not _BUILT_IN.match(part)]
+    return found + [part for part in started if any(re.search(rule, part) for rule in _IN_COMMANDS)]
+
+
+def test_no_guide_puts_a_secret_on_a_command_line() -> None:
+    """Every user of a machine sees the arguments of all processes."""
+    assert [(str(page), line) for page, text in blocks("sh(?:ell)?") for line in on_a_command_line(text)] == []
+    texts = [*pages(ROOT), *ROOT.glob("ft_*/**/*.py"), *ROOT.glob("ft_*/**/*.html"), *ROOT.glob("k8s/**/*.[ymt][adp]*")]
+    said = {str(file.relative_to(ROOT)): file.read_text() for file in texts if file.is_file()}
+    rules = "|".join(f"(?:{rule})" for rule in _ALWAYS)
+    assert {name: found for name, text in said.items() if (found := re.findall(f".*(?:{rules}).*", text))} == {}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "kubectl create secret generic a --from-literal=b=c",
+        'curl https://a -H "Authorization: Bearer $FT_API_KEY"',
+        "curl https://a -H 'Authorization: Bearer sk-1'",
+        "curl -u me:secret https://a",
+        "psql postgresql://me:secret@host/db",
+        """psql -h a -c "CREATE ROLE b PASSWORD 'c'\"""",
+        "python -m vllm --api-key $SERVER_KEY",
+        "kubectl patch secret a -p $SERVER_KEY",
+        'kubectl create x --from-file=a="$(cat $SECRETS/a)"',
+        "export OPENAI_API_KEY=ft-…",
+        "HF_TOKEN=hf_abc ft recipe add a.yaml",
+        "docker login --password abc",
+    ],
+)
+def test_each_way_to_put_one_there_is_found(command: str) -> None:
+    assert on_a_command_line(f"ls\n{command}\n") != []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        """printf 'Authorization: Bearer %s' "$FT_API_KEY" | curl https://a -H @-""",
+        "openssl rand -hex 32 | kubectl create secret generic a --from-file=token=/dev/stdin",
+        "kubectl create secret generic a --from-env-file=/dev/stdin <<END\nb=$(cat $SECRETS/b)\nEND",
+        "export OPENAI_API_KEY=$(ft key create acme --name ci)",
+        "export FT_SIGNING_KEY=signing.key",
+        "read -rs FT_API_KEY && export FT_API_KEY",
+    ],
+)
+def test_ways_past_the_command_line_are_none(command: str) -> None:
+    assert on_a_command_line(command) == []
+
+
 def test_nothing_is_wrong_with_the_pages() -> None:
     assert problems(ROOT) == []
 

@@ -46,7 +46,6 @@ pytestmark = [
 ]
 # What step 0 leaves to the reader.
 OWN = {
-    "DB_PASSWORD": "secret",
     "REGION": "eu-central-1",
     "KUBECTL": program("kubectl") or "",
     "HELM": HELM or "",
@@ -148,7 +147,7 @@ def test_a_platform_engineer_goes_from_an_empty_cluster_to_a_served_adapter_and_
 def install(world: World) -> None:
     """Steps 0 to 7, up to the release."""
     guide, cluster = world.guide, world.cluster
-    guide.step(0, ("DB_PASSWORD=…", "DB_PASSWORD=secret"), ('SPOT=""', 'SPOT="spot-a spot-b"'))
+    guide.step(0, ('SPOT=""', 'SPOT="spot-a spot-b"'))
     guide.step(1)
     nodes = {each["metadata"]["name"]: each for each in cluster.objects.list(NODES)}
     assert nodes["spot-a"]["metadata"]["labels"]["ft.platform/capacity"] == "spot"
