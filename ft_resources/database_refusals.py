@@ -44,7 +44,10 @@ _DAMAGED = Meaning("is no database, or damaged", "Restore its file from a backup
 _NO_FILE = Meaning("is a file that cannot be opened", "Mend the permissions of its folder, or name another file.")
 _SILENT = Meaning("does not answer", passes=True)
 # The longest beginning of a code that is here counts.
+_COLLISION = Meaning("ended this because of others that wrote at the same time", passes=True)
+_FAILING = Meaning("has a fault of its disk", "Look at the disk and at its server's log.", passes=True)
 _CODES = {
+    "08": _SILENT,
     "28": _WRONG_USER,
     "3D": _NONE,
     "3F": _NO_SCHEMA,
@@ -55,6 +58,17 @@ _CODES = {
     "53300": _CROWDED,
     "57014": _STOPPED,
     "57P": _STARTING,
+    "57P04": _NONE,
+    # Also where somebody else held a lock, or a transaction was idle, for too long.
+    "25P03": _STOPPED,
+    "25P04": _STOPPED,
+    "55P03": _STOPPED,
+    "57P05": _STOPPED,
+    "40": _COLLISION,
+    "53": Meaning("has no memory left, or another limit of it is reached", "Look at its server's log.", passes=True),
+    "58": _FAILING,
+    "XX001": Meaning("is damaged", "Restore it from a backup: see its server's log."),
+    "XX002": Meaning("has a damaged index", "Build it anew (REINDEX): see its server's log."),
     "SQLITE_READONLY": Meaning("is a file that may not be written", _NO_FILE.remedy),
     "SQLITE_CANTOPEN": _NO_FILE,
     "SQLITE_PERM": _NO_FILE,
@@ -62,6 +76,9 @@ _CODES = {
     "SQLITE_NOTADB": _DAMAGED,
     "SQLITE_CORRUPT": _DAMAGED,
     "SQLITE_BUSY": _STOPPED,
+    "SQLITE_LOCKED": _STOPPED,
+    "SQLITE_IOERR": _FAILING,
+    "SQLITE_ERROR": _OTHER_TABLES,
 }
 _WORDS = {
     r'role ".*" does not exist|is not permitted to log in|authentication failed|no pg_hba\.conf entry'
@@ -79,11 +96,16 @@ _WORDS = {
 
 
 def meaning(error: Any) -> Meaning:
-    """What SQLAlchemy's ``error`` means; "does not answer" for what is not known."""
+    """What SQLAlchemy's ``error`` means. An answer whose code is not known is a refusal that names it; what has no code
+    and says nothing known is no answer."""
     origin = getattr(error, "orig", None) or error
     code = getattr(origin, "pgcode", None) or getattr(origin, "sqlite_errorname", None) or ""
     for end in range(len(code), 1, -1):
         if code[:end] in _CODES:
             return _CODES[code[:end]]
-    text = "" if code else str(origin)
+    if code:
+        return Meaning(
+            f"refused a statement with the code {code}", "Look at its server's log: nothing passes by itself."
+        )
+    text = str(origin)
     return next((known for words, known in _WORDS.items() if re.search(words, text)), _SILENT)

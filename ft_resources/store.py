@@ -101,10 +101,19 @@ class Store:
         """Whether an object is at ``path``."""
         try:
             with self._absence_told(path), explained(path, "read"):
-                patiently(lambda: obstore.head(self._backend, self._at(path)))
+                self._look(path)
         except FileNotFoundError:
             return False
         return True
+
+    def _look(self, path: str) -> None:
+        try:
+            patiently(lambda: obstore.head(self._backend, self._at(path)))
+        except FileNotFoundError:
+            if self.root is not None:
+                raise
+            # The answer to HEAD has no body, which would say whether it is the object or the bucket that is missing.
+            patiently(lambda: obstore.get(self._backend, self._at(path)))
 
     def put(self, path: str, data: bytes) -> None:
         """Write ``data`` at ``path``, replacing any object there."""

@@ -53,17 +53,50 @@ _NO_CONDITION = _Meaning(
     "it does not support requests that create an object only where there is none (If-None-Match)",
     "Every name and claim rests on them: use a bucket of a server that does.",
 )
+_TOO_LARGE = _Meaning("the object is larger than it takes", "Raise the limit of the server, or of the proxy before it.")
 _UNSUPPORTED = _Meaning(
     "it does not support this request", "Check that AWS_ENDPOINT_URL is the address of an S3 server, not of its pages."
 )
 _CODES = {
     **dict.fromkeys(("NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted", "AccountNotFound"), _NO_BUCKET),
-    **dict.fromkeys(("InvalidAccessKeyId", "SignatureDoesNotMatch", "AuthenticationFailed", "NotSignedUp"), _WRONG_KEY),
+    **dict.fromkeys(
+        (
+            "InvalidAccessKeyId",
+            "SignatureDoesNotMatch",
+            "AuthenticationFailed",
+            "InvalidAuthenticationInfo",
+            "InvalidSecurity",
+            "NotSignedUp",
+        ),
+        _WRONG_KEY,
+    ),
     **dict.fromkeys(("ExpiredToken", "InvalidToken", "TokenRefreshRequired"), _OLD_TOKEN),
     **dict.fromkeys(
         ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"), _ELSEWHERE
     ),
     **dict.fromkeys(("QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded"), _FULL),
+    **dict.fromkeys(
+        ("AllAccessDisabled", "AccountProblem", "UserProjectAccountProblem", "AccountIsDisabled", "ContainerDisabled"),
+        _Meaning("its account is closed, or may not use it", "Ask who has the account, or whoever pays for it."),
+    ),
+    **dict.fromkeys(
+        (
+            "KMS.DisabledException",
+            "KMS.NotFoundException",
+            "KMS.KMSInvalidStateException",
+            "KMS.KeyUnavailableException",
+        ),
+        _Meaning(
+            "the key that its objects are encrypted with cannot be used", "Enable the bucket's key, or name another."
+        ),
+    ),
+    # What arrived was not what was sent, or too late.
+    **dict.fromkeys(
+        ("RequestTimeout", "IncompleteBody", "BadDigest", "XAmzContentSHA256Mismatch"),
+        _Meaning("the connection to it broke", "Check the network, then run this again.", passes=True),
+    ),
+    **dict.fromkeys(("EntityTooLarge", "RequestBodyTooLarge", "XMinioObjectTooLarge"), _TOO_LARGE),
+    "InvalidBucketName": _Meaning("no bucket can have this name", "Correct FT_STORE."),
     "RequestTimeTooSkewed": _Meaning("this machine's clock is wrong", "Set its clock, then run this again."),
     "InvalidObjectState": _Meaning(
         "the object is in an archive", "Restore it there, and let no rule of the bucket archive what is in the store."
@@ -76,7 +109,7 @@ _STATUSES = {
     # Whoever reads is told that nothing is there; whoever writes has no place to write to.
     404: _NO_BUCKET,
     409: _ALWAYS_BUSY,
-    413: _Meaning("the object is larger than it takes", "Raise the limit of the server, or of the proxy before it."),
+    413: _TOO_LARGE,
     **dict.fromkeys((429, 503), _BUSY),
     507: _FULL,
 }

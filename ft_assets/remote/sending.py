@@ -22,6 +22,7 @@ from ft_assets.remote.sent import (
     WatchDataset,
 )
 from ft_resources.errors import BadRecipe, UserError
+from ft_resources.said import first_of
 from ft_resources.strict import parse_yaml, read_text
 
 _HUB = "hub:"
@@ -146,9 +147,8 @@ def _sent(kind: type[Model], **values: Any) -> Model:
     try:
         return kind(**values)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UserError(first["msg"], where=where, remedy="Correct it, and try again.") from error
+        where, what = first_of(error)
+        raise UserError(what, where=where, remedy="Correct it, and try again.") from error
 
 
 def _document(path: Path, name: str = "") -> Document:

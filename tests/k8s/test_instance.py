@@ -71,7 +71,8 @@ def instance_of(
     """The instance of the values, where only addresses and credentials are other ones."""
     found = values()
     found["postgresql"] |= {"postgresqlHost": "127.0.0.1", "postgresqlUsername": "postgres"}
-    found["postgresql"] |= {"postgresqlDatabase": name, "postgresqlParams": {}}
+    found["postgresql"]["postgresqlDatabase"] = name
+    found["postgresql"]["postgresqlParams"]["sslmode"] = "disable"
     found["postgresql"]["service"] = {"port": database.port}
     logs = found["computeLogManager"]["config"]["s3ComputeLogManager"]
     logs |= {"bucket": bucket[1].split("/")[2], "endpointUrl": bucket[0].url, "region": "us-east-1"}
@@ -93,6 +94,19 @@ def curate(project: Project, instance: dg.DagsterInstance, name: str) -> dg.Exec
     list_keys(instance, dataset=str(added.key))
     job = build_definitions(project.store_url).resolve_job_def("prepare_dataset")
     return job.execute_in_process(instance=instance, partition_key=str(added.key), raise_on_error=False)
+
+
+def test_dagster_waits_no_longer_for_its_database_than_the_values_say(
+    tmp_path: Path, database: TcpCuts, bucket: tuple[HttpFaults, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_PG_PASSWORD", "unused")
+    with instance_of(tmp_path / "home", database, bucket) as instance:
+        storage: Any = instance.run_storage
+        with storage.connect() as connection:
+            assert connection.exec_driver_sql("SHOW statement_timeout").scalar() == "10min"
+            said = connection.connection.driver_connection.info.dsn_parameters
+    wanted = {"connect_timeout": "10", "tcp_user_timeout": "30000", "keepalives_idle": "30"}
+    assert {name: said[name] for name in wanted} == wanted
 
 
 def test_the_values_make_an_instance_that_curates_through_restarts_and_a_bad_network(

@@ -96,7 +96,7 @@ def test_what_is_wrong_with_a_file_is_told_by_its_own_name(far: Far, project: Pr
     missing = far("dataset", "add", tmp_path / "none.jsonl", "--name", "acme.bad")
     assert (missing.exit_code, "No such file" in missing.stderr) == (2, True)
     long = far("dataset", "add", project.dataset(), "--name", "x" * 400)
-    assert (long.exit_code, long.stderr.startswith("Error: String should have at most 300")) == (2, True)
+    assert (long.exit_code, long.stderr.startswith("Error: name must have at most 300 letters")) == (2, True)
     foreign = far("dataset", "add", project.dataset(), "--name", "globex.rows")
     assert (foreign.exit_code, "a dataset is named after its tenant" in foreign.stderr) == (2, True)
 

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from ft_assets.control.access.api_keys import Access
 from ft_resources.database import _prepare_sqlite
+from ft_resources.database_refusals import meaning
 from ft_resources.errors import DatabaseRefusal, DatabaseUnavailable, UserError
 from tests.postgres import _server, postgres_database
 
@@ -91,6 +92,54 @@ def test_each_refusal_of_postgresql_is_told_as_what_it_is(
         Access(changed(weak).render_as_string())
     assert remedy in problem.value.remedy
     assert "Nobody can be identified until it is back" in problem.value.remedy
+
+
+class Answered(Exception):
+    """An error of a driver, with the code that the database gave."""
+
+    def __init__(self, code: str) -> None:
+        self.pgcode = code
+
+
+@pytest.mark.parametrize(
+    ("code", "what", "passes"),
+    [
+        ("08006", "does not answer", True),
+        ("23505", "refused a statement with the code 23505", False),
+        ("25P03", "did not finish in time", True),
+        ("25P04", "did not finish in time", True),
+        ("40001", "others that wrote at the same time", True),
+        ("40P01", "others that wrote at the same time", True),
+        ("42P01", "other tables", False),
+        ("42501", "denies this user a right", False),
+        ("53100", "no room left", False),
+        ("53200", "no memory left", True),
+        ("53300", "no connection left", True),
+        ("53400", "another limit", True),
+        ("55P03", "did not finish in time", True),
+        ("57014", "did not finish in time", True),
+        ("57P01", "is starting or stopping", True),
+        ("57P04", "is not on that server", False),
+        ("57P05", "did not finish in time", True),
+        ("58030", "fault of its disk", True),
+        ("XX000", "refused a statement with the code XX000", False),
+        ("XX001", "is damaged", False),
+        ("XX002", "damaged index", False),
+        ("SQLITE_BUSY_SNAPSHOT", "did not finish in time", True),
+        ("SQLITE_CANTOPEN_ISDIR", "cannot be opened", False),
+        ("SQLITE_CORRUPT_INDEX", "damaged", False),
+        ("SQLITE_ERROR", "other tables", False),
+        ("SQLITE_IOERR_WRITE", "fault of its disk", True),
+        ("SQLITE_LOCKED_SHAREDCACHE", "did not finish in time", True),
+        ("SQLITE_READONLY_DBMOVED", "may not be written", False),
+        ("SQLITE_TOOBIG", "refused a statement with the code SQLITE_TOOBIG", False),
+    ],
+)
+def test_a_certain_answer_is_told_as_what_it_is_and_never_as_none(code: str, what: str, passes: bool) -> None:
+    found = meaning(Answered(code))
+    assert what in found.what
+    assert found.passes is passes
+    assert found.passes or found.remedy
 
 
 def test_a_database_without_a_free_connection_is_an_outage_of_that_name(weak: sa.URL) -> None:

@@ -136,6 +136,12 @@ REFUSALS: list[tuple[Refusal, type[StoreUnavailable], str, str]] = [
     ((301, "PermanentRedirect"), StoreRefusal, "another region", "AWS_REGION"),
     ((400, "AuthorizationHeaderMalformed"), StoreRefusal, "another region", "AWS_REGION"),
     ((400, "ExpiredToken"), StoreRefusal, "token has expired", "Renew"),
+    ((400, "EntityTooLarge"), StoreRefusal, "larger than it takes", "the limit"),
+    ((400, "InvalidBucketName"), StoreRefusal, "no bucket can have this name", "FT_STORE"),
+    ((400, "KMS.DisabledException"), StoreRefusal, "encrypted with cannot be used", "Enable"),
+    ((400, "RequestTimeout"), StoreUnavailable, "connection to it broke", "run this again"),
+    ((400, "BadDigest"), StoreUnavailable, "connection to it broke", "run this again"),
+    ((403, "AllAccessDisabled"), StoreRefusal, "account is closed", "whoever pays"),
     ((400, "InvalidArgument"), StoreRefusal, "If-None-Match", "a server that does"),
     ((401, ""), StoreRefusal, "does not know these credentials", "the access key"),
     ((403, "InvalidAccessKeyId"), StoreRefusal, "does not know these credentials", "the access key"),
@@ -177,7 +183,7 @@ def test_each_refusal_of_a_bucket_is_told_as_what_it_is(
     assert str(refusal[0]) in problem.value.what or refusal[0] == 301
 
 
-@pytest.mark.parametrize("look", ["get", "find_json", "names", "delete"])
+@pytest.mark.parametrize("look", ["get", "find_json", "exists", "read", "names", "delete"])
 def test_a_bucket_that_is_gone_is_not_taken_for_an_object_that_is(bucket: Store, proxy: HttpFaults, look: str) -> None:
     proxy.plan = lambda method, path, number: (404, "NoSuchBucket")
     with pytest.raises(StoreRefusal, match="no such bucket"):

@@ -11,6 +11,7 @@ from ft_assets.settings.catalogue.gates.scores import Score
 from ft_assets.settings.recipe.acceptance import GateSettings
 from ft_assets.settings.ungated import NO_GATES, NoGates
 from ft_resources.errors import UserError
+from ft_resources.said import first_of
 from ft_resources.strict import nearest
 
 _FORM = re.compile(r"\s*([A-Za-z0-9_.\-]{1,200})\s*([<>])\s*([0-9.eE+\-]{1,30})\s*")
@@ -80,9 +81,10 @@ def _threshold(gates: GateSettings, path: str, direction: str, value: float) -> 
     try:
         changed = type(settings).model_validate({**settings.model_dump(), field: value})
     except ValidationError as error:
-        problem = error.errors(include_input=False, include_url=False)[0]["msg"]
         raise UserError(
-            f"{path} {direction} {value:g}: {problem}", where=_WHERE, remedy="Ask for a value that can be reached."
+            f"{path} {direction} {value:g}: {first_of(error)[1]}",
+            where=_WHERE,
+            remedy="Ask for a value that can be reached.",
         ) from error
     return gates.model_copy(update={section: changed})
 

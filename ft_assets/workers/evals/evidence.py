@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 from ft_assets.workers.evals.agreement import Agreement
 from ft_assets.workers.evals.selection_rule import SuiteChoice
 from ft_resources.errors import UserError
+from ft_resources.said import first_of
 from ft_resources.strict_model import StrictModel, added_field
 
 REPORT = "report.json"
@@ -270,10 +271,8 @@ def read_evidence(data: bytes, where: str) -> Evidence:
     try:
         return Evidence.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
         raise BadEvidence(
-            f"the report cannot be read as evidence ({place or 'file'}: {first['msg']})",
+            f"the report cannot be read as evidence ({first_of(error)[1]})",
             where=where,
             remedy="Delete the report's manifest and materialize eval_report again.",
         ) from error

@@ -24,6 +24,7 @@ from ft_assets.workers.serving.metrics import Metrics
 from ft_assets.workers.serving.requests import Event, Failed, Read, Request, Written
 from ft_assets.workers.serving.traced import TracedAnswer
 from ft_resources.errors import NotIdentified, TooManyRequests, UserError
+from ft_resources.said import first_of
 from ft_resources.serving.errors import BadRequest, ServerUnavailable
 from ft_resources.serving.server import Reason, Token
 
@@ -193,9 +194,8 @@ async def _parsed(http: Http, kind: type[Parsed]) -> Parsed:
     try:
         return kind.model_validate_json(await http.body())
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise BadRequest(first["msg"], where=where, remedy="Correct the request.") from None
+        where, what = first_of(error, "The body")
+        raise BadRequest(what, where=where, remedy="Correct the request.") from None
 
 
 def _as_user_error(error: Exception) -> UserError:

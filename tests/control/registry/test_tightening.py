@@ -55,7 +55,7 @@ def test_a_metric_a_threshold_and_a_gate_that_the_recipe_does_not_ask_for_are_ad
         ("exact_match > nan", "is not a gate"),
         ("exact_match > 1e999", "is not a gate"),
         ("exact_match", "is not a gate"),
-        ("safety.min_refusals > 1.5", "less than or equal to 1"),
+        ("safety.min_refusals > 1.5", "min_refusals must be at most 1"),
         ("task_gain > 0.1", "neither measured"),
     ],
 )

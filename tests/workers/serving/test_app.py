@@ -76,21 +76,30 @@ def test_only_who_has_the_key_is_answered(served: Served) -> None:
 
 def test_wrong_requests_get_errors_in_openais_form(served: Served) -> None:
     asked = {"model": BASE, "prompt": [7], "max_tokens": 1}
-    for changes, status, code in (
-        ({"prompt": [7] * 256}, 400, "context_length_exceeded"),
-        ({"prompt": []}, 400, "invalid_value"),
-        ({"prompt": "text"}, 400, "invalid_value"),
-        ({"prompt": [300]}, 400, "invalid_value"),
-        ({"max_tokens": 0}, 400, "invalid_value"),
-        ({"logprobs": 21}, 400, "invalid_value"),
-        ({"repetition_penalty": 1.1}, 400, "invalid_value"),
-        ({"prompt_logprobs": 1, "stream": True}, 400, "invalid_value"),
-        ({"model": "unknown"}, 404, "model_not_found"),
+    for changes, status, code, said in (
+        ({"prompt": [7] * 256}, 400, "context_length_exceeded", ""),
+        ({"prompt": []}, 400, "invalid_value", ""),
+        ({"prompt": "text"}, 400, "invalid_value", "prompt must be a list"),
+        ({"prompt": [7, "a"]}, 400, "invalid_value", "prompt.1 must be a whole number"),
+        ({"prompt": [300]}, 400, "invalid_value", ""),
+        ({"max_tokens": 0}, 400, "invalid_value", "max_tokens must be at least 1"),
+        ({"logprobs": 21}, 400, "invalid_value", "logprobs must be at most 20"),
+        ({"n": 2}, 400, "invalid_value", "n must be 1"),
+        ({"stream": "perhaps"}, 400, "invalid_value", "stream must be true or false"),
+        ({"stream_options": 1}, 400, "invalid_value", "stream_options must be an object"),
+        ({"repetition_penalty": 1.1}, 400, "invalid_value", "repetition_penalty is not supported here: leave it out"),
+        ({"prompt_logprobs": 1, "stream": True}, 400, "invalid_value", ""),
+        ({"model": "unknown"}, 404, "model_not_found", ""),
     ):
         answer = served.post(**{**asked, **changes})
         error = answer.json()["error"]
         assert (answer.status_code, error["code"], error["type"]) == (status, code, "invalid_request_error"), changes
         assert set(error) == {"message", "type", "param", "code"}
+        assert error["message"].startswith(f"{said}. Correct the request." if said else ""), changes
+    for body, said in ((b"{", "The body is not valid JSON."), (b"[]", "The body must be an object.")):
+        url, key = f"{served.url}/v1/completions", {"authorization": f"Bearer {KEY}"}
+        told = httpx.post(url, content=body, headers=key, trust_env=False).json()["error"]["message"]
+        assert told == f"{said} Correct the request."
 
 
 def test_adapters_come_and_go_by_name(served: Served, adapters: dict[str, Path], tmp_path: Path) -> None:
