@@ -136,12 +136,13 @@ def _settled(
     """The submission that the job becomes, or its error."""
     tenants, models = configured(tenants, load_tenants), models or offered_models()
     blamed = "model"
+    walls: tuple[str, ...] = ()
     try:
         recipe = job.recipe or recipe_of(store, job, tenants, models)
         blamed = "training_file"
         dataset = dataset_of(store, job, tenants, orchestrator)
         blamed = ""
-        asked = submit(
+        made = submit(
             dataset,
             recipe,
             max_gpu_hours=job.max_gpu_hours,
@@ -151,7 +152,8 @@ def _settled(
             store=store,
             tenants=tenants,
             actor=job.actor,
-        ).submission
+        )
+        asked, walls = made.submission, made.walls
     except (StoreUnavailable, DatabaseUnavailable, CorruptArtifact):
         # Temporary, and nothing that the tenant could change.
         raise
@@ -160,7 +162,7 @@ def _settled(
             return _wrong(error, error.where if error.where in _PARAMS else blamed)
         # Another server settled it first, and its file has been deleted since.
         asked = asked_before
-    return SettledJob(submission=asked.id, dataset=asked.dataset, recipe=asked.recipe, at=time.time())
+    return SettledJob(submission=asked.id, dataset=asked.dataset, recipe=asked.recipe, walls=walls, at=time.time())
 
 
 def configured(given: Settings | None, load: Callable[[], Settings]) -> Settings:

@@ -78,6 +78,9 @@ class SettledJob(Record):
     recipe: str = ""
     error: str = Field(default="", description="What was wrong, in a sentence.")
     param: str = Field(default="", description="The argument that was wrong.")
+    walls: Annotated[tuple[str, ...], Strict(False)] = added_field(
+        (), description="What keeps the result out of production, as was known then."
+    )
     cancelled_by: str = ""
     at: float
 

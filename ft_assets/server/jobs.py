@@ -284,6 +284,7 @@ def _own(state: JobState) -> dict[str, Any]:
         "steps": status.steps if status else None,
         "adapter": status.adapter if status else "",
         "suggestions": list(status.suggestions) if status else [],
+        "walls": list(settled.walls) if settled else [],
     }
 
 

@@ -44,6 +44,7 @@ def test_an_upload_becomes_a_job_and_a_job_a_submission(project: Project, client
     assert (submission.dataset, submission.origin) == ("acme.colours.v1", "api")
     assert (recipe.training.epochs, recipe.training.seed, recipe.method) == (2, 5, "sft")
     assert submission.actor.startswith("ann (key ")
+    assert any("is not on the servers of acme" in wall for wall in job.model_extra["ft"]["walls"])
     # Deleting the file takes nothing from the job: the dataset has its own copy.
     assert acme.files.delete(file).deleted
     assert list(acme.files.list()) == []

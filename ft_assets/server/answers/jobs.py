@@ -44,6 +44,7 @@ class OwnJob(Object):
     steps: int | None
     adapter: str
     suggestions: list[str]
+    walls: list[str]
 
 
 class Job(Object):
