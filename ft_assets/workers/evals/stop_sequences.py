@@ -44,12 +44,22 @@ def continue_texts(
         stop = Stop(loaded.tokenizer, until)
         new = generate(loaded, [prompts[place] for place in places], max_new_tokens, ends, stop)
         for place, ids in zip(places, new, strict=True):
-            text = loaded.tokenizer.decode(ids, skip_special_tokens=True)
+            text = loaded.tokenizer.decode(_behind_marks(loaded, ids), skip_special_tokens=True)
             if loaded.think_end:
                 text = text.split(loaded.think_end)[-1].lstrip()
             answers[place] = cut(text, until)
         report(len(answers), len(texts))
     return [answers[place] for place in range(len(texts))]
+
+
+def _behind_marks(loaded: LoadedModel, ids: list[int]) -> list[int]:
+    """``ids`` behind the last end of thoughts, where control tokens are a part of it: decoders leave those out, and
+    lm-eval looks for a number too."""
+    mark = loaded.tokenizer.encode(loaded.think_end, add_special_tokens=False) if loaded.think_end else []
+    if set(mark).isdisjoint(loaded.tokenizer.all_special_ids):
+        return ids
+    ends = range(len(ids), len(mark) - 1, -1)
+    return next((ids[end:] for end in ends if ids[end - len(mark) : end] == mark), ids)
 
 
 class Stop:

@@ -335,3 +335,15 @@ def test_thoughts_are_left_out_as_by_lm_eval_with_the_template_s_own_end_of_thou
     )
     assert found == postprocess_generated_text(written, ["Question:"], thinking.think_end)
     assert thinking.think_end == "</think>"
+    # Decoders leave control tokens out: lm-eval is then given the number of the one that ends thoughts.
+    thinking.tokenizer.add_special_tokens({"additional_special_tokens": ["</think>"]})
+    (again,) = continue_texts(
+        thinking,
+        ["2?"],
+        lambda text: list(thinking.tokenizer(text)["input_ids"]),
+        until=["Question:"],
+        max_new_tokens=8,
+        report=lambda *_: None,
+    )
+    behind = written.split("</think>")[-1].lstrip() if "</think>" in written else written
+    assert again == postprocess_generated_text(behind, ["Question:"], None).lstrip()
