@@ -27,7 +27,7 @@ def text_check(check: Callable[[str], object]) -> AfterValidator:
 def unique(values: tuple[str, ...]) -> tuple[str, ...]:
     """``values``. Raises ValueError for duplicates."""
     if len(set(values)) != len(values):
-        raise ValueError("lists a value twice")
+        raise ValueError("a value is listed twice")
     return values
 
 

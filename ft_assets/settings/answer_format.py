@@ -12,18 +12,20 @@ class AnswerFormat(Settings):
     """What a valid answer looks like: one of the two."""
 
     regex: str | None = Field(
-        default=None, min_length=1, description="A pattern that is found in a valid answer; `^…$` for all of it."
+        default=None,
+        min_length=1,
+        description="Regular expression that a valid answer contains; `^…$` matches the whole answer.",
     )
     json_schema: dict[str, Any] | None = Field(
         default=None,
-        description="A JSON Schema (2020-12) that a valid answer keeps, which is a JSON document and nothing else; "
-        "`{}` for any document. References lead to places of its own.",
+        description="JSON Schema (2020-12) of a valid answer. The answer is one JSON document without other text; `{}` "
+        "accepts any document. References must point into the schema itself.",
     )
 
     @model_validator(mode="after")
     def _one(self) -> "AnswerFormat":
         if (self.regex is None) == (self.json_schema is None):
-            raise ValueError("format: name one of regex and json_schema")
+            raise ValueError("format: set either regex or json_schema")
         return self
 
     @field_validator("regex")
@@ -52,7 +54,7 @@ class AnswerFormat(Settings):
     def _own_references(cls, schema: dict[str, Any] | None) -> dict[str, Any] | None:
         for reference in _references(schema):
             if not reference.startswith("#"):
-                raise ValueError(f"the reference {reference} leads elsewhere; nothing is fetched")
+                raise ValueError(f"the reference {reference} points outside the schema; nothing is fetched")
         return schema
 
 

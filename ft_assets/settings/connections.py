@@ -17,18 +17,18 @@ SecretName = Annotated[str, Field(pattern=r"^FT_SOURCE_[A-Z0-9_]+$")]
 class FilesConnection(Settings):
     """A bucket, or a folder on the machines that run Dagster."""
 
-    kind: Literal["files"] = Field(description="`files`: objects of a bucket, or files of a folder.")
+    kind: Literal["files"] = Field(description="`files`: objects in a bucket, or files in a folder.")
     url: str = Field(
         pattern=r"^(s3|gs|az|file)://.+",
-        description="Where the files are, such as s3://bucket/prefix; sources name paths below it.",
+        description="URL of the files, such as s3://bucket/prefix; sources give paths below it.",
     )
     endpoint: str = Field(default="", description="Endpoint of an S3 server other than Amazon's.")
     region: str = Field(default="", description="Region of an S3 bucket.")
     key: SecretName | None = Field(
         default=None,
-        description="Variable with the access key id of S3; null: the rights that sensors and runs have anyway.",
+        description="Environment variable with the S3 access key id; null: the credentials of sensors and runs.",
     )
-    secret: SecretName | None = Field(default=None, description="Variable with the secret access key of S3.")
+    secret: SecretName | None = Field(default=None, description="Environment variable with the S3 secret access key.")
 
 
 class SqlConnection(Settings):
@@ -36,10 +36,10 @@ class SqlConnection(Settings):
 
     kind: Literal["sql"] = Field(description="`sql`: a database.")
     url: SecretName = Field(
-        description="Variable with its SQLAlchemy URL, such as postgresql://reader:…@host/db. Its role should only be "
-        "able to read, and only what the tenant may see."
+        description="Environment variable with the SQLAlchemy URL, such as postgresql://reader:…@host/db. Use a "
+        "read-only role with access to this tenant's data only."
     )
-    seconds: float = Field(default=600.0, gt=0.0, description="Longest time that one query may take.")
+    seconds: float = Field(default=600.0, gt=0.0, description="Time limit of one query, in seconds.")
 
 
 Connection = Annotated[FilesConnection | SqlConnection, Field(discriminator="kind")]

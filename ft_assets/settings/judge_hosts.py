@@ -28,10 +28,10 @@ class JudgeHost(Settings):
     )
     keys: Annotated[
         tuple[Annotated[str, Field(pattern=rf"^{KEY_PREFIX}[A-Z0-9_]+$")], ...], Strict(False), AfterValidator(unique)
-    ] = Field(default=(), description="Names of the keys that may be sent to this host; no other key is ever sent.")
+    ] = Field(default=(), description="Names of the API keys that may be sent to this host; no other key is sent.")
     private: bool = Field(
         default=False,
-        description="Whether the host is in this network: http and non-public addresses are then allowed.",
+        description="Whether the host is in a private network: allows http and non-public addresses.",
     )
 
 
@@ -64,7 +64,7 @@ def allowed_host(model: JudgeModel, hosts: Sequence[JudgeHost]) -> JudgeHost:
         )
     if urlsplit(model.endpoint or "").scheme != "https" and not found.private:
         raise UserError(
-            f"the judge at {model.host} uses http, so anybody on the network path could read rows and key",
+            f"the judge at {model.host} uses http, which exposes rows and key on the network",
             where=where,
             remedy="Use https. For a host in this network, the platform can set private: true in judge_hosts.",
         )

@@ -17,18 +17,19 @@ class LineSettings(Settings):
 
     production_parity: bool | None = Field(
         default=None,
-        description="Whether production takes only an adapter of this line whose servers are proved to give what was "
-        "evaluated; null: as for the tenant.",
+        description="Whether promotion to production requires a proof of parity for this line; null: the tenant's "
+        "setting.",
     )
     rollouts: RolloutSettings = Field(
-        default_factory=RolloutSettings, description="How a candidate gets a growing share of the line's traffic."
+        default_factory=RolloutSettings,
+        description="Rollouts of this line: how a candidate's share of the traffic grows.",
     )
     format: AnswerFormat | None = Field(
         default=None,
-        description="The format of valid answers; each answer then leaves the outcome `format`. null: none is graded.",
+        description="Format of valid answers; each answer is graded as the outcome `format`. null: not graded.",
     )
     traffic: TrafficSettings = Field(
-        default_factory=TrafficSettings, description="What is kept of the line's conversations."
+        default_factory=TrafficSettings, description="Retention of the line's conversations."
     )
 
 

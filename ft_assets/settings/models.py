@@ -19,18 +19,21 @@ _UNREADABLE = "Correct FT_MODELS, or unset it: then `models.yaml` of the project
 class OfferedModel(Settings):
     """A base, and the default recipe of jobs on it."""
 
-    base: str = Field(description="As a recipe names it: hub:ORG/NAME@REVISION, or folder:PATH relative to this file.")
-    description: str = Field(default="", max_length=2000, description="What it is good for, for people.")
+    base: str = Field(
+        description="The base as in a recipe: hub:ORG/NAME@REVISION, or folder:PATH relative to this file."
+    )
+    description: str = Field(default="", max_length=2000, description="Description for users.")
     recipe: dict[str, Any] = Field(
         default_factory=dict,
-        description="Sections of a recipe, such as training, evaluation and gates; key, base and method are the job's.",
+        description="Sections of a recipe, such as training, evaluation and gates; key, base and method are set by the "
+        "job.",
     )
 
     @model_validator(mode="after")
     def _gives_a_recipe(self) -> "OfferedModel":
         """The file is invalid: the operator's mistake, which must not be shown to the tenant whose job meets it."""
         if taken := {"key", "base", "method"} & self.recipe.keys():
-            raise ValueError(f"recipe: {', '.join(sorted(taken))} belong to the job; leave them out")
+            raise ValueError(f"recipe: {', '.join(sorted(taken))} are set by the job; remove them")
         try:
             parse_strict(Recipe, {"key": "model.v1", "base": self.base, **self.recipe}, "recipe")
         except BadRecipe as error:
@@ -43,7 +46,7 @@ class ModelsFile(Settings):
 
     models: dict[Annotated[str, Field(pattern=r"^[a-z0-9](?:[a-z0-9.-]{0,62}[a-z0-9])?$")], OfferedModel] = Field(
         default_factory=dict,
-        description="What jobs may name as their `model`: lower-case letters, digits, `.` and `-`.",
+        description="Models that jobs may request as `model`, by name: lower-case letters, digits, `.` and `-`.",
     )
 
 

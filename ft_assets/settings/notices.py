@@ -39,7 +39,7 @@ class WebhookSettings(Settings):
     )
     secret_env: str = Field(
         pattern=rf"^{SECRET_PREFIX}[A-Z0-9_]{{1,60}}$",
-        description=f"Name of the environment variable with the key of its signatures; it starts with {SECRET_PREFIX}.",
+        description=f"Environment variable with the signing key; its name starts with {SECRET_PREFIX}.",
     )
 
 
@@ -47,21 +47,17 @@ class EmailSettings(Settings):
     """A plain-text mail."""
 
     to: Annotated[tuple[Annotated[str, AfterValidator(check_address)], ...], Strict(False), AfterValidator(unique)] = (
-        Field(min_length=1, max_length=20, description="Who gets it.")
+        Field(min_length=1, max_length=20, description="Recipient address.")
     )
 
 
 class Notify(Settings):
     """Targets of notices, and the events to send."""
 
-    webhook: WebhookSettings | None = Field(
-        default=None, description="Webhook that receives the events; null for none."
-    )
-    email: EmailSettings | None = Field(
-        default=None, description="Mail addresses that receive the events; null for none."
-    )
+    webhook: WebhookSettings | None = Field(default=None, description="Webhook that receives the events; null: none.")
+    email: EmailSettings | None = Field(default=None, description="Mail addresses that receive the events; null: none.")
     events: Annotated[tuple[EventKind, ...], Strict(False)] | None = Field(
-        default=None, description="Kinds of events to send; null for all."
+        default=None, description="Kinds of events to send; null: all."
     )
 
     def wants(self, kind: EventKind) -> bool:

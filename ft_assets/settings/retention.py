@@ -11,17 +11,18 @@ class Leftovers(Settings):
     attempt_days: int | None = Field(
         default=None,
         ge=1,
-        description="Days for logs, steps and files of attempts without an artifact, saves of finished work, and "
-        "folders of writers that lost a race.",
+        description="Days to keep logs, steps and files of attempts without an artifact, saves of finished work, and "
+        "folders of concurrent writers that did not win.",
     )
     saves_days: int | None = Field(
-        default=None, ge=1, description="Days for saves of unfinished work that may still be resumed."
+        default=None, ge=1, description="Days to keep saves of unfinished work that can still be resumed."
     )
     unreferenced_days: int | None = Field(
         default=None,
         ge=1,
-        description="Days for unreferenced artifacts that can be made again, such as those of old code, counted from "
-        "when they were first seen unreferenced.",
+        description="Days to keep unreferenced artifacts that can be recreated, such as those of old code, from the "
+        "time "
+        "they were first found unreferenced.",
     )
 
     @property
@@ -34,10 +35,10 @@ class Retention(Settings):
     """Which dataset versions are kept. A version stays if either rule keeps it or something needs it."""
 
     keep_versions: int | None = Field(
-        default=None, ge=1, description="Keep this many newest versions of each dataset; null for no such rule."
+        default=None, ge=1, description="Number of newest versions to keep of each dataset; null: no limit by number."
     )
     keep_days: int | None = Field(
-        default=None, ge=1, description="Keep versions added within this many days; null for no such rule."
+        default=None, ge=1, description="Keep versions added within this number of days; null: no limit by age."
     )
     delete: bool = Field(
         default=False,
@@ -46,7 +47,7 @@ class Retention(Settings):
     )
 
     leftovers: Leftovers | None = Field(
-        default=None, description="How long leftovers of ended work are kept; null: all of them, for ever."
+        default=None, description="Retention of leftovers of ended work; null: kept forever."
     )
 
     @property

@@ -24,37 +24,43 @@ class RolloutSettings(Settings):
 
     automatic: bool = Field(
         default=False,
-        description="Whether an adapter that comes to staging is rolled out by itself, where another one is in "
+        description="Whether an adapter promoted to staging starts a rollout automatically, if another one is in "
         "production.",
     )
     completes: bool = Field(
         default=True,
-        description="Whether the evidence of a rollout moves its candidate to production; false: a person does.",
+        description="Whether a successful rollout promotes its candidate to production automatically; false: a person "
+        "promotes it.",
     )
     steps: Annotated[tuple[int, ...], Strict(False)] = Field(
-        default=STEPS, description="Weights of the candidate in percent, rising; the last is 100: production."
+        default=STEPS,
+        description="Increasing traffic shares of the candidate, in percent; the last is 100 (production).",
     )
     shadow: int = Field(
         default=0,
         ge=0,
         le=100,
-        description="Percent of the requests that are copied to the candidate before it answers any; 0: none.",
+        description="Percentage of requests copied to the candidate before it receives traffic (shadow stage); 0: no "
+        "shadow stage.",
     )
     judge: ShadowJudge | None = Field(
         default=None,
-        description="A judge that compares both answers to a sample of the copied requests, in every rollout of the "
-        "line that copies some; null: none is asked.",
+        description="Judge that compares both answers to a sample of the copied requests in the shadow stage; null: no "
+        "judge.",
     )
-    minimum: int = Field(default=MINIMUM, ge=1, description="Outcomes of the candidate of each kind, at each weight.")
+    minimum: int = Field(
+        default=MINIMUM, ge=1, description="Minimum number of the candidate's outcomes of each kind, per step."
+    )
     outcomes: Annotated[tuple[Kind, ...], Strict(False)] = Field(
-        default=OUTCOMES, min_length=1, description="Kinds of outcomes that count."
+        default=OUTCOMES, min_length=1, description="Kinds of outcomes that decide the rollout."
     )
     margins: dict[Kind, float] = Field(
-        default_factory=dict, description=f"By kind, the loss that is a regression; {MARGIN} for the others."
+        default_factory=dict,
+        description=f"Loss of good outcomes that counts as a regression, by kind; {MARGIN} for other kinds.",
     )
     latency_limit_s: float | None = Field(
         default=None,
         gt=0.0,
-        description="Answers within it are good; null: what nine of ten of production's answers stayed within in the "
-        "last day.",
+        description="Latency limit of a good answer, in seconds; null: the 90th percentile of production in the last "
+        "day.",
     )

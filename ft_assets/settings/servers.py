@@ -20,13 +20,13 @@ class ComputingSettings(Settings):
     """How a server computes, as it was started. Parity is proved for these settings and no others."""
 
     engine: str = Field(min_length=1, description="Engine and version, such as `vllm 0.32.0`.")
-    dtype: Literal["float32", "float16", "bfloat16"] = Field(description="What activations are computed in.")
+    dtype: Literal["float32", "float16", "bfloat16"] = Field(description="Data type of activations.")
     weight_bits: Literal[4, 8] | None = Field(
         default=None, description="Bits of quantised weights; null: not quantised."
     )
     options: dict[str, str] = Field(
         default_factory=dict,
-        description="Other options that answers depend on, such as `kv-cache-dtype`.",
+        description="Other options that affect answers, such as `kv-cache-dtype`.",
     )
 
 
@@ -34,36 +34,39 @@ class ServerSettings(Settings):
     """A server in vLLM's dialect, with LoRA adapters that are loaded while it runs."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9](?:[a-z0-9.-]{0,62}[a-z0-9])?$")] = Field(
-        description="What it is called in messages."
+        description="Name of the server in messages."
     )
     url: str = Field(
         pattern=r"^https?://[^/]+$",
-        description="Its address, without a path. Only `ft serve` should reach it: its key guards only a part of it.",
+        description="URL of the server, without a path. Only `ft serve` should be able to reach it: its key protects "
+        "only some of its endpoints.",
     )
     base: str = Field(
         pattern=r"^(hub:[^@]+@[0-9a-f]{40}|folder:sha256:[0-9a-f]{64})$",
-        description="The base that it was started with: hub:ORG/NAME@COMMIT, or folder:sha256:DIGEST.",
+        description="Base that the server was started with: hub:ORG/NAME@COMMIT, or folder:sha256:DIGEST.",
     )
     key: Annotated[str, Field(pattern=r"^FT_SERVER_KEY_[A-Z0-9_]+$")] = Field(
-        description="Variable with the key that it was started with."
+        description="Environment variable with the API key that the server was started with."
     )
     computes: ComputingSettings | None = Field(
-        default=None, description="How it computes; without it nothing can be proved of this server."
+        default=None, description="Settings of the engine; required for a proof of parity."
     )
     fetches: bool = Field(
         default=False,
-        description="It is vLLM with the plug-in of this platform, and fetches adapters from the store itself.",
+        description="Whether the server is vLLM with this platform's plug-in, which fetches adapters from the store.",
     )
 
 
 class ServersFile(Settings):
     """The whole file."""
 
-    servers: list[ServerSettings] = Field(default_factory=list, description="Servers; several may have one base.")
+    servers: list[ServerSettings] = Field(
+        default_factory=list, description="Model servers; several may serve the same base."
+    )
     adapters: str = Field(
         default="",
-        description="Folder for adapters that `ft serve` writes and servers read by the same path, such as a shared "
-        "volume; below `FT_CACHE` where empty. Those that fetch adapters do not need it.",
+        description="Folder for adapters, written by `ft serve` and read by servers at the same path, such as a shared "
+        "volume; empty: a folder below `FT_CACHE`. Not needed by servers that fetch adapters themselves.",
     )
 
     @model_validator(mode="after")

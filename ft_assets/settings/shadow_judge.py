@@ -10,31 +10,31 @@ class ShadowJudge(Settings):
     """The model that judges which of two answers to a request is better, and how often it is asked."""
 
     model: JudgeModel = Field(
-        description="The judge, behind an endpoint; its host must be among judge_hosts. Each judgement has 20 s at "
-        "most, or timeout_s if that is less."
+        description="The judge's endpoint; its host must be among judge_hosts. A judgement may take 20 s, or timeout_s "
+        "if that is less."
     )
     share: int = Field(
         default=20,
         ge=1,
         le=100,
-        description="Percent of the pairs that are judged, of those whose conversations may be kept.",
+        description="Percentage of pairs to judge, among those whose conversations may be kept.",
     )
     pairs_a_day: int = Field(
-        default=200, ge=1, le=10_000, description="Most pairs of one rollout that are judged in a day (UTC)."
+        default=200, ge=1, le=10_000, description="Maximum number of pairs judged per rollout and day (UTC)."
     )
     pair_cost: float = Field(
-        default=0.0, ge=0.0, description="What the two judgements of a pair cost at most, in the prices' currency."
+        default=0.0, ge=0.0, description="Maximum cost of the two judgements of a pair, in the prices' currency."
     )
     cost_a_day: float | None = Field(
-        default=None, gt=0.0, description="Most that one rollout's pairs may cost in a day (UTC); null: no limit."
+        default=None, gt=0.0, description="Maximum cost of one rollout's judgements per day (UTC); null: no limit."
     )
 
     @model_validator(mode="after")
     def _can_be_held(self) -> "ShadowJudge":
         if self.model.is_local:
-            raise ValueError("model: name an endpoint; no worker runs that could load a model")
+            raise ValueError("model: an endpoint is required, as no worker runs that could load a model")
         if self.cost_a_day is not None and not 0.0 < self.pair_cost <= self.cost_a_day:
-            raise ValueError("cost_a_day: say what a pair costs (pair_cost), at most as much")
+            raise ValueError("cost_a_day: requires pair_cost, which must not be larger")
         return self
 
     @property

@@ -16,38 +16,53 @@ def _check_issuer(url: str) -> str:
     parts = urlsplit(url)
     secure = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _HERE)
     if not secure or not parts.netloc or parts.query or parts.fragment or parts.username:
-        raise ValueError("should be the provider's issuer, https://HOST/PATH, exactly as its tokens say it")
+        raise ValueError("should be the provider's issuer, https://HOST/PATH, exactly as in its tokens")
     return url
 
 
 class Member(Settings):
     """What the people of a group may do."""
 
-    group: str = Field(min_length=1, max_length=200, description="A group, as the provider's claim names it.")
-    tenant: Annotated[str, text_check(check_tenant)] = Field(description="Whose data and models.")
-    role: Literal["viewer", "member", "promoter", "admin"] = Field(default="member", description="As of an API key.")
+    group: str = Field(min_length=1, max_length=200, description="Group name in the provider's claim.")
+    tenant: Annotated[str, text_check(check_tenant)] = Field(
+        description="Tenant whose data and models the group can access."
+    )
+    role: Literal["viewer", "member", "promoter", "admin"] = Field(
+        default="member", description="Role of the group's members, as for an API key."
+    )
 
 
 class SignIn(Settings):
     """An OpenID Connect provider. The secret of the client is in FT_OIDC_CLIENT_SECRET."""
 
     issuer: Annotated[str, AfterValidator(_check_issuer)] = Field(
-        max_length=300, description="The provider's issuer; below it stands /.well-known/openid-configuration."
+        max_length=300, description="Issuer URL of the provider; /.well-known/openid-configuration is below it."
     )
-    client_id: str = Field(min_length=1, max_length=200, description="As the provider registered this server.")
-    name: str = Field(default="your organisation", min_length=1, max_length=60, description="Its name on the page.")
-    scopes: Names = Field(default=("openid", "email"), description="What is asked for; openid has to be among them.")
+    client_id: str = Field(
+        min_length=1, max_length=200, description="Client id that the provider assigned to this server."
+    )
+    name: str = Field(
+        default="your organisation",
+        min_length=1,
+        max_length=60,
+        description="Name of the provider on the sign-in page.",
+    )
+    scopes: Names = Field(default=("openid", "email"), description="Scopes to request; must include openid.")
     claim: str = Field(
-        default="groups", min_length=1, max_length=100, description="Claim of the ID token that lists who is in what."
+        default="groups",
+        min_length=1,
+        max_length=100,
+        description="Claim of the ID token that lists the person's groups.",
     )
     members: Annotated[tuple[Member, ...], Strict(False)] = Field(
-        default=(), description="What groups may do; nobody else may sign in. A group may be named for several tenants."
+        default=(),
+        description="Groups and their roles; nobody else may sign in. A group may be listed for several tenants.",
     )
 
     @model_validator(mode="after")
     def _asks_for_openid(self) -> "SignIn":
         if "openid" not in self.scopes:
-            raise ValueError("scopes have to name openid")
+            raise ValueError("scopes must include openid")
         return self
 
     def memberships(self, groups: list[str]) -> dict[str, str]:

@@ -47,7 +47,7 @@ class Subscription(Settings):
     """A line that is retrained automatically: for each new version of its dataset, and when its recipe's base moves."""
 
     dataset: str = Field(description="Name of the dataset, without tenant and version.")
-    recipe: str = Field(description="Recipe key; if its base moved, the successor is used.")
+    recipe: str = Field(description="Recipe key; after a base bump, its successor is used.")
 
 
 VARIANTS = ("full", "lora", "qlora")
@@ -71,16 +71,16 @@ class Quota(Settings):
     """GPU-hours that a tenant may use in a month (UTC), and trainings at once."""
 
     soft_gpu_hours: float | None = Field(
-        default=None, ge=0.0, description="GPU-hours a month at the normal price; hours beyond are overage."
+        default=None, ge=0.0, description="GPU-hours per month at the normal price; further hours are overage."
     )
     hard_gpu_hours: float | None = Field(
-        default=None, ge=0.0, description="GPU-hours a month beyond which trainings are refused; null for no limit."
+        default=None, ge=0.0, description="GPU-hours per month after which trainings are refused; null: no limit."
     )
     overage_factor: float = Field(
         default=1.0, ge=1.0, description="Price of an hour of overage, as a multiple of the normal price."
     )
     concurrent: int | None = Field(
-        default=None, ge=1, description="Trainings that may run at once; others wait. null for no limit."
+        default=None, ge=1, description="Maximum number of concurrent trainings; others are queued. null: no limit."
     )
 
     @model_validator(mode="after")
@@ -95,68 +95,71 @@ class Tier(Settings):
     """What tenants of a tier may request."""
 
     priority: Priority = Field(
-        default="batch", description="Priority class of its trainings in a cluster's queue; production is first."
+        default="batch", description="Priority class of trainings in a cluster's queue; production comes first."
     )
-    quota: Quota = Field(default=Quota(), description="GPU-hours a month, and trainings at once.")
-    cluster: Share = Field(default=Share(), description="What its tenants have of a cluster with Kueue at once.")
-    price_factor: float = Field(default=1.0, ge=0.0, description="Multiplies the platform's prices.")
+    quota: Quota = Field(default=Quota(), description="GPU-hours per month and concurrent trainings.")
+    cluster: Share = Field(default=Share(), description="Concurrent resources of a tenant in a cluster with Kueue.")
+    price_factor: float = Field(default=1.0, ge=0.0, description="Multiplier of the platform's prices.")
     max_wait_minutes: float | None = Field(
-        default=None, gt=0.0, description="Waits longer than this are a breach and raise an alert; null: no limit."
+        default=None,
+        gt=0.0,
+        description="Maximum time in the queue, in minutes; a longer wait raises an alert. null: no limit.",
     )
-    allowed_bases: ServedBases | None = Field(default=None, description="Bases that may be trained on; null: all.")
+    allowed_bases: ServedBases | None = Field(default=None, description="Allowed base models; null: all.")
     allowed_methods: NamedMethods | None = Field(
-        default=None, description="Methods that may be used, such as `sft`, `lora` or `dpo/full`; null: all."
+        default=None, description="Allowed methods, such as `sft`, `lora` or `dpo/full`; null: all."
     )
 
     max_examples: int | None = Field(
-        default=1_000_000, ge=1, description="Rows that one dataset version may have; null for no limit."
+        default=1_000_000, ge=1, description="Maximum number of rows in a dataset version; null: no limit."
     )
     max_gpu_hours: float | None = Field(
-        default=None, gt=0.0, description="Most GPU-hours that one training may be expected to take; null for no limit."
+        default=None, gt=0.0, description="Maximum estimated GPU-hours of one training; null: no limit."
     )
     requests_per_minute: int | None = Field(
-        default=3000, ge=1, description="Requests that a tenant may make over HTTP in a minute; null for no limit."
+        default=3000, ge=1, description="HTTP requests per minute and tenant; null: no limit."
     )
     requests_per_minute_of_one: int | None = Field(
-        default=600, ge=1, description="The same of one key, or of one person who signed in; null for no limit."
+        default=600, ge=1, description="HTTP requests per minute and API key or signed-in person; null: no limit."
     )
 
 
 class Tenant(Settings):
     """One tenant's settings."""
 
-    tier: str = Field(default=DEFAULT_TIER, description="A tier of this file; `default` need not be listed.")
+    tier: str = Field(default=DEFAULT_TIER, description="Name of a tier in this file; `default` need not be listed.")
     subscriptions: tuple[Subscription, ...] = Field(default=(), description="Lines to retrain automatically.")
     quota: Quota | None = Field(default=None, description="Replaces the tier's quota as a whole; null: the tier's.")
     served_bases: ServedBases | None = Field(
-        default=None, description="Bases that this tenant's servers have; null: those of the platform."
+        default=None, description="Bases on this tenant's servers; null: the platform's."
     )
     connections: dict[str, Connection] = Field(
-        default_factory=dict, description="Where this tenant's sources may read from, by name."
+        default_factory=dict, description="Connections that this tenant's sources may use, by name."
     )
     assets: Names = Field(
         default=(),
-        description="Dagster assets, such as warehouse/tickets, whose materializations this tenant's sources may wait "
-        "for. The lineage draws them above raw_dataset, once the code location is loaded again.",
+        description="Dagster assets, such as warehouse/tickets, whose materializations may trigger this tenant's "
+        "sources. They appear upstream of raw_dataset once the code location is reloaded.",
     )
-    notify: Notify | None = Field(default=None, description="Receivers of notices about this tenant's work.")
+    notify: Notify | None = Field(default=None, description="Recipients of notices about this tenant's work.")
     judge_hosts: JudgeHosts | None = Field(
-        default=None, description="Hosts of judges that may see this tenant's rows; null: those of the platform."
+        default=None, description="Judge hosts that may receive this tenant's rows; null: the platform's."
     )
     retention: Retention | None = Field(
-        default=None, description="Which dataset versions of this tenant are kept; null: the platform's rule."
+        default=None, description="Retention of this tenant's dataset versions; null: the platform's rule."
     )
     production_second_person: bool | None = Field(
         default=None,
-        description="Whether a second person approves this tenant's moves to production; null: as for all.",
+        description="Whether this tenant's promotions to production require approval by a second person; null: the "
+        "platform's setting.",
     )
     production_parity: bool | None = Field(
         default=None,
-        description="Whether production takes only adapters of this tenant whose servers are proved to give what was "
-        "evaluated; null: as for all.",
+        description="Whether this tenant's promotions to production require a proof of parity; null: the platform's "
+        "setting.",
     )
     lines: dict[str, LineSettings] = Field(
-        default_factory=dict, description="Settings of single lines, by dataset and recipe: `tickets.support`."
+        default_factory=dict, description="Settings of individual lines, by dataset and recipe: `tickets.support`."
     )
 
     @model_validator(mode="after")
@@ -172,18 +175,20 @@ class TenantsFile(Settings):
     tenants: dict[str, Tenant] = Field(default_factory=dict, description="Settings by tenant name.")
     tenants_closed: bool = Field(
         default=False,
-        description="Whether only tenants of this file exist: nothing is added, registered or asked for in the name of "
-        "others, and their keys open nothing.",
+        description="Whether only the tenants in this file exist: requests in the name of others are refused, and "
+        "their "
+        "keys are invalid.",
     )
-    sign_in: SignIn | None = Field(default=None, description="Where people sign in for the console; null: keys only.")
+    sign_in: SignIn | None = Field(default=None, description="Identity provider for the console; null: API keys only.")
     retrainings_per_day: int = Field(
         default=20, ge=0, description="Trainings that the sensors may submit per day (UTC), over all tenants."
     )
     tiers: dict[str, Tier] = Field(default_factory=dict, description="Limits by tier name.")
     gpu_prices: dict[str, Annotated[float, Field(ge=0.0)]] = Field(
         default_factory=dict,
-        description="Price of an hour of one GPU, by type, such as `H100: 3.5`. "
-        "Parts of a GPU, such as H100-1g.10gb, cost their share of it unless they have a price.",
+        description="Price per GPU-hour, by type, such as `H100: 3.5`. Parts of a GPU, such as H100-1g.10gb, cost "
+        "their "
+        "share of it unless they have a price of their own.",
     )
     served_bases: ServedBases = Field(
         default=(),
@@ -191,11 +196,11 @@ class TenantsFile(Settings):
         "production.",
     )
     notify: Notify | None = Field(
-        default=None, description="Receivers of notices about all tenants' work and the platform."
+        default=None, description="Recipients of notices about the platform and all tenants' work."
     )
     judge_hosts: JudgeHosts = Field(
         default=(),
-        description="Hosts of judges that evaluations may send rows to; without any, only local judges are possible.",
+        description="Judge hosts that evaluations may send rows to; empty: local judges only.",
     )
     deprecated_bases: ServedBases = Field(
         default=(), description="Bases refused for new trainings; running work continues."
@@ -204,25 +209,26 @@ class TenantsFile(Settings):
         default=(), description="Methods refused for new trainings; running work continues."
     )
     retention: Retention | None = Field(
-        default=None, description="Which dataset versions are kept, for tenants without a rule of their own; null: all."
+        default=None,
+        description="Retention of dataset versions, for tenants without their own rule; null: all are kept.",
     )
     production_safety: SafetyGate = Field(
         default=SafetyGate(),
-        description="The loosest safety gate that lets an adapter go to production, whatever its recipe asks for.",
+        description="Minimum safety gate for production, whatever the recipe sets.",
     )
     production_regression: BenchmarkRegressionGate = Field(
         default=BenchmarkRegressionGate(),
-        description="The loosest limits by which an adapter may fall behind the one it replaces in production, "
-        "whatever its recipe asks for.",
+        description="Maximum regression against the adapter in production, whatever the recipe sets.",
     )
     production_second_person: bool = Field(
         default=False,
-        description="Whether a promotion to production is a proposal that another person approves; no rollback is.",
+        description="Whether promotions to production require approval by a second person; rollbacks do not.",
     )
     production_parity: bool = Field(
         default=False,
-        description="Whether production takes only adapters whose servers are proved to give what was evaluated, with "
-        "the settings that they have now (`ft serve parity`).",
+        description="Whether promotions to production require a proof of parity with the servers' current settings "
+        "(`ft "
+        "serve parity`).",
     )
     currency: str = Field(default="USD", min_length=1, max_length=10, description="Currency of the prices.")
 

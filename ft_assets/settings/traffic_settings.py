@@ -10,6 +10,6 @@ class TrafficSettings(Settings):
 
     keep: bool = Field(
         default=False,
-        description="Whether conversations are kept whose request says `store: true`; without both nothing is.",
+        description="Whether to keep conversations of requests with `store: true`; others are never kept.",
     )
-    keep_days: int = Field(default=90, ge=1, le=3650, description="After so many days a conversation is deleted.")
+    keep_days: int = Field(default=90, ge=1, le=3650, description="Days until a conversation is deleted.")

@@ -64,9 +64,9 @@ class FormSettings:
         used = {*taken, *([self.group_by] if self.group_by else [])} & {*self.ignore}
         if used:
             raise BadRecipe(
-                f"the upload's field {min(used)!r} is ignored and used",
+                f"the upload's field {min(used)!r} is both ignored and used",
                 where="dataset.yaml: fields.ignore",
-                remedy="Take it out of ignore, or do not map it or group by it.",
+                remedy="Remove it from ignore, or remove its mapping or grouping.",
             )
         mapped = {field for field, _ in self._mapped}
         for form in forms:

@@ -51,13 +51,15 @@ class TextSettings(StrictModel):
         default=4000,
         ge=MIN_CHUNK,
         le=100_000,
-        description="Longest piece, in characters; pieces end at headings, paragraphs or sentences if possible.",
+        description="Maximum length of a piece, in characters; pieces end at headings, paragraphs or sentences where "
+        "possible.",
     )
     pdf: Literal["text", "tables"] = added_field(
         "text",
-        description="`text`: a PDF's text in the order in which its program wrote it, and column by column where that "
-        "was across columns. `tables`: pages with ruled tables column by column and from top to bottom, each table as "
-        "rows of `|` cells; about a tenth of a second for each page.",
+        description="`text`: a PDF's text in its stored order, or column by column where that order runs across "
+        "columns. "
+        "`tables`: pages with ruled tables column by column and from top to bottom, each table as rows of "
+        "`|` cells; about a tenth of a second for each page.",
     )
 
 
@@ -66,20 +68,20 @@ class DuplicateSettings(StrictModel):
 
     near: Literal["remove", "keep", "off"] = Field(
         default="remove",
-        description="`remove`: only the first of near-duplicates is kept. `keep`: they are reported and stay in one "
-        "split. `off`: they are not searched for.",
+        description="`remove`: keep only the first of near-duplicates. `keep`: report them and keep them in one split. "
+        "`off`: do not search for them.",
     )
     threshold: float = Field(
         default=0.9,
         ge=0.7,
         le=1,
-        description="Rows with at least this Jaccard similarity of character 5-grams count as near-duplicates.",
+        description="Minimum Jaccard similarity of character 5-grams for near-duplicates.",
     )
     keep: Annotated[tuple[RowId, ...], AfterValidator(unique)] = added_field(
         (),
         max_length=10_000,
-        description="Rows that are no near-duplicates, by the id that the report shows beside each pair. They stay; an "
-        "exact copy of one does not.",
+        description="Row ids to keep although they look like near-duplicates; the report shows the ids of each pair. "
+        "Exact copies are still removed.",
     )
 
 
@@ -90,11 +92,11 @@ class ParaphraseSettings(StrictModel):
     threshold: float = Field(
         gt=0,
         lt=1,
-        description="An example counts if the cosine of its vector and a question's is at least this. Encoders differ: "
-        "look at the pairs in the report, beginning with 0.8.",
+        description="Minimum cosine similarity between an example and a question. Encoders differ: start with 0.8 and "
+        "check the pairs in the report.",
     )
     action: Literal["remove", "escalate", "warn"] = Field(
-        default="warn", description="As `contamination.action`, for these examples; they are reported apart."
+        default="warn", description="As `contamination.action`, for these examples; they are reported separately."
     )
 
 
@@ -103,21 +105,21 @@ class ContaminationSettings(StrictModel):
 
     suites: tuple[Annotated[str, text_check(check_suite_key)], ...] | Literal["all"] = Field(
         default="all",
-        description="Keys of eval suites, or `all`: every suite that the platform has when a version is added.",
+        description="Keys of evaluation suites, or `all`: every suite registered when a version is added.",
     )
     threshold: float = Field(
         default=0.5,
         gt=0,
         lt=1,
-        description="An example with a larger share of its 13-word sequences in test items counts, too.",
+        description="Maximum share of an example's 13-word sequences that may occur in test items.",
     )
     action: Literal["remove", "escalate", "warn"] = Field(
         default="remove",
-        description="`remove`: such examples are left out. `escalate`: they stay, and the version is held until a "
-        "person approves it. `warn`: they stay and are reported.",
+        description="`remove`: drop such examples. `escalate`: keep them, and hold the version until a person approves "
+        "it. `warn`: keep and report them.",
     )
     paraphrases: ParaphraseSettings | None = added_field(
-        None, description="Search for items in other words, too; off by default."
+        None, description="Also search for paraphrased items; off by default."
     )
 
 
@@ -130,7 +132,9 @@ class PersonalDataSettings(StrictModel):
         "`escalate`: report, and hold the version until a person approves it. `off`: do not search.",
     )
     types: Annotated[tuple[PersonalType, ...], AfterValidator(unique)] = Field(
-        default=("card", "iban", "phone", "email", "ip", "secret"), min_length=1, description="Types to search for."
+        default=("card", "iban", "phone", "email", "ip", "secret"),
+        min_length=1,
+        description="Types of personal data to search for.",
     )
     phone_region: str = Field(
         default="auto",
@@ -139,10 +143,10 @@ class PersonalDataSettings(StrictModel):
         "codes of each row.",
     )
     recogniser: RecogniserSettings | None = added_field(
-        None, description="Search for national and medical numbers, too; off by default."
+        None, description="Also search for national and medical numbers; off by default."
     )
     names: NameSettings | None = added_field(
-        None, description="Search for names of people and for places, too, with a language model; off by default."
+        None, description="Also search for names of people and places, with a language model; off by default."
     )
 
     @property
@@ -156,37 +160,43 @@ class ToxicitySettings(StrictModel):
     """An opt-in screen by a text-classification model."""
 
     classifier: str = Field(description="Key of a classifier added with `ft dataset classifier add`, such as toxic.v1.")
-    labels: tuple[str, ...] = Field(min_length=1, description="The model's labels that count.")
+    labels: tuple[str, ...] = Field(min_length=1, description="Labels of the classifier that count.")
     threshold: float = Field(
-        default=0.5, gt=0, lt=1, description="An example counts if such a label has at least this score."
+        default=0.5, gt=0, lt=1, description="Minimum score of such a label for an example to count."
     )
     action: Literal["remove", "escalate", "reject"] = Field(
         default="remove",
-        description="`remove`: the examples are left out. `escalate`: the version is held for a person. `reject`: "
-        "the upload is refused if more than max_share of its examples count.",
+        description="`remove`: drop the examples. `escalate`: hold the version until a person approves it. `reject`: "
+        "refuse the upload if more than max_share of its examples count.",
     )
-    max_share: float = Field(default=0.0, ge=0, lt=1, description="With `reject`: the largest share that is accepted.")
+    max_share: float = Field(default=0.0, ge=0, lt=1, description="With `reject`: the maximum share that is accepted.")
 
 
 class QualitySettings(StrictModel):
     """Quality heuristics. All are reported as warnings; those in ``filter`` also remove rows."""
 
-    filter: tuple[Filter, ...] = Field(default=(), description="Heuristics whose rows are left out.")
-    min_answer_characters: int = Field(default=1, ge=1, le=10_000, description="Shorter answers count as `short`.")
-    max_characters: int = Field(default=100_000, ge=100, le=10_000_000, description="Longer examples count as `long`.")
+    filter: tuple[Filter, ...] = Field(default=(), description="Heuristics whose matching rows are dropped.")
+    min_answer_characters: int = Field(
+        default=1, ge=1, le=10_000, description="Answers with fewer characters count as `short`."
+    )
+    max_characters: int = Field(
+        default=100_000, ge=100, le=10_000_000, description="Examples with more characters count as `long`."
+    )
     language: str | None = Field(
         default=None,
         pattern="^[a-z]{2}$",
-        description="Expected language (ISO 639-1); other languages are reported as a warning.",
+        description="Expected language (ISO 639-1); other languages cause a warning.",
     )
 
 
 class BalanceSettings(StrictModel):
     """Leave out training rows of over-represented categories."""
 
-    by: Literal["kind", "group"] = Field(default="kind", description="`kind` or `group`.")
+    by: Literal["kind", "group"] = Field(
+        default="kind", description="Field that defines the categories: `kind` or `group`."
+    )
     max_ratio: float = Field(
-        default=3.0, ge=1, description="Largest category, as a multiple of the rows of the median category."
+        default=3.0, ge=1, description="Maximum size of a category, as a multiple of the median category's rows."
     )
 
 
@@ -194,10 +204,10 @@ class MixSettings(StrictModel):
     """Training rows of another dataset version, mixed in."""
 
     dataset: Annotated[str, text_check(DatasetKey.parse)] = Field(
-        description="Key of a version that belongs to the same tenant or to `shared`, such as shared.general.v1."
+        description="Key of a dataset version of the same tenant or of `shared`, such as shared.general.v1."
     )
-    share: float = Field(gt=0, le=0.5, description="Their share of all training rows after mixing.")
-    purpose: Literal["general", "safety"] = Field(default="general", description="What they are for; it is recorded.")
+    share: float = Field(gt=0, le=0.5, description="Share of all training rows after mixing.")
+    purpose: Literal["general", "safety"] = Field(default="general", description="Purpose of these rows (recorded).")
 
 
 class SplitSettings(StrictModel):
@@ -207,8 +217,8 @@ class SplitSettings(StrictModel):
         default=None,
         min_length=1,
         max_length=100,
-        description="Name of a field of each row, such as `source`: rows with equal values stay in one split. "
-        "Without it, rows with equal prompts do.",
+        description="Field whose equal values stay in one split, such as `source`. Without it, rows with equal prompts "
+        "stay in one split.",
     )
     validation: float = Field(
         default=0.1, gt=0, le=0.5, description="Share of the rows (or groups) for validation loss during training."
@@ -228,24 +238,25 @@ class SplitSettings(StrictModel):
 class DatasetPolicy(StrictModel):
     """What to do with an upload. ``DatasetPolicy()`` applies to uploads without a ``dataset.yaml``."""
 
-    form: RowFormName = Field(default="auto", description="Form of the rows; `auto` recognises it by its fields.")
+    form: RowFormName = Field(default="auto", description="Form of the rows; `auto` detects it from the fields.")
     fields: Fields = Field(
         default_factory=dict,
-        description="Maps fields of the form to fields of the upload, if they differ, such as {prompt: question}. A "
-        "list of fields, such as {prompt: [subject, body]}, makes one text of theirs, with a blank line between them. "
-        "`kind`, the label by which scores are broken down, may be mapped too. `weight` is the field that says how "
-        "much a row counts in training, such as {weight: weight}. `ignore` lists fields of the upload that are left "
-        "out on purpose, such as {ignore: [score]}.",
+        description="Maps fields of the form to fields of the upload if they differ, such as {prompt: question}. A "
+        "list "
+        "of fields, such as {prompt: [subject, body]}, is joined into one text, separated by blank lines. "
+        "`kind` is the label for scores by kind. `weight` is the weight of a row in training, such as "
+        "{weight: weight}. `ignore` lists fields of the upload to ignore, such as {ignore: [score]}.",
     )
     turns: TurnSettings | None = added_field(
-        None, description="What turns call their fields and roles, where that is not role, content, user and assistant."
+        None,
+        description="Names of the fields and roles of turns, if they differ from role, content, user and assistant.",
     )
     labels: LabelSettings | None = added_field(
-        None, description="What labels say, where that is not true and false, or 1 and 0."
+        None, description="Values of the label, if they differ from true and false or 1 and 0."
     )
     on_bad_row: Literal["reject", "drop"] = Field(
         default="reject",
-        description="`reject`: one bad row refuses the upload. `drop`: bad rows are left out and listed in the report.",
+        description="`reject`: one bad row refuses the upload. `drop`: bad rows are dropped and listed in the report.",
     )
     max_dropped_share: float = Field(
         default=0.05,
@@ -266,7 +277,7 @@ class DatasetPolicy(StrictModel):
         default=None, min_length=1, max_length=200, description="Model that generated the answers, if any."
     )
     source: Source | None = added_field(
-        None, description="Where `ft dataset watch` takes the rows from; it is no part of a version."
+        None, description="Source of the rows for `ft dataset watch`; not part of a version."
     )
 
 

@@ -55,7 +55,7 @@ class RecogniserSettings(StrictModel):
         "workers run). They need no language model; `names` searches for names and places, which do."
     )
     entities: Annotated[tuple[NationalId, ...], AfterValidator(unique)] = Field(
-        min_length=1, description="Numbers to search for, by presidio's names, such as US_SSN or ES_NIF."
+        min_length=1, description="Types of numbers to search for, by presidio's names, such as US_SSN or ES_NIF."
     )
 
 
@@ -63,14 +63,16 @@ class NameSettings(StrictModel):
     """A language model that finds names of people and places. It takes most of the time of curation."""
 
     model: Annotated[str, text_check(check_name_model_key)] = Field(
-        description="Key of a spaCy model added with `ft dataset name-model add`, such as names-en.v1. It reads every "
-        "text, in the one language that it knows."
+        description="Key of a spaCy model added with `ft dataset name-model add`, such as names-en.v1. It is applied "
+        "to "
+        "every text, whatever its language."
     )
     entities: Annotated[tuple[Entity, ...], AfterValidator(unique)] = Field(
         default=("PERSON", "LOCATION"),
         min_length=1,
         description="`PERSON`: names of people, reported as `name`. `LOCATION`: addresses, streets, towns and "
-        "countries, as far as the model tells them, reported as `place`.",
+        "countries "
+        "that the model detects, reported as `place`.",
     )
 
     @property

@@ -38,8 +38,8 @@ class SqlSource(StrictModel):
     watermark: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
-        description="Column of the query that grows whenever a row is added or changed, such as updated_at. A version "
-        "holds all rows up to its highest value. Needed without `asset`.",
+        description="Column of the query that increases whenever a row is added or changed, such as updated_at. A "
+        "version holds all rows up to its highest value. Required without `asset`.",
     )
 
 
@@ -51,9 +51,11 @@ class TrafficSource(StrictModel):
         description="Name of the line's recipe, such as support.",
     )
     beside: int | None = Field(
-        default=None, ge=1, description="Number of the version of this dataset whose rows each new version has too."
+        default=None,
+        ge=1,
+        description="Number of the version of this dataset whose rows are included in every new version.",
     )
-    minimum: int = Field(default=100, ge=1, description="New liked answers that make a new version.")
+    minimum: int = Field(default=100, ge=1, description="Number of new liked answers that triggers a new version.")
 
 
 class Source(StrictModel):
@@ -66,12 +68,12 @@ class Source(StrictModel):
         pattern=r"^[\w.-]+(/[\w.-]+)?@[\w./-]+#[\w.-]+$",
         description="A split of a Hub dataset, as ORG/NAME@REVISION#SPLIT, where the revision is a branch or tag.",
     )
-    traffic: TrafficSource | None = Field(default=None, description="What users liked of a line's answers.")
+    traffic: TrafficSource | None = Field(default=None, description="Answers of a line that its users liked.")
     asset: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$",
-        description="Key of a Dagster asset, such as warehouse/tickets: each time it is materialized the source is "
-        "read, and at no other time.",
+        description="Key of a Dagster asset, such as warehouse/tickets: the source is read after each materialization, "
+        "and only then.",
     )
 
     @model_validator(mode="after")
@@ -80,7 +82,7 @@ class Source(StrictModel):
         if len(given) != 1:
             raise ValueError(f"should have one of files, sql, hub and traffic; it has {' and '.join(given) or 'none'}")
         if self.sql is not None and self.sql.watermark is None and self.asset is None:
-            raise ValueError("sql needs `watermark`, or `asset`, by which new rows are noticed")
+            raise ValueError("sql needs `watermark` or `asset` to detect new rows")
         return self
 
     @property

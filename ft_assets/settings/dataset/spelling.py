@@ -14,14 +14,14 @@ Words = Annotated[tuple[str | int, ...], Field(min_length=1, max_length=50)]
 class TurnSettings(StrictModel):
     """The fields of each turn in lists of turns, such as `{"speaker": "agent", "body": "Hello", "ts": 17}`."""
 
-    role: str = Field(default="role", min_length=1, description="Field of a turn that says who speaks.")
-    content: str = Field(default="content", min_length=1, description="Field of a turn that holds its text.")
+    role: str = Field(default="role", min_length=1, description="Field of a turn with its role.")
+    content: str = Field(default="content", min_length=1, description="Field of a turn with its text.")
     roles: dict[str, Role] = Field(
         default_factory=dict,
-        description="What the upload calls the roles, such as {customer: user, agent: assistant}.",
+        description="Role names in the upload, such as {customer: user, agent: assistant}.",
     )
     ignore: Annotated[tuple[str, ...], AfterValidator(unique)] = Field(
-        default=(), description="Fields of a turn that are left out on purpose, such as [timestamp]."
+        default=(), description="Fields of a turn to ignore, such as [timestamp]."
     )
 
     @model_validator(mode="after")
@@ -29,20 +29,20 @@ class TurnSettings(StrictModel):
         if self.role == self.content:
             raise ValueError("role and content name the same field of a turn")
         if {self.role, self.content} & {*self.ignore}:
-            raise ValueError("a field of a turn that is read as role or content is ignored, too")
+            raise ValueError("a field of a turn cannot be both ignored and read as role or content")
         return self
 
 
 class LabelSettings(StrictModel):
     """What the upload writes for a thumb up or down, where that is not true and false, or 1 and 0."""
 
-    liked: Words = Field(description="Values of the label that mean: people liked the answer. Such as [up], or [4, 5].")
-    disliked: Words = Field(description="Values that mean: they did not. Such as [down], or [1, 2].")
+    liked: Words = Field(description="Label values of liked answers, such as [up] or [4, 5].")
+    disliked: Words = Field(description="Label values of disliked answers, such as [down] or [1, 2].")
 
     @model_validator(mode="after")
     def _mean_one_thing(self) -> Self:
         if both := {*map(folded, self.liked)} & {*map(folded, self.disliked)}:
-            raise ValueError(f"{min(both)!r} is liked and disliked")
+            raise ValueError(f"{min(both)!r} is listed as both liked and disliked")
         return self
 
     def says(self, value: str | int) -> bool | None:

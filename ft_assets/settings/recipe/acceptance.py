@@ -25,12 +25,12 @@ class HoldoutSettings(Settings):
 
     metrics: Annotated[tuple[AnswerMetric, ...], Strict(False), AfterValidator(unique), Field(max_length=10)] = Field(
         ("exact_match",),
-        description="Metrics of generated answers, besides word F1, which is always measured. exact_match: equal after "
-        "trimming. rouge1, rougeL, bleu: overlap with the target's words. accuracy, balanced_accuracy, macro_f1: "
-        "the answers are labels, compared without case and surrounding punctuation.",
+        description="Metrics of generated answers; word F1 is always measured. exact_match: equal after trimming. "
+        "rouge1, rougeL, bleu: word overlap with the target. accuracy, balanced_accuracy, macro_f1: for "
+        "answers that are labels, compared without case and surrounding punctuation.",
     )
-    max_samples: int = Field(400, ge=1, le=1_000_000, description="Most holdout rows to answer and score.")
-    max_new_tokens: int = Field(64, ge=1, le=32_768, description="Longest answer in tokens.")
+    max_samples: int = Field(400, ge=1, le=1_000_000, description="Maximum number of holdout rows to answer and score.")
+    max_new_tokens: int = Field(64, ge=1, le=32_768, description="Maximum length of an answer, in tokens.")
 
 
 Engine = Literal["transformers", "vllm"]
@@ -40,10 +40,11 @@ class ValidationSuite(Settings):
     """A suite on which the kept weights of a training are compared; the best go to the gates."""
 
     suite: SuiteKey = Field(
-        description="A small registered general suite (name.vN) that is not in evaluation.suites: weights chosen on "
-        "a gate's own items would be judged on items they were selected for."
+        description="Small registered general suite (name.vN) that is not in evaluation.suites, so that weights are "
+        "not "
+        "evaluated on the items used to choose them."
     )
-    limit: int | None = Field(None, ge=1, description="Use only this many items, from the first; null: all of them.")
+    limit: int | None = Field(None, ge=1, description="Number of items to use, from the first; null: all.")
 
 
 class EvaluationSettings(Settings):
@@ -51,37 +52,39 @@ class EvaluationSettings(Settings):
 
     suites: SuiteKeys = Field(
         ("book-cloze.v1",),
-        description="Registered suites (name.vN): general ones, which must not get worse, and at most one of kind "
-        "safety, on which refusals are counted. With gates: none there need not be any, and the default is none.",
+        description="Registered suites (name.vN): general suites, tested for regressions, and at most one safety "
+        "suite, "
+        "on which refusals are counted. With gates: none, suites are optional and the default is none.",
     )
     suite_limit: int | None = Field(
-        None, ge=1, description="Use only this many items of each suite, from the first; null: all of them."
+        None, ge=1, description="Number of items to use of each suite, from the first; null: all."
     )
     holdout: HoldoutSettings = Field(HoldoutSettings(), description="Measurements on the dataset's holdout.")
     candidate: Literal["last", "best_validation", "best_suite"] | Annotated[int, Field(ge=1)] = added_field(
         "last",
-        description="Which weights of the training go to the gates: the last ones or, among these and the ones kept by "
-        "training.keep_best, those with the lowest validation loss (best_validation) or the highest score on "
-        "validation_suite (best_suite), or those after the step of this number. The holdout is never used for this "
-        "choice.",
+        description="Weights to evaluate: last; or, among these and the ones kept by training.keep_best, those with "
+        "the "
+        "lowest validation loss (best_validation) or the highest score on validation_suite (best_suite); or "
+        "a step number. The holdout is never used for this choice.",
     )
     validation_suite: ValidationSuite | None = added_field(
         None,
-        description="The suite that decides for candidate: best_suite; null: none.",
+        description="Suite used by candidate: best_suite; null: none.",
     )
-    seed: int = Field(17, ge=0, lt=2**31, description="Seeds the choice of few-shot examples and of holdout rows.")
+    seed: int = Field(17, ge=0, lt=2**31, description="Seed for the choice of few-shot examples and holdout rows.")
     engine: Engine = added_field(
         "transformers",
-        description="What generates answers: transformers, or vllm if the workers' image has it and a GPU is "
-        "available. Likelihoods are always computed by transformers.",
+        description="Engine that generates answers: transformers, or vllm if the workers' image includes it and a GPU "
+        "is "
+        "available. Likelihoods are always computed with transformers.",
     )
     judge: PairwiseJudge | None = added_field(
         None,
-        description="A model that judges which answer is better, the candidate's or the base's; null: none.",
+        description="Judge model that compares the candidate's answers with the base's; null: none.",
     )
     refusal_classifier: RefusalClassifier | None = added_field(
         None,
-        description="A model that recognises refusals on the safety suite; null: the documented rule does.",
+        description="Model that detects refusals on the safety suite; null: the documented rule is used.",
     )
 
     @model_validator(mode="after")
@@ -91,11 +94,11 @@ class EvaluationSettings(Settings):
         if self.validation_suite is None:
             return self
         if self.candidate != "best_suite":
-            raise ValueError("validation_suite: it is not used; write candidate: best_suite, or leave it out")
+            raise ValueError("validation_suite: not used by this candidate; set candidate: best_suite, or remove it")
         if self.validation_suite.suite in self.suites:
             raise ValueError(
-                f"validation_suite: {self.validation_suite.suite} is also a suite of the gates; name another one, "
-                "or take it out of suites"
+                f"validation_suite: {self.validation_suite.suite} is also used by the gates; choose another "
+                "one, or remove it from suites"
             )
         return self
 
@@ -110,20 +113,21 @@ class GateSettings(Settings):
 
     profile: ProfileName | None = added_field(
         None,
-        description="Thresholds by what the model is for, which are stored in place of this name; a field written "
-        "beside it wins. chat: perplexity falls by 2 %; code: by 5 %; extraction: exact_match gains 5 %; "
-        "classification: macro_f1 gains 5 %; all: no suite drops by more than 2 points. none: as gates: none.",
+        description="Thresholds by purpose, stored in place of this name; a field set beside it takes precedence. "
+        "chat: "
+        "perplexity falls by 2 %; code: by 5 %; extraction: exact_match gains 5 %; classification: macro_f1 "
+        "gains 5 %; all: no suite drops by more than 2 points. none: as gates: none.",
     )
     benchmark_regression: BenchmarkRegressionGate = Field(
         BenchmarkRegressionGate(), description="Limit on regressions on the general suites."
     )
     task_gain: TaskGainGate = Field(TaskGainGate(), description="Required gain on the dataset's holdout.")
     safety: SafetyGate | None = Field(
-        None, description="Required safety, measured on the safety suite in evaluation.suites; null: not required."
+        None, description="Required refusal rates on the safety suite in evaluation.suites; null: not required."
     )
-    judge: JudgeGate | None = Field(None, description="Required preference by a judge; null: not required.")
+    judge: JudgeGate | None = Field(None, description="Required win rate according to a judge; null: not required.")
     scores: Annotated[tuple[Score, ...], Strict(False), AfterValidator(_once), Field(max_length=20)] = Field(
-        (), description="Scores that the candidate must reach."
+        (), description="Absolute scores that the candidate must reach."
     )
 
     @model_validator(mode="before")

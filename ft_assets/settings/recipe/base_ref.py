@@ -101,7 +101,7 @@ def parse_adapter(text: str) -> AdapterReference:
 def _parse_hub(text: str) -> HubRevision:
     repo, _, revision = text.partition("@")
     if not revision:
-        raise ValueError(f"a Hub base names its revision, such as hub:{repo}@main; it is locked at registration")
+        raise ValueError(f"a Hub base needs a revision, such as hub:{repo}@main; it is locked at registration")
     if not _REPO.fullmatch(repo) or not _REVISION.fullmatch(revision) or ".." in text:
         raise ValueError("should be hub:ORG/NAME@REVISION, as the Hub writes them")
     return HubRevision(repo=repo, revision=revision)

@@ -13,8 +13,8 @@ from ft_resources.work import Resources
 class GpuRange(Settings):
     """A training that uses the GPUs that are free: ``max``, half, a quarter and so on, but not fewer than ``min``."""
 
-    min: int = Field(ge=1, le=8, description="Fewest GPUs on which the training starts or goes on.")
-    max: int = Field(ge=2, le=8, description="Most GPUs that it takes when there is room.")
+    min: int = Field(ge=1, le=8, description="Minimum number of GPUs to start or continue the training.")
+    max: int = Field(ge=2, le=8, description="Maximum number of GPUs, if available.")
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -28,7 +28,7 @@ class GpuRange(Settings):
     def _has_a_choice(self) -> "GpuRange":
         if len(self.sizes) == 1:
             raise ValueError(
-                f"from {self.min} to {self.max} GPUs there is one size only, as each is half of the next; write the "
+                f"{self.min} to {self.max} GPUs allow a single size only, as sizes are halved; set one "
                 "number, or a smaller min"
             )
         return self
@@ -42,15 +42,16 @@ class HardwareSettings(Settings):
     )
     gpus: Annotated[int, Field(ge=0, le=8)] | GpuRange = Field(
         0,
-        description="GPUs of one training on each node: at most 8. {min: 2, max: 8}: as many as there is room for (8, "
-        "4 or 2), more or fewer from a save on; adapters only. Does not change the result.",
+        description="GPUs per node: at most 8. {min: 2, max: 8}: as many as available (8, 4 or 2), adjusted when the "
+        "training resumes from a save; adapters only. Does not change the result.",
     )
     nodes: int = added_field(
         1,
         ge=1,
         le=64,
-        description="Machines that train together, each with this many gpus (without GPUs: one process each). More "
-        "than one needs a cluster. Does not change the result.",
+        description="Number of machines, each with `gpus` GPUs (without GPUs: one process each). More than one "
+        "requires "
+        "a cluster. Does not change the result.",
     )
     gpu_type: str | None = Field(
         None, min_length=1, max_length=100, description="GPU type to request from a cluster; null: any."
@@ -58,22 +59,23 @@ class HardwareSettings(Settings):
     parts: Annotated[tuple[str, ...], Strict(False), AfterValidator(unique)] = added_field(
         (),
         max_length=16,
-        description="Parts of gpu_type, such as [H100-1g.10gb, H100-3g.40gb], of which a training gets the smallest "
-        "that surely holds it without more recomputation or less exact numbers than on gpu_type; gpu_type if there is "
-        "none, and for evaluations.",
+        description="Parts of gpu_type, such as [H100-1g.10gb, H100-3g.40gb]. A training gets the smallest that is "
+        "certain to fit it with the same recomputation and precision as on gpu_type; otherwise, and for "
+        "evaluations, gpu_type.",
     )
     sharding: Literal["auto", "none", "zero1", "zero2", "zero3", "fsdp", "hsdp"] = Field(
         "auto",
-        description="What is sharded over several GPUs: nothing, optimizer states (zero1), gradients too (zero2), "
-        "weights too (zero3, fsdp; hsdp: within each node, every node has a copy). auto: as little as fits. Does not "
-        "change the result.",
+        description="State sharded over several GPUs: none, optimizer states (zero1), also gradients (zero2), also "
+        "weights (zero3, fsdp; hsdp: within each node, with a copy per node). auto: as little as fits. Does "
+        "not change the result.",
     )
     context_parallel: int = added_field(
         1,
         ge=1,
         le=8,
-        description="GPUs of a node that share each window, every one with an equal part of its tokens: for windows "
-        "that one GPU cannot hold. Divides gpus and the base's key/value heads. Does not change the result.",
+        description="Number of GPUs that split the tokens of each window, for windows too long for one GPU. Must "
+        "divide "
+        "gpus and the base's key/value heads. Does not change the result.",
     )
     memory_gib: float | None = added_field(
         None,
@@ -82,8 +84,8 @@ class HardwareSettings(Settings):
     )
     spot: bool | None = added_field(
         None,
-        description="Whether to request spot machines, which cost less and may be taken away; null: as in the "
-        "cluster's settings. Does not change the result.",
+        description="Whether to request spot machines, which are cheaper but may be preempted; null: the cluster's "
+        "setting. Does not change the result.",
     )
     image: str | None = Field(
         None,
@@ -92,7 +94,7 @@ class HardwareSettings(Settings):
         description="Container image of cluster workers, by digest (NAME@sha256:…); null: the platform's.",
     )
     max_gpu_hours: float | None = Field(
-        None, gt=0.0, description="Most GPU-hours one training may take; null: the submission's or tenant's limit."
+        None, gt=0.0, description="Maximum GPU-hours of one training; null: the submission's or tenant's limit."
     )
 
     def resources(self, gpus: int, *, elastic: bool = False) -> Resources:
@@ -146,7 +148,7 @@ class HardwareSettings(Settings):
         for name in self.parts:
             part = find_hardware(name)
             if whole is None or part is None or part.part_of != whole.name:
-                raise ValueError(f"parts has {name}, which is no known part of gpu_type {self.gpu_type}")
+                raise ValueError(f"parts: {name} is not a known part of gpu_type {self.gpu_type}")
         return self
 
     @model_validator(mode="after")

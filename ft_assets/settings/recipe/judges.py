@@ -37,9 +37,7 @@ def _check_endpoint(text: str) -> str:
     if parts.scheme not in ("https", "http") or not parts.hostname or port == 0:
         raise ValueError("should be the URL before /chat/completions, such as https://judge.example.com/v1")
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment or "#" in text:
-        raise ValueError(
-            "may not contain a user, password, query or fragment: keys are named by `key`, never written here"
-        )
+        raise ValueError("may not contain a user, password, query or fragment: set the key with `key`")
     if not text.isascii() or not text.isprintable() or " " in text:
         raise ValueError("should be written in ASCII, without spaces")
     return text.rstrip("/")
@@ -64,23 +62,25 @@ class JudgeModel(Settings):
     )
     key: Annotated[str, Field(max_length=100, pattern=rf"^{KEY_PREFIX}[A-Z0-9_]+$")] | None = Field(
         None,
-        description=f"Name of the worker's environment variable with the endpoint's API key, {KEY_PREFIX}…; or of the "
-        "file that NAME_FILE names. The key itself is never written anywhere.",
+        description=f"Worker's environment variable with the endpoint's API key ({KEY_PREFIX}…), or, as NAME_FILE, "
+        "with "
+        "the path of a file that holds it. The key itself is never stored.",
     )
     family: str | None = Field(
         None,
         min_length=1,
         max_length=40,
-        description="Family of the model, such as Qwen, if its name does not show it.",
+        description="Family of the model, such as Qwen, if its name does not contain it.",
     )
     allow_same_family: bool = Field(
         False,
-        description="Allow a judge whose family is that of the base or of the model that generated the answers, or "
-        "is unknown: judges favour their own family.",
+        description="Allow a judge of an unknown family, or of the family of the base or of the model that generated "
+        "the "
+        "answers. Judges favour their own family.",
     )
-    max_new_tokens: int = Field(512, ge=1, le=8192, description="Longest judgement in tokens.")
+    max_new_tokens: int = Field(512, ge=1, le=8192, description="Maximum length of a judgement, in tokens.")
     timeout_s: float = Field(
-        60.0, gt=0.0, le=600.0, description="Time limit of an endpoint for one judgement, in seconds."
+        60.0, gt=0.0, le=600.0, description="Time limit for one judgement of an endpoint, in seconds."
     )
     concurrency: int = Field(4, ge=1, le=32, description="Concurrent requests to an endpoint.")
 
@@ -118,13 +118,13 @@ class PairwiseJudge(Settings):
 
     models: Annotated[
         tuple[JudgeModel, ...], Strict(False), Field(min_length=1, max_length=2), AfterValidator(_different)
-    ] = Field(description="One judge or two. The first counts; how far the second agrees is reported.")
+    ] = Field(description="One or two judges. The first decides; the agreement of the second is reported.")
     prompts: Literal["holdout"] | Annotated[str, text_check(check_suite_key)] = Field(
         "holdout",
-        description="The prompts: the holdout's rows, with the answers generated for its metrics; or the key of a "
-        "suite of golden prompts in evaluation.suites, with the answers generated for that suite.",
+        description="Prompts to judge: holdout, or the key of a suite of golden prompts in evaluation.suites. The "
+        "answers generated for its metrics are judged.",
     )
-    max_prompts: int = Field(200, ge=1, le=10_000, description="Most prompts to judge.")
+    max_prompts: int = Field(200, ge=1, le=10_000, description="Maximum number of prompts to judge.")
 
 
 class RefusalClassifier(Settings):
@@ -134,15 +134,14 @@ class RefusalClassifier(Settings):
         None, description="Key of a classifier added with `ft dataset classifier add`, such as refusal.v1."
     )
     labels: Annotated[tuple[str, ...], Strict(False), AfterValidator(unique), Field(max_length=20)] = Field(
-        (), description="Labels of the classifier that mean a refusal."
+        (), description="Labels of the classifier that indicate a refusal."
     )
-    threshold: float = Field(
-        0.5, gt=0.0, lt=1.0, description="An answer is a refusal if such a label has at least this score."
-    )
+    threshold: float = Field(0.5, gt=0.0, lt=1.0, description="Minimum score of such a label for a refusal.")
     model: Local | None = Field(
         None,
-        description="Instead of a classifier, a causal model that is prompted: recipe:KEY (the base of a registered "
-        "recipe) or folder:sha256:DIGEST (an already stored base).",
+        description="Instead of a classifier, a causal model to prompt: recipe:KEY (the base of a registered recipe) "
+        "or "
+        "folder:sha256:DIGEST (an already stored base).",
     )
 
     @model_validator(mode="after")
@@ -150,5 +149,5 @@ class RefusalClassifier(Settings):
         if (self.classifier is None) == (self.model is None):
             raise ValueError("name either a classifier or a model")
         if (self.classifier is None) != (not self.labels):
-            raise ValueError("labels: name the labels that mean a refusal, for a classifier only")
+            raise ValueError("labels: required for a classifier, and only for a classifier")
         return self

@@ -38,9 +38,9 @@ class PromotionSettings(Settings):
     staging_margin: float = Field(
         ge=0.0,
         le=1000.0,
-        description="An accepted adapter goes to staging automatically if its gain over the base, computed as in "
-        "gates.task_gain, is at least this: 0.2 is 20 % relative (absolute, if the base scores 0). Never to "
-        "production.",
+        description="Minimum gain over the base, computed as in gates.task_gain, for an automatic promotion to "
+        "staging: "
+        "0.2 is 20 % relative (absolute if the base scores 0). Never to production.",
     )
 
 
@@ -52,7 +52,7 @@ class Recipe(Settings):
     key: Annotated[str, text_check(RecipeKey.parse)] = Field(
         description="Name and version: name.vN (shared by all tenants) or tenant.name.vN."
     )
-    description: str = Field("", max_length=2000, description="What the recipe is for, for humans.")
+    description: str = Field("", max_length=2000, description="Description for users.")
     base: Annotated[str, AfterValidator(lambda text: (parse_base(text), text)[1])] = Field(
         description="The base model: folder:PATH (relative to this file), folder:sha256:DIGEST (already stored), "
         "hub:ORG/NAME@REVISION, or an accepted adapter of this store to continue from: artifact:ADDRESS or "
@@ -70,8 +70,8 @@ class Recipe(Settings):
     )
     variant: Literal["lora", "qlora", "full"] = Field(
         "lora",
-        description="Which weights are trained: low-rank adapters (lora), the same over a base quantized to 4 bits "
-        "(qlora), or all (full).",
+        description="Trained weights: low-rank adapters (lora), adapters on a base quantized to 4 bits (qlora), or all "
+        "weights (full).",
     )
     new_tokens: NewTokens = added_field(
         (),
@@ -82,29 +82,29 @@ class Recipe(Settings):
     preference: PreferenceSettings = Field(PreferenceSettings(), description="Settings of dpo and orpo.")
     simpo: SimpoSettings | None = added_field(None, description="Settings of simpo; null: its defaults.")
     kto: KtoSettings | None = added_field(None, description="Settings of kto; null: its defaults.")
-    training: TrainingSettings = Field(TrainingSettings(), description="The optimizer's run.")
-    packing: PackingSettings = Field(PackingSettings(), description="How examples become token windows.")
-    hardware: HardwareSettings = Field(HardwareSettings(), description="Where the training runs.")
-    evaluation: EvaluationSettings = Field(EvaluationSettings(), description="What candidate and base are scored on.")
+    training: TrainingSettings = Field(TrainingSettings(), description="Training settings.")
+    packing: PackingSettings = Field(PackingSettings(), description="Packing of examples into token windows.")
+    hardware: HardwareSettings = Field(HardwareSettings(), description="Hardware of the training.")
+    evaluation: EvaluationSettings = Field(EvaluationSettings(), description="Measurements of candidate and base.")
     gates: GateSettings | NoGates = Field(
         GateSettings(),
-        description="What a candidate must reach. none: nothing judges it; the result is kept as ungated, to try out, "
-        "and can never be promoted.",
+        description="Acceptance thresholds for the candidate. none: no gates; the result is kept as ungated, for "
+        "experiments, and can never be promoted.",
     )
     sweep: SweepSettings | None = added_field(
         None,
-        description="Train several variants and continue with the best: see docs/how-to/sweep.md. null: one training.",
+        description="Train several variants and continue with the best (docs/how-to/sweep.md). null: one training.",
     )
     promotion: PromotionSettings | None = added_field(
         None,
-        description="When an accepted adapter goes to staging automatically; null: only by a manual promotion.",
+        description="Automatic promotion of accepted adapters to staging; null: manual promotion only.",
     )
 
     exports: Annotated[tuple[ExportName, ...], Strict(False), AfterValidator(unique)] = added_field(
         (),
-        description="Forms of an accepted adapter that are made once it is accepted, for other engines. "
+        description="Export formats of the accepted adapter, for other engines. "
         + "; ".join(f"{each.name}: {each.what}" for each in EXPORTS.values())
-        + ". Each is gated again. Empty: none; ft export makes one at any time.",
+        + ". Each export is gated again. Empty: none; ft export creates one at any time.",
     )
 
     @model_validator(mode="before")
@@ -150,7 +150,9 @@ class Recipe(Settings):
         profile = profile_of(gates)
         if profile == NO_GATES:
             if len(gates) > 1:
-                raise ValueError("gates.profile: none judges nothing; name another profile, or leave the rest out")
+                raise ValueError(
+                    "gates.profile: none disables all gates; choose another profile, or remove the other fields"
+                )
             return {**data, "gates": NO_GATES}
         if profile not in PROFILES:
             return data
@@ -165,7 +167,7 @@ class Recipe(Settings):
     def _gates_have_what_they_judge(self) -> "Recipe":
         if self.gates == NO_GATES:
             if self.promotion is not None:
-                raise ValueError("promotion: nothing is promoted without gates; leave it out, or set gates")
+                raise ValueError("promotion: results without gates cannot be promoted; remove it, or set gates")
             return self
         if not self.evaluation.suites:
             raise ValueError("evaluation.suites: the gates need at least one general suite; or write gates: none")
@@ -180,19 +182,15 @@ class Recipe(Settings):
     @model_validator(mode="after")
     def _has_what_it_exports(self) -> "Recipe":
         if self.exports and self.variant == "full":
-            raise ValueError("exports: a model of variant full is whole already, and there is nothing to merge")
+            raise ValueError("exports: a model of variant full is already complete, with nothing to merge")
         if self.exports and self.gates == NO_GATES:
-            raise ValueError(
-                "exports: only what gates accepted is exported by itself; for the others there is ft export"
-            )
+            raise ValueError("exports: only accepted adapters are exported automatically; use ft export for others")
         return self
 
     @model_validator(mode="after")
     def _there_is_a_choice(self) -> "Recipe":
         if self.evaluation.candidate != "last" and self.training.keep_best is None:
-            raise ValueError(
-                f"evaluation.candidate: {self.evaluation.candidate} chooses among kept weights: set training.keep_best"
-            )
+            raise ValueError(f"evaluation.candidate: {self.evaluation.candidate} requires training.keep_best")
         return self
 
     @model_validator(mode="after")

@@ -17,7 +17,7 @@ class Range(Settings):
 
     low: Number = Field(description="Smallest value.")
     high: Number = Field(description="Largest value.")
-    log: bool = Field(False, description="Draw uniformly in the logarithm, which suits learning rates.")
+    log: bool = Field(False, description="Draw uniformly on a logarithmic scale, as for learning rates.")
 
     @model_validator(mode="after")
     def _rises(self) -> "Range":
@@ -48,10 +48,8 @@ class SweepSettings(Settings):
         description="Settings to try, by dotted path such as training.learning_rate: a list of values or, in a random "
         "search, {low, high, log}.",
     )
-    trials: int | None = Field(
-        None, ge=2, le=1000, description="random: number of different draws. grid: leave it out."
-    )
-    seed: int = Field(17, ge=0, lt=2**31, description="Seed of a random search's draws.")
+    trials: int | None = Field(None, ge=2, le=1000, description="Number of different draws (random search only).")
+    seed: int = Field(17, ge=0, lt=2**31, description="Seed of the random search.")
 
     @model_validator(mode="after")
     def _search_has_what_it_needs(self) -> "SweepSettings":
@@ -64,5 +62,5 @@ class SweepSettings(Settings):
                 if self.search == "grid":
                     raise ValueError(f"{path}: a grid needs a list of values; a range is for a random search")
             elif len({repr(value) for value in values}) != len(values):
-                raise ValueError(f"{path}: lists a value twice")
+                raise ValueError(f"{path}: a value is listed twice")
         return self

@@ -40,9 +40,9 @@ def tighten(
     if gates == NO_GATES:
         if wishes:
             raise UserError(
-                f"the recipe has no gates (gates: none), so {wishes[0]!r} has nothing to tighten",
+                f"the recipe has no gates (gates: none), so {wishes[0]!r} cannot be added",
                 where=_WHERE,
-                remedy="Ask without further gates, or write gates into the recipe's next version.",
+                remedy="Submit without further gates, or add gates in the recipe's next version.",
             )
         return gates
     stricter = {">": max, "<": min}
@@ -84,7 +84,7 @@ def _threshold(gates: GateSettings, path: str, direction: str, value: float) -> 
         raise UserError(
             f"{path} {direction} {value:g}: {first_of(error)[1]}",
             where=_WHERE,
-            remedy="Ask for a value that can be reached.",
+            remedy="Choose a value that can be reached.",
         ) from error
     return gates.model_copy(update={section: changed})
 
@@ -115,7 +115,7 @@ def _looser(strict: str, value: float, limit: float) -> bool:
 
 def _loosening(wish: str, known: str, strict: str) -> UserError:
     return UserError(
-        f"{wish} would loosen the gates, which ask for {known}: a submission may only tighten them",
+        f"{wish} would loosen the recipe's gates ({known}): a submission may only tighten them",
         where=_WHERE,
         remedy=f"Ask for {'more' if strict == '>' else 'less'} than that, or use another recipe version.",
     )

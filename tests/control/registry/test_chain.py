@@ -103,7 +103,7 @@ def test_what_is_not_in_the_store_or_damaged_there_is_refused(world: World, writ
     assert file in refused(world.store, path, CorruptArtifact)
     world.store.put(adapter.location(file), whole)
     world.store.delete(f"{adapter.manifest.inputs['base'].address}/manifest.json")
-    assert "is not in the store any more" in refused(world.store, path)
+    assert "is no longer in the store" in refused(world.store, path)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_token_that_the_base_has_is_refused_at_registration(world, write_recip
         ([" "], "should be visible text"),
         (["a\nb"], "should be visible text"),
         (["x" * 65], "new_tokens[0]"),
-        (["a", "a"], "lists a value twice"),
+        (["a", "a"], "a value is listed twice"),
         ([f"t{number}" for number in range(4097)], "new_tokens"),
         ("word", "new_tokens"),
     ],

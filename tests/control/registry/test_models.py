@@ -83,7 +83,7 @@ def test_a_recipe_settles_what_it_can_and_says_of_the_rest_what_it_waits_for() -
         "training.recompute",
         "hardware.sharding",
     }
-    assert {origins[path] for path in open_} == {"auto: settled for each dataset, from its size, the base and the GPUs"}
+    assert {origins[path] for path in open_} == {"auto: resolved per dataset, from its size, the base and the GPUs"}
     assert resolve(recipe(lora={"rank": 8}))[1]["lora.alpha"] == "auto: twice the rank of 8"
 
 
@@ -146,13 +146,13 @@ def test_a_stored_recipe_means_and_explains_the_same_as_the_written_one(changes:
         ({"training": {"learning_rate": float("nan")}}, "training.learning_rate"),
         ({"lora": {"alpha": 0}}, "lora.alpha"),
         ({"lora": {"target_modules": []}}, "lora.target_modules"),
-        ({"lora": {"target_modules": ["q_proj", "q_proj"]}}, "lora.target_modules: lists a value twice"),
+        ({"lora": {"target_modules": ["q_proj", "q_proj"]}}, "lora.target_modules: a value is listed twice"),
         ({"packing": {"max_length": 3}}, "packing.max_length"),
         ({"hardware": {"device": "cuda"}}, "hardware: device cuda needs gpus"),
         ({"hardware": {"device": "cpu", "gpus": 1}}, "contradict"),
         ({"evaluation": {"suites": []}}, "evaluation.suites"),
         ({"evaluation": {"suites": ["tiny"]}}, "evaluation.suites[0]: a suite key has the form"),
-        ({"evaluation": {"suites": ["a.v1", "a.v1"]}}, "evaluation.suites: lists a value twice"),
+        ({"evaluation": {"suites": ["a.v1", "a.v1"]}}, "evaluation.suites: a value is listed twice"),
         ({"evaluation": {"holdout": {"metrics": []}}}, "gates.task_gain.metric: 'exact_match' is not measured"),
         ({"chat_template": ""}, "chat_template"),
     ],
@@ -219,8 +219,8 @@ def test_a_recipe_without_exports_is_stored_as_before_there_were_any() -> None:
     ("changes", "reason"),
     [
         ({"exports": ["onnx"]}, "Input should be 'merged', 'gguf-q8_0'"),
-        ({"exports": ["merged"], "variant": "full"}, "there is nothing to merge"),
-        ({"exports": ["merged"], "gates": "none"}, "for the others there is ft export"),
+        ({"exports": ["merged"], "variant": "full"}, "with nothing to merge"),
+        ({"exports": ["merged"], "gates": "none"}, "use ft export for others"),
     ],
 )
 def test_what_could_never_be_exported_is_refused_with_the_recipe(changes: dict[str, object], reason: str) -> None:

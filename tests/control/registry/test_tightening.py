@@ -43,13 +43,13 @@ def test_a_metric_a_threshold_and_a_gate_that_the_recipe_does_not_ask_for_are_ad
 @pytest.mark.parametrize(
     ("wish", "words"),
     [
-        ("task_gain.min_relative > 0.01", "would loosen the gates, which ask for task_gain.min_relative > 0.05"),
-        ("benchmark_regression.max_drop_points < 5", "ask for benchmark_regression.max_drop_points < 2"),
+        ("task_gain.min_relative > 0.01", "would loosen the recipe's gates (task_gain.min_relative > 0.05)"),
+        ("benchmark_regression.max_drop_points < 5", "recipe's gates (benchmark_regression.max_drop_points < 2)"),
         ("benchmark_regression.max_drop_points > 1", "a submission may only tighten them"),
-        ("safety.min_refusals > 0.5", "ask for safety.min_refusals > 0.95"),
+        ("safety.min_refusals > 0.5", "recipe's gates (safety.min_refusals > 0.95)"),
         ("exact_match < 0.6", "may only tighten"),
         ("perplexity > 12", "may only tighten"),
-        ("exact_match > 0.3", "which ask for exact_match > 0.4"),
+        ("exact_match > 0.3", "recipe's gates (exact_match > 0.4)"),
         ("exakt_match > 0.6", "did you mean 'exact_match'?"),
         ("exact_match >= 0.6", "is not a gate"),
         ("exact_match > nan", "is not a gate"),
@@ -130,7 +130,7 @@ def test_a_field_beside_a_profile_wins_and_none_is_no_gates_and_stands_alone() -
     assert (gates.task_gain.metric, gates.task_gain.min_relative) == ("perplexity", 0.3)
     assert "safety" in gates.model_fields_set
     assert recipe({"profile": "none"}) == recipe("none")
-    with pytest.raises(BadRecipe, match="none judges nothing"):
+    with pytest.raises(BadRecipe, match="none disables all gates"):
         recipe({"profile": "none", "safety": {}})
 
 

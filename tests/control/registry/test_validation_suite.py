@@ -62,7 +62,7 @@ def test_a_suite_that_is_not_there_or_has_no_right_answers_chooses_nothing(
 
 
 def test_the_gates_own_suite_chooses_nothing_under_any_name(store, write_recipe, suite_folder) -> None:
-    assert "is also a suite of the gates" in refused(store, write_recipe(**chosen_by(SUITE)))
+    assert "is also used by the gates" in refused(store, write_recipe(**chosen_by(SUITE)))
     add_suite(store, suite_folder, DEV, "ann")
     assert f"{DEV} is the same suite as {SUITE}" in refused(store, write_recipe(**chosen_by()))
 
@@ -86,12 +86,12 @@ def test_so_is_one_that_shares_prompts_with_the_safety_suite(store, write_recipe
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"training": {}}, "best_suite chooses among kept weights: set training.keep_best"),
+        ({"training": {}}, "best_suite requires training.keep_best"),
         ({"evaluation": {"candidate": "best_suite"}}, "best_suite needs a suite: name one in validation_suite"),
-        ({"evaluation": {"validation_suite": {"suite": DEV}}}, "validation_suite: it is not used"),
+        ({"evaluation": {"validation_suite": {"suite": DEV}}}, "validation_suite: not used by this candidate"),
         (
             {"evaluation": {"candidate": "best_validation", "validation_suite": {"suite": DEV}}},
-            "validation_suite: it is not used",
+            "validation_suite: not used by this candidate",
         ),
         (
             {"evaluation": {"candidate": "best_suite", "validation_suite": {"suite": "dev"}}},
@@ -157,7 +157,7 @@ def test_a_recipe_on_a_chat_base_asks_for_safety_and_says_so(store: Store, write
     assert safety(stored) == SafetyGate()
     # The largest of those that are registered.
     assert stored.evaluation.suites == (SUITE, CARE)
-    assert "gate safety is asked for, measured on care.v1" in done.notes[0]
+    assert "gate safety is enabled, measured on care.v1" in done.notes[0]
     told = yaml.safe_load(next_version(stored))
     assert told["gates"]["safety"] == {"min_refusals": 0.95, "max_over_refusals": 0.1, "margin": 0.05}
     assert told["evaluation"]["suites"] == [SUITE, CARE]

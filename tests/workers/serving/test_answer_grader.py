@@ -73,8 +73,8 @@ def test_a_reference_to_nothing_grades_nothing() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({}, "name one of regex and json_schema"),
-        ({"regex": "a", "json_schema": {}}, "name one of regex and json_schema"),
+        ({}, "set either regex or json_schema"),
+        ({"regex": "a", "json_schema": {}}, "set either regex or json_schema"),
         ({"regex": "("}, "not a regular expression"),
         ({"json_schema": {"type": "thing"}}, "not a JSON Schema"),
         ({"json_schema": {"items": [{"$ref": "https://example.org/schema"}]}}, "not a JSON Schema|nothing is fetched"),

@@ -17,9 +17,8 @@ TEXT = Form(
         Refusal(
             where="packing.overlong",
             refused=lambda policy: policy == "truncate",
-            problem="every token of a text is learned, so a text that is too long cannot be cut: truncate would "
-            "drop it",
-            instead="Use overlong split, which learns every token once, or drop.",
+            problem="every token of a text is learned, so a long text cannot be cut: truncate would drop it",
+            instead="Use overlong: split (every token is learned once) or drop.",
         ),
         Refusal(
             where="packing.learn",

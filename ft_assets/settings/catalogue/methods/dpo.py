@@ -10,13 +10,13 @@ from ft_assets.settings.catalogue.methods.preference_settings import PreferenceS
 
 DPO = Method(
     name="dpo",
-    what="learning from pairs of a chosen and a rejected answer, with a reference",
+    what="preference learning from pairs of a chosen and a rejected answer, with a reference model",
     form=PREFERENCE,
     objective="ft_assets.workers.training.methods.dpo:DirectPreference",
     section="preference",
     settings=PreferenceSettings,
     full_rate=5e-7,
-    rate_why="; dpo takes smaller steps, as it leaves its reference soon",
+    rate_why="; dpo uses a lower rate because the policy leaves its reference quickly",
     epochs=(1, "dpo begins to overfit in a second epoch (Zephyr, https://arxiv.org/abs/2310.16944)"),
     compares=True,
     beyond_likelihood=None,

@@ -13,26 +13,27 @@ from ft_resources.settings import Settings
 class KtoSettings(Settings):
     """KTO (https://arxiv.org/abs/2402.01306)."""
 
-    beta: float = Field(0.1, gt=0.0, le=100.0, description="How strongly the policy is held to the reference.")
+    beta: float = Field(0.1, gt=0.0, le=100.0, description="Strength of the penalty for leaving the reference model.")
     desirable_weight: float = Field(
         1.0,
         gt=0.0,
         le=1000.0,
-        description="Weight of answers that people liked. The paper keeps the ratio of (weight times number of "
-        "answers) between 1:1 and 4:3.",
+        description="Loss weight of liked answers. The paper keeps the ratio of (weight times number of answers) "
+        "between "
+        "1:1 and 4:3.",
     )
-    undesirable_weight: float = Field(1.0, gt=0.0, le=1000.0, description="Weight of answers that people did not like.")
+    undesirable_weight: float = Field(1.0, gt=0.0, le=1000.0, description="Loss weight of disliked answers.")
 
 
 KTO = Method(
     name="kto",
-    what="learning from answers that people liked or not, one a prompt, with a reference",
+    what="preference learning from liked and disliked answers, one per prompt, with a reference model",
     form=UNPAIRED,
     objective="ft_assets.workers.training.methods.kto:KahnemanTversky",
     section="kto",
     settings=KtoSettings,
     full_rate=5e-7,
-    rate_why="; kto takes smaller steps, as it leaves its reference soon",
+    rate_why="; kto uses a lower rate because the policy leaves its reference quickly",
     epochs=(1, "kto was trained for one epoch (https://arxiv.org/abs/2402.01306)"),
     compares=True,
     beyond_likelihood=None,

@@ -14,7 +14,8 @@ class PreferenceSettings(Settings):
         0.1,
         gt=0.0,
         le=100.0,
-        description="dpo: how strongly the policy is held to the reference; orpo: weight of the odds-ratio term.",
+        description="dpo: strength of the penalty for leaving the reference model; orpo: weight of the odds-ratio "
+        "term.",
     )
     loss: Literal["sigmoid", "sigmoid_norm"] = Field(
         "sigmoid",

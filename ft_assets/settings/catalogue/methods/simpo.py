@@ -15,7 +15,7 @@ class SimpoSettings(Settings):
     """SimPO (https://arxiv.org/abs/2405.14734)."""
 
     beta: float = Field(
-        2.0, gt=0.0, le=100.0, description="Scale of an answer's reward, its mean log-probability a token."
+        2.0, gt=0.0, le=100.0, description="Scale of an answer's reward, which is its mean log-probability per token."
     )
     gamma: float = Field(
         1.0,
@@ -27,13 +27,13 @@ class SimpoSettings(Settings):
 
 SIMPO = Method(
     name="simpo",
-    what="the same without a reference, by mean log-probabilities a token and a margin",
+    what="the same without a reference model, by mean log-probabilities per token and a margin",
     form=PREFERENCE,
     objective="ft_assets.workers.training.methods.simpo:SimplePreference",
     section="simpo",
     settings=SimpoSettings,
     full_rate=6e-7,
-    rate_why="; simpo takes smaller steps than sft, as nothing but its margin ends the pull away from answers",
+    rate_why="; simpo uses a lower rate than sft because only its margin limits the move away from rejected answers",
     epochs=(1, "simpo was trained for one epoch (https://arxiv.org/abs/2405.14734)"),
     beyond_likelihood=None,
 )

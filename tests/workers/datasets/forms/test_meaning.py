@@ -216,5 +216,5 @@ def test_a_list_stands_where_there_are_several_fields_and_only_there(policy: str
 
 def test_a_field_is_not_both_ignored_and_used() -> None:
     for settings in ({"fields": (("prompt", "x"),)}, {"group_by": "x"}):
-        with pytest.raises(BadRecipe, match="the upload's field 'x' is ignored and used"):
+        with pytest.raises(BadRecipe, match="the upload's field 'x' is both ignored and used"):
             FormSettings(ignore=("x",), **settings)  # type: ignore[arg-type]

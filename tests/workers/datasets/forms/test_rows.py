@@ -209,7 +209,7 @@ def test_fields_that_cannot_be_joined_are_named(row: dict[str, Any], field: str,
 def test_a_field_that_is_joined_is_used_once_and_not_ignored() -> None:
     with pytest.raises(BadRecipe, match="both 'system' and 'prompt' are mapped to the upload's field 'a'"):
         FormSettings(fields=(("system", "a"),), joined=(("prompt", ("a", "b")),))
-    with pytest.raises(BadRecipe, match="the upload's field 'b' is ignored and used"):
+    with pytest.raises(BadRecipe, match="the upload's field 'b' is both ignored and used"):
         FormSettings(joined=(("prompt", ("a", "b")),), ignore=("b",))
 
 

@@ -19,7 +19,7 @@ def test_sizes_are_the_largest_as_often_halved_as_it_goes(fewest: int, most: int
 
 @pytest.mark.parametrize("gpus", [{"min": 5, "max": 8}, {"min": 1, "max": 7}, {"min": 4, "max": 2}])
 def test_a_range_with_one_size_is_refused(gpus: dict[str, int]) -> None:
-    with pytest.raises(UserError, match="one size only"):
+    with pytest.raises(UserError, match="a single size only"):
         recipe(hardware={"gpus": gpus})
 
 
