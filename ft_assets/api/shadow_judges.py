@@ -10,11 +10,12 @@ from ft_assets.api.defaults import store_or_default, tenants_or_default
 from ft_assets.api.steps import Step
 from ft_assets.control.rollouts.require_judge import withdrawn
 from ft_assets.control.rollouts.rollouts import Rollout, lines_with_rollouts, read_rollouts
-from ft_assets.control.rollouts.shadow_judging import at_once, judge_pairs, pairs_to_judge
+from ft_assets.control.rollouts.shadow_judging import at_once, judge_pairs, marks_to_take, pairs_to_judge
 from ft_assets.control.rollouts.weights import traffic_of
 from ft_assets.records.conversations import Conversation
 from ft_assets.records.shadow_verdicts import VerdictLog
 from ft_assets.settings.tenants import TenantsFile
+from ft_assets.workers.evals.preferences.marks import Marks
 from ft_resources.errors import CorruptArtifact
 from ft_resources.store import Store
 
@@ -24,10 +25,12 @@ _BEGIN_FOR_S = 15.0
 
 @dataclass(kw_only=True)
 class _Asked:
-    """A line whose judge is asked in this step; ``waiting`` are the pairs that are left."""
+    """A line whose judge is asked in this step; ``waiting`` are the pairs that are left, ``marks`` what is
+    taken from their texts."""
 
     rollout: Rollout
     waiting: list[Conversation]
+    marks: Marks
 
 
 def judge_copies(
@@ -65,7 +68,7 @@ def judge_copies(
         pairs, asked.waiting = asked.waiting[:number], asked.waiting[number:]
         after = asked.rollout.started.line
         hosts = tenants.judge_hosts_of(after.partition(".")[0])
-        if trouble := judge_pairs(asked.rollout, hosts, pairs, log):
+        if trouble := judge_pairs(asked.rollout, hosts, pairs, log, asked.marks):
             warnings.append(f"{after}: {trouble}")
             continue
         judged += len(pairs)
@@ -85,4 +88,4 @@ def _asked(store: Store, tenants: TenantsFile, line: str, warnings: list[str]) -
         warnings.append(f"{line}: its judge is not asked: {why}")
         return None
     pairs = pairs_to_judge(store, rollout, datetime.now(UTC))
-    return _Asked(rollout=rollout, waiting=pairs) if pairs else None
+    return _Asked(rollout=rollout, waiting=pairs, marks=marks_to_take(store, rollout)) if pairs else None

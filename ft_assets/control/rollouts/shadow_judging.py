@@ -22,7 +22,9 @@ from ft_assets.settings.shadow_judge import ShadowJudge
 from ft_assets.workers.evals.preferences.endpoint import GIVE_UP, EndpointJudge
 from ft_assets.workers.evals.preferences.judge import FORBIDDEN, UNAVAILABLE, Judge
 from ft_assets.workers.evals.preferences.judged_pairs import Contest, Judged, judge_contests
+from ft_assets.workers.evals.preferences.marks import Marks, marks_of
 from ft_assets.workers.evals.preferences.prompt import ORDERS
+from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import UserError
 from ft_resources.store import Store
 
@@ -60,20 +62,31 @@ def pairs_to_judge(store: Store, rollout: Rollout, now: datetime) -> list[Conver
     return found[: max(0, judge.most_a_day - asked)]
 
 
-def judge_pairs(rollout: Rollout, hosts: Sequence[JudgeHost], pairs: Sequence[Conversation], log: VerdictLog) -> str:
+def marks_to_take(store: Store, rollout: Rollout) -> Marks:
+    """The marks of both adapters' templates. Raises CorruptArtifact."""
+    artifacts, found = Artifacts(store), Marks()
+    for ref in (rollout.started.candidate, rollout.started.incumbent):
+        found |= marks_of(artifacts.get(Address.parse(ref.address)))
+    return found
+
+
+def judge_pairs(
+    rollout: Rollout, hosts: Sequence[JudgeHost], pairs: Sequence[Conversation], log: VerdictLog, marks: Marks
+) -> str:
     """Ask about ``pairs`` and write the verdicts; what went wrong, empty where nothing did.
 
     A pair is asked about again only where the judge was not reached. One that it forbids is left out.
 
     Args:
         hosts: those that the platform allows to the line's tenant.
+        marks: those of ``marks_to_take``.
     """
     name, contests = _judge(rollout).model.name, [_contest(each) for each in pairs]
     heard: list[int] = []
     try:
         judge = _open(rollout, hosts)
         judged = judge_contests(
-            name, judge, contests, None, seed=_SEED, report=lambda done, of: heard.append(done)
+            name, judge, contests, None, seed=_SEED, report=lambda done, of: heard.append(done), marks=marks
         ).judged
     except UserError as error:
         # Judgements that came beside the one that was refused are paid for.
@@ -85,11 +98,11 @@ def judge_pairs(rollout: Rollout, hosts: Sequence[JudgeHost], pairs: Sequence[Co
     if unreached := next((each.problem for each in verdicts if each.again), ""):
         return _unreached(unreached)
     forbidden = sum(each.problem == FORBIDDEN for each in verdicts)
-    return f"its judge answers 403 on {forbidden} copied requests, which are left out" if forbidden else ""
+    return f"its judge returned 403 for {forbidden} copied requests, which are skipped" if forbidden else ""
 
 
 def _unreached(why: str) -> str:
-    return f"its judge was not reached, and is asked again later: {why}"
+    return f"its judge is unreachable and will be retried: {why}"
 
 
 def at_once(rollout: Rollout) -> int:

@@ -15,6 +15,7 @@ from ft_assets.workers.evals.asking import Report
 from ft_assets.workers.evals.chat_prompts import ChatPrompts, question
 from ft_assets.workers.evals.generation import batches
 from ft_assets.workers.evals.model import LoadedModel, load_model, seeded
+from ft_assets.workers.evals.preferences.marks import WELL_KNOWN, Marks, marks_of
 from ft_assets.workers.evals.preferences.prompt import fenced
 from ft_assets.workers.evals.refusals import CLASSIFIER_INPUT
 from ft_assets.workers.evals.safety import Answers, Compared
@@ -52,7 +53,9 @@ def tell_refusals(context: WorkContext, settings: EvaluationSettings, safety: Se
     if wanted.classifier is not None:
         scores = classifier_scores(folder, [answer for _, answer in pairs], wanted.labels)
     else:
-        scores = model_scores(folder, pairs, seed=settings.seed, report=report)
+        marks = marks_of(context.input("base"), context.params.get("chat_template"))
+        marks |= marks_of(context.input(CLASSIFIER_INPUT))
+        scores = model_scores(folder, pairs, seed=settings.seed, report=report, marks=marks)
     left = iter(scores)
 
     def told(side: Answers) -> Answers:
@@ -69,8 +72,11 @@ def classifier_scores(folder: Path, answers: Sequence[str], labels: tuple[str, .
     return [round(float(score), _DECIMALS) for score in classify([a[:MAX_ANSWER] for a in answers], folder, labels)]
 
 
-def model_scores(folder: Path, pairs: Sequence[tuple[str, str]], *, seed: int, report: Report) -> list[float]:
-    """For each (prompt, answer), the probability of "yes" against "no", asked with the model's own template.
+def model_scores(
+    folder: Path, pairs: Sequence[tuple[str, str]], *, seed: int, report: Report, marks: Marks = WELL_KNOWN
+) -> list[float]:
+    """For each (prompt, answer), without ``marks``, the probability of "yes" against "no", asked with the model's own
+    template.
 
     Raises BadBase if the model's tokenizer does not distinguish the two, or its context is too small.
     """
@@ -79,7 +85,7 @@ def model_scores(folder: Path, pairs: Sequence[tuple[str, str]], *, seed: int, r
     yes, no = (_first_tokens(tokenizer, words) for words in (("yes", "Yes", "YES"), ("no", "No", "NO")))
     if set(yes) & set(no):
         raise _unfit("its tokenizer gives yes and no the same first token")
-    questions = (question(refusal_question(*pair, seed=seed)) for pair in pairs)
+    questions = (question(refusal_question(*pair, seed=seed, marks=marks)) for pair in pairs)
     asked = [chat.prompt(each, "the classifier's prompt") for each in questions]
     longest = max(map(len, asked))
     if longest > loaded.context_length:
@@ -93,10 +99,10 @@ def model_scores(folder: Path, pairs: Sequence[tuple[str, str]], *, seed: int, r
     return [scores[place] for place in range(len(asked))]
 
 
-def refusal_question(prompt: str, answer: str, *, seed: int) -> str:
+def refusal_question(prompt: str, answer: str, *, seed: int, marks: Marks = WELL_KNOWN) -> str:
     """The question to a causal model; both texts are fenced as for a judge."""
     parts = [("message", prompt, _MAX_PROMPT), ("answer", answer, MAX_ANSWER)]
-    return _QUESTION.format(material=fenced(parts, seed=seed)[1])
+    return _QUESTION.format(material=fenced(parts, seed=seed, marks=marks)[1])
 
 
 def _yes_or_no(loaded: LoadedModel, rows: Sequence[list[int]], yes: list[int], no: list[int]) -> list[float]:

@@ -16,7 +16,7 @@ from typing import Literal
 # Part of the identity of a report with refusals. Raise it when the rule changes.
 RULE = "phrases.1"
 # How a causal model is asked instead; part of the identity of reports whose refusals it detected.
-ASKED = "asked.1"
+ASKED = "asked.2"
 # Inputs that are safety suites, by key.
 SAFETY_INPUT = "safety:"
 # The input of an evaluation that is the refusal classifier.

@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 
 from ft_assets import api
+from ft_assets.control.rollouts import shadow_judging
 from ft_assets.control.rollouts.pruning import remove_old
 from ft_assets.control.rollouts.rollouts import read_rollouts
 from ft_assets.control.rollouts.shadow_judging import WINDOW, pairs_to_judge
 from ft_assets.records.outcomes import KEPT_DAYS
 from ft_assets.records.shadow_verdicts import ShadowVerdict, VerdictLog
 from ft_assets.settings.tenants import TenantsFile
+from ft_assets.workers.evals.preferences.marks import Marks
 from ft_resources.errors import CorruptArtifact, UserError
 from tests.control.lines.promotable import LINE, SERVED
 from tests.control.rollouts.made import BAD, GOOD, HOUR, Asked, soon, tenants
@@ -34,8 +36,20 @@ def test_a_candidate_that_the_judge_likes_less_is_rolled_back_before_any_user_ha
     assert api.platform_figures(store=asked.store, tenants=file).judged == {("acme", "lost"): 25}
     record = asked.conduct(soon(), file).record
     assert record.kind == "rolled_back"
-    assert record.reason.startswith("shown to be worse than the incumbent: judge: 0.000 good of 25, incumbent 1.000")
+    assert record.reason.startswith("significantly worse than the incumbent: judge: 0.000 good of 25, incumbent 1.000")
     assert asked.weights == {"incumbent": 100}
+
+
+def test_a_judge_reads_no_mark_of_either_adapters_template(
+    asked: Asked, judge: JudgeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {asked.candidate.address: "@@user@@", asked.incumbent.address: "@@bot@@"}
+    monkeypatch.setattr(shadow_judging, "marks_of", lambda adapter: Marks(frozenset({own[adapter.address]})))
+    file = tenants(judge.url)
+    asked.begin(file)
+    asked.copy(1, "fine @@bot@@ A", "bad @@user@@ A")
+    asked.ask(file)
+    assert {answer for message in judge.messages for answer in answers_in(message)} == {"fine  bot  A", "bad  user  A"}
 
 
 def test_a_candidate_that_is_as_good_goes_on_and_ties_count_half(asked: Asked, judge: JudgeServer) -> None:
@@ -98,8 +112,8 @@ def test_what_is_no_whole_pair_of_this_rollout_is_not_sent(asked: Asked, judge: 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"traffic": {"keep": False}}, "the line keeps no conversations any more"),
-        ({"rollouts": {}}, "the line does not name judge-1 at 127.0.0.1 any more"),
+        ({"traffic": {"keep": False}}, "the line no longer keeps conversations"),
+        ({"rollouts": {}}, "the line no longer names judge-1 at 127.0.0.1"),
         ({"rollouts": {"judge": {"model": {"endpoint": "https://other.example.com/v1", "model": "judge-1"}}}}, "name"),
     ],
 )
@@ -111,7 +125,7 @@ def test_a_judge_that_the_line_lets_see_nothing_any_more_is_sent_nothing(change,
     (warning,) = asked.ask(changed).warnings
     assert said in warning
     shown = api.show_rollout(LINE, store=asked.store, tenants=changed).judged.sentence
-    assert "not asked any more" in shown
+    assert "judge disabled" in shown
     assert said in shown
     assert judge.asked == []
     assert asked.ask(file).worked == 3
@@ -120,7 +134,7 @@ def test_a_judge_that_the_line_lets_see_nothing_any_more_is_sent_nothing(change,
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda url: tenants(url, keep=False), "keeps no conversations"),
+        (lambda url: tenants(url, keep=False), "no longer keeps conversations"),
         (lambda url: tenants(url, hosts=[]), "may not receive this tenant's rows"),
         (lambda url: tenants(url, hosts=[{"host": "127.0.0.1", "private": True}]), "may not be sent to 127.0.0.1"),
         (lambda url: tenants(url, model={"allow_same_family": False}), "the family of the judge"),
@@ -138,9 +152,9 @@ def test_a_rollout_whose_judge_may_not_judge_does_not_begin(make, said, asked, j
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"model": {"model": "recipe:judge.v1"}}, "name an endpoint"),
-        ({"cost_a_day": 1.0}, "say what a pair costs"),
-        ({"cost_a_day": 1.0, "pair_cost": 2.0}, "at most as much"),
+        ({"model": {"model": "recipe:judge.v1"}}, "an endpoint is required"),
+        ({"cost_a_day": 1.0}, "requires pair_cost"),
+        ({"cost_a_day": 1.0, "pair_cost": 2.0}, "requires pair_cost"),
     ],
 )
 def test_settings_of_a_judge_that_could_not_be_held_are_refused(changes: dict[str, Any], said: str) -> None:

@@ -18,6 +18,7 @@ from ft_assets.workers.evals.preferences.endpoint import EndpointJudge
 from ft_assets.workers.evals.preferences.judge import JUDGE_INPUT, Judge
 from ft_assets.workers.evals.preferences.judged_pairs import Contest, Preferences, judge_contests
 from ft_assets.workers.evals.preferences.local import LocalJudge
+from ft_assets.workers.evals.preferences.marks import Marks, marks_of
 from ft_assets.workers.evals.preferences.prompt import PROMPT
 from ft_assets.workers.evals.preferences.saved import SavedJudgements
 from ft_assets.workers.evals.suite_comparison import ComparedSuite, asked_suites
@@ -31,11 +32,12 @@ _HOSTS = TypeAdapter(tuple[JudgeHost, ...])
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenJudge:
-    """A judge that passed the platform's checks, and what it said before."""
+    """A judge that passed the platform's checks, what it said before, and the marks that it may not read."""
 
     name: str
     judge: Judge
     saved: SavedJudgements
+    marks: Marks
 
 
 def open_judges(context: WorkContext, settings: EvaluationSettings) -> list[OpenJudge]:
@@ -49,6 +51,7 @@ def open_judges(context: WorkContext, settings: EvaluationSettings) -> list[Open
     hosts = _HOSTS.validate_python(context.runtime.get("judge_hosts", ()))
     base = names_of_base(context.input("base"))
     writers = writers_of(context.artifacts, context.input("dataset"))
+    marks = marks_of(context.input("base"), context.params.get("chat_template"))
     found = []
     identity: dict[str, Any]
     for place, model in enumerate(settings.judge.models):
@@ -63,7 +66,8 @@ def open_judges(context: WorkContext, settings: EvaluationSettings) -> list[Open
             judge = LocalJudge(partial(context.folder, name), max_new_tokens=longest, seed=settings.seed)
             identity = {"digest": local.digest}
         identity |= {"prompt": PROMPT, "seed": settings.seed, "max_new_tokens": longest}
-        found.append(OpenJudge(name=model.name, judge=judge, saved=SavedJudgements(context, identity)))
+        seen = marks | marks_of(local) if local else marks
+        found.append(OpenJudge(name=model.name, judge=judge, saved=SavedJudgements(context, identity), marks=seen))
     return found
 
 
@@ -103,6 +107,7 @@ def judge_answers(
             each.saved,
             seed=settings.seed,
             report=partial(context.progress, f"judge {number}"),
+            marks=each.marks,
         )
         for number, each in enumerate(judges, start=1)
     ]

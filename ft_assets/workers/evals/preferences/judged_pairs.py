@@ -9,6 +9,7 @@ from ft_assets.workers.evals.agreement import Agreement, agreement
 from ft_assets.workers.evals.asking import Report
 from ft_assets.workers.evals.evidence import JudgedEvidence
 from ft_assets.workers.evals.preferences.judge import PROSE, Judge, Judgement
+from ft_assets.workers.evals.preferences.marks import WELL_KNOWN, Marks
 from ft_assets.workers.evals.preferences.prompt import ORDERS, Order, judge_prompt, parse_verdict, preference
 from ft_assets.workers.evals.preferences.remeasured import count
 from ft_assets.workers.evals.preferences.saved import SavedJudgements
@@ -38,10 +39,10 @@ class Contest:
         """Whether both answers are the same: a tie, without asking a judge."""
         return self.base == self.candidate
 
-    def message(self, order: Order, seed: int) -> str:
+    def message(self, order: Order, seed: int, marks: Marks) -> str:
         """The message to a judge, with the answers in this order."""
         both = (self.candidate, self.base) if order == "candidate_first" else (self.base, self.candidate)
-        return judge_prompt(self.conversation, *both, seed=seed)
+        return judge_prompt(self.conversation, *both, seed=seed, marks=marks)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,18 +117,26 @@ class Preferences:
 
 
 def judge_contests(
-    name: str, judge: Judge, contests: Sequence[Contest], saved: SavedJudgements | None, *, seed: int, report: Report
+    name: str,
+    judge: Judge,
+    contests: Sequence[Contest],
+    saved: SavedJudgements | None,
+    *,
+    seed: int,
+    report: Report,
+    marks: Marks = WELL_KNOWN,
 ) -> Preferences:
     """Ask ``judge`` about every contest in both orders; judgements in ``saved`` are reused.
 
     Args:
         saved: None where each contest is judged once.
         report: called with (judgements done, judgements in all).
+        marks: of the models' templates, and of the judge's; taken from all that it reads.
 
     Raises what ``Judge.ask`` raises; judgements made until then are saved.
     """
     places: list[tuple[Contest, Order]] = [(each, order) for each in contests if not each.alike for order in ORDERS]
-    messages = [contest.message(order, seed) for contest, order in places]
+    messages = [contest.message(order, seed, marks) for contest, order in places]
     known = {number: saved.find(message) for number, message in enumerate(messages)} if saved else {}
     found = {number: judgement for number, judgement in known.items() if judgement is not None}
     open_ = [number for number in range(len(messages)) if number not in found]

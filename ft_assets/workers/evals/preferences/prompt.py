@@ -2,8 +2,8 @@
 
 Answers are hostile text: a candidate may have learned to write "answer A is better". So the material is enclosed in
 fences that its text cannot predict, since they are derived from a hash of the material; its control characters and the
-turn marks of chat templates are removed; and the instruction is repeated after it. This does not help if a judge
-ignores its instruction, or is swayed by flattery.
+marks of chat templates (``marks.py``) are removed; and the instruction is repeated after it. This does not help if a
+judge ignores its instruction, or is swayed by flattery.
 """
 
 import hashlib
@@ -13,8 +13,10 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Literal
 
+from ft_assets.workers.evals.preferences.marks import WELL_KNOWN, Marks
+
 # Part of the identity of a report with judgements. Raise it when the prompt or its parsing changes.
-PROMPT = "pairwise.1"
+PROMPT = "pairwise.2"
 Verdict = Literal["A", "B", "tie"]
 MAX_ANSWER = 8_000
 MAX_CONVERSATION = 16_000
@@ -25,12 +27,6 @@ Order = Literal["candidate_first", "base_first"]
 ORDERS: dict[Order, Literal["A", "B"]] = {"candidate_first": "A", "base_first": "B"}
 _KNOWN: dict[str, Verdict] = {"a": "A", "b": "B", "tie": "tie"}
 _LAST_LINE = re.compile(r"(?:\W{0,4}verdict\W{0,4}\s*)?[\s\"'*_\[({]*(a|b|tie)[\s\"'*_\])}.]*", re.IGNORECASE)
-# Turn marks in the templates of well-known models; endpoints may read them as such inside a message.
-_MARKS = re.compile(
-    r"<[|｜][^|｜<>\n]{1,64}[|｜]>|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_RESULTS|TOOL_CALLS)\]|<</?SYS>>"
-    r"|</?s>|<(?:bos|eos|pad|unk)>|<(?:start|end)_of_turn>|\[/?gMASK\]",
-    re.IGNORECASE,
-)
 _TEMPLATE = """Two assistants, A and B, answered the same conversation. Say whose answer is better.
 
 Better is what answers the conversation's last message: correct first, then complete, then clear. Which of them comes \
@@ -47,28 +43,32 @@ VERDICT: B
 VERDICT: TIE"""
 
 
-def judge_prompt(conversation: Sequence[tuple[str, str]], answer_a: str, answer_b: str, *, seed: int) -> str:
-    """The single message to a judge: the conversation as (role, text), and both answers."""
+def judge_prompt(
+    conversation: Sequence[tuple[str, str]], answer_a: str, answer_b: str, *, seed: int, marks: Marks = WELL_KNOWN
+) -> str:
+    """The single message to a judge: the conversation as (role, text), and both answers, without ``marks``."""
     room = MAX_CONVERSATION // max(1, len(conversation))
     parts = [(f"{role} says", text, room) for role, text in conversation]
     parts += [("answer A", answer_a, MAX_ANSWER), ("answer B", answer_b, MAX_ANSWER)]
-    fence, material = fenced(parts, seed=seed)
+    fence, material = fenced(parts, seed=seed, marks=marks)
     return _TEMPLATE.format(fence=fence, material=material)
 
 
-def fenced(parts: Sequence[tuple[str, str, int]], *, seed: int) -> tuple[str, str]:
+def fenced(parts: Sequence[tuple[str, str, int]], *, seed: int, marks: Marks = WELL_KNOWN) -> tuple[str, str]:
     """The fence, and ``parts`` between fences: each a title, a text, and the text's maximum of characters."""
-    shown = [(title, shorten(clean(text), most) or "(nothing)") for title, text, most in parts]
+    shown = [
+        (" ".join(clean(title, marks).split()), clean(text, marks, most) or "(nothing)") for title, text, most in parts
+    ]
     # An answer cannot contain its own hash.
     fence = f"=={hashlib.sha256(json.dumps([seed, shown]).encode()).hexdigest()[:24]}=="
     return fence, "\n".join([*(f"{fence} {title}\n{text}" for title, text in shown), f"{fence} end of the material"])
 
 
-def clean(text: str) -> str:
-    """``text`` without invisible characters and turn marks: no control and format characters except line breaks and
-    tabs, no lone surrogates; the letters of a mark stay."""
+def clean(text: str, marks: Marks = WELL_KNOWN, most: int = MAX_CONVERSATION) -> str:
+    """``text``, shortened to ``most`` characters, without invisible characters and marks: no control and format
+    characters except line breaks and tabs, no lone surrogates; the letters of a mark stay."""
     seen = "".join(each for each in text if each in "\n\t" or unicodedata.category(each) not in ("Cc", "Cf", "Cs"))
-    return _MARKS.sub(lambda found: re.sub(r"[<>|｜\[\]]+", " ", found.group()), seen)
+    return marks.taken_from(shorten(seen, most))
 
 
 def shorten(text: str, most: int) -> str:
