@@ -17,6 +17,7 @@ from ft_resources.artifacts import Artifacts
 from ft_resources.environment import whole_number
 from ft_resources.errors import Misconfigured, StoreUnavailable, UserError
 from ft_resources.serving.adapter_folders import AdapterFolders
+from ft_resources.shown import shown
 from ft_resources.store_marker import open_store
 
 # Below vLLM's logger, which has a handler.
@@ -62,7 +63,9 @@ class StoreResolver:
         except StoreUnavailable:
             raise
         except UserError as error:
-            _LOG.warning("%s: %s", lora_name, f"{error.where}: {error.what}" if error.where else error.what)
+            why = f"{error.where}: {error.what}" if error.where else error.what
+            # The name is whoever's who asked.
+            _LOG.warning("%s", " ".join(shown(f"{lora_name}: {why}").split()))
             return None
         # vLLM sets the number. Nobody is told when it forgets an adapter, so the request itself is watched: vLLM keeps
         # it until the adapter is unloaded, and each request in flight does.

@@ -23,6 +23,8 @@ _WORDS = {
     "string_too_long": "must have at most {max_length} letters",
     "string_pattern_mismatch": "must look like {pattern}",
     "literal_error": "must be {expected}",
+    "union_tag_invalid": "has a {discriminator} that must be one of {expected_tags}",
+    "union_tag_not_found": "must have {discriminator}",
     "enum": "must be {expected}",
 }
 _BEGINNINGS = {"int_": "must be a whole number", "string_": "must be a text"}

@@ -136,6 +136,27 @@ _NO_LINKS = _Meaning(
 _NO_KEYS = _Meaning(
     "there are no credentials for it", "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role."
 )
+# What hinders the exchange of a process's token for its role, by words of what web_identity.py raised:
+# https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithWebIdentity.html.
+_OF_ROLE = "credential provider: "
+_NO_TRUST = _Meaning(
+    "its role does not trust this process's token",
+    "Let the role's trust policy name the token's issuer, the audience and this service account.",
+)
+_ROLES = {
+    r"\((AccessDenied|IDPRejectedClaim)": _NO_TRUST,
+    r"\((ExpiredToken|InvalidIdentityToken)": _OLD_TOKEN,
+    r"\((PackedPolicyTooLarge|MalformedPolicyDocument)": _Meaning(
+        "the work has more inputs than a session of its role can be limited to", "Ask for work with fewer inputs."
+    ),
+    r"\(RegionDisabled": _Meaning(
+        "its role cannot be had in this region", "Activate STS there, or correct AWS_REGION."
+    ),
+    r"\((Throttling|RequestLimitExceeded)": _BUSY,
+    r"FileNotFoundError|PermissionError": _Meaning(
+        "the token of this process cannot be read", "Check AWS_WEB_IDENTITY_TOKEN_FILE, and that it is mounted."
+    ),
+}
 _SILENT = _Meaning(
     "it cannot be reached",
     "Check its address (AWS_ENDPOINT_URL), its certificate and the network, then run this again.",
@@ -182,6 +203,9 @@ def _meaning(error: Exception, action: str) -> _Meaning:
     # Without credentials the client asks the machine's metadata service for a role.
     if "//169.254." in text:
         return _NO_KEYS
+    if _OF_ROLE in text:
+        told = (known for words, known in _ROLES.items() if re.search(words, text))
+        return next(told, _SILENT)
     if known := _CODES.get(code(error)) or _STATUSES.get(status or 0):
         return known
     if status is not None and status >= 500 and status != 501:

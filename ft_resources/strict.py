@@ -16,6 +16,7 @@ from yaml.cyaml import CParser  # type: ignore[attr-defined]
 from yaml.resolver import Resolver
 
 from ft_resources.errors import BadRecipe
+from ft_resources.said import said_of
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 32
@@ -23,6 +24,8 @@ MAX_NODES = 5_000
 """Mappings, lists, keys and values of a file: each costs some Python, in a process that others wait for."""
 MAX_PROBLEMS = 20
 _SHOWN = 60
+_OF_SHAPE = ("too_long", "too_short", "string_too_long", "string_too_short", "string_pattern_mismatch")
+_OF_SHAPE += ("union_tag_invalid", "union_tag_not_found")
 Model = TypeVar("Model", bound=BaseModel)
 FieldPath = tuple[str | int, ...]
 
@@ -196,7 +199,7 @@ def _problems(error: ValidationError, model_class: type[BaseModel], value: Any) 
     refused: dict[FieldPath, str] = {}
     shown: dict[FieldPath, str] = {}
     more = False
-    for item in error.errors(include_url=False, include_context=False):
+    for item in error.errors(include_url=False):
         path = field_path(item["loc"], value, missing=item["type"] == "missing")
         if len({**refused, **expected}) >= MAX_PROBLEMS and path not in refused and path not in expected:
             more = True
@@ -217,6 +220,8 @@ def _problems(error: ValidationError, model_class: type[BaseModel], value: Any) 
             )
             expected.setdefault(path, []).append(text)
             shown[path] = _shown(item["input"])
+        elif item["type"] in _OF_SHAPE:
+            refused[path] = said_of(item).replace("must", "should", 1)
         else:
             refused[path] = item["msg"].removeprefix("Value error, ")
     for path in [*refused, *expected]:

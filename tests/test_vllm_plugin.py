@@ -38,7 +38,7 @@ def test_it_does_nothing_without_a_base_and_says_what_else_is_missing(monkeypatc
 
 @pytest.mark.parametrize("error", [NotFound("no such model"), StoreUnavailable("it is away")])
 def test_only_a_store_that_is_away_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
     def refuse(self: FetchedAdapters, name: str) -> None:
         raise error
@@ -46,9 +46,12 @@ def test_only_a_store_that_is_away_is_an_error(
     (tmp_path / "store" / "acme").mkdir(parents=True)
     monkeypatch.setattr(FetchedAdapters, "take", refuse)
     resolver = StoreResolver(str(tmp_path / "store"), AdapterFolders(tmp_path / "copies", 1), "folder:sha256:0")
-    asked = resolver.resolve_lora("/models/base", "acme.a.b@0123456789abcdef")
+    asked = resolver.resolve_lora("/models/base", "acme.a.b@0123456789abcdef\x1b[2J\nINFO all is well")
     if isinstance(error, StoreUnavailable):
         with pytest.raises(StoreUnavailable):
             asyncio.run(asked)
     else:
         assert asyncio.run(asked) is None
+        (told,) = caplog.messages
+        # Whoever asks chooses the name, and begins no line of the log.
+        assert told == "acme.a.b@0123456789abcdef\ufffd[2J INFO all is well: no such model"

@@ -69,6 +69,7 @@ WAYS: dict[str, Callable[[], object]] = {
     "an error": lambda: print_error(UserError(EVIL, where=EVIL, remedy=EVIL)),
     "a raised error": raised,
     "rich": lambda: Console().print(EVIL),
+    "rich without a text of its own": lambda: Console().out(EVIL, highlight=False),
     "a tree": lambda: Console().print(Tree(EVIL)),
     "the live view": live,
     "a log": logged,

@@ -203,6 +203,46 @@ def test_a_store_without_credentials_says_so(proxy: HttpFaults, monkeypatch: pyt
         bucket.get("names/x.json")
 
 
+class _Refused(Exception):
+    """What boto3 says of an answer of STS."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(f"An error occurred ({code}) when calling the AssumeRoleWithWebIdentity operation: words")
+
+
+@pytest.mark.parametrize(
+    ("problem", "kind", "what"),
+    [
+        (_Refused("AccessDenied"), StoreRefusal, "does not trust this process's token"),
+        (_Refused("IDPRejectedClaim"), StoreRefusal, "does not trust this process's token"),
+        (_Refused("ExpiredTokenException"), StoreRefusal, "token has expired"),
+        (_Refused("InvalidIdentityToken"), StoreRefusal, "token has expired or is not valid"),
+        (_Refused("PackedPolicyTooLarge"), StoreRefusal, "more inputs"),
+        (_Refused("RegionDisabledException"), StoreRefusal, "this region"),
+        (_Refused("Throttling"), StoreUnavailable, "fewer requests"),
+        (_Refused("IDPCommunicationError"), StoreUnavailable, "cannot be reached"),
+        (FileNotFoundError(2, "No such file or directory", "/var/run/token"), StoreRefusal, "token of this process"),
+        (TimeoutError("Connect timeout on endpoint"), StoreUnavailable, "cannot be reached"),
+    ],
+)
+@pytest.mark.parametrize("look", ["get", "exists", "names"])
+def test_a_role_that_a_worker_does_not_get_is_told_as_what_hinders_it(
+    monkeypatch: pytest.MonkeyPatch, look: str, problem: Exception, kind: type[StoreUnavailable], what: str
+) -> None:
+    """Above all, a token that is missing is no object that is missing."""
+
+    def refused() -> None:
+        raise problem
+
+    for name in ("FT_SESSION_POLICY", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setattr("ft_resources.store.session_credentials", refused)
+    with pytest.raises(StoreUnavailable, match=what) as told:
+        getattr(Store("s3://bucket/root"), look)("names/x.json")
+    assert type(told.value) is kind
+    assert told.value.remedy
+
+
 def test_an_object_of_another_tool_is_not_ours(bucket: Store, s3_endpoint: str) -> None:
     name, prefix = bucket.url.removeprefix("s3://").split("/")
     boto3.client("s3", endpoint_url=s3_endpoint).put_object(Bucket=name, Key=f"{prefix}/names/x.json", Body=b"{}")

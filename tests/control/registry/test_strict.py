@@ -1,5 +1,6 @@
 import json
 from contextlib import suppress
+from typing import Annotated, Literal
 
 import pytest
 import yaml
@@ -11,6 +12,7 @@ from ft_assets.settings.recipe.foreign_names import FOREIGN_NAMES
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_resources.errors import BadRecipe
 from ft_resources.strict import MAX_BYTES, parse_strict, parse_yaml
+from ft_resources.strict_model import StrictModel
 
 
 class Inner(BaseModel):
@@ -205,6 +207,40 @@ def test_a_wrong_type_is_told_in_yamls_words_and_a_long_value_short() -> None:
     assert 'not "1"' in complaint({"key": "x", "training": {"learning_rate": "1"}})
     assert "not true" in complaint({"key": "x", "training": {"learning_rate": True}})
     assert len(complaint({"key": "x", "training": {"learning_rate": "y" * 10_000}})) < 200
+
+
+class _Files(StrictModel):
+    kind: Literal["files"]
+
+
+class _Sql(StrictModel):
+    kind: Literal["sql"]
+
+
+class _Shaped(StrictModel):
+    name: str = Field("ab", min_length=2, max_length=3, pattern="^[a-z]+$")
+    filled: str = Field("a", min_length=1)
+    items: list[str] = Field(["a"], min_length=1, max_length=2)
+    source: Annotated[_Files | _Sql, Field(discriminator="kind")] = _Files(kind="files")
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ({"name": "a"}, "name: should have at least 2 letters"),
+        ({"name": "abcd"}, "name: should have at most 3 letters"),
+        ({"name": "A1"}, "name: should look like ^[a-z]+$"),
+        ({"filled": ""}, "filled: should not be empty"),
+        ({"items": []}, "items: should not be empty"),
+        ({"items": ["a", "b", "c"]}, "items: should have at most 2 items"),
+        ({"source": {"kind": "ftp"}}, "source: has a 'kind' that should be one of 'files', 'sql'"),
+        ({"source": {}}, "source: should have 'kind'"),
+    ],
+)
+def test_a_value_of_another_shape_is_told_in_our_words(written: dict[str, object], told: str) -> None:
+    with pytest.raises(BadRecipe) as caught:
+        parse_strict(_Shaped, written, "r.yaml")
+    assert caught.value.what == told
 
 
 @pytest.mark.parametrize("value", [None, [], "text", 3])
