@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from ft_assets.api.adapters import find_adapter as find_adapter
     from ft_assets.api.adapters import find_base as find_base
     from ft_assets.api.adapters import list_adapters as list_adapters
+    from ft_assets.api.adapters import name_base as name_base
+    from ft_assets.api.adapters import require_downloaded as require_downloaded
     from ft_assets.api.adapters import sign_adapter as sign_adapter
     from ft_assets.api.addresses import find_address as find_address
     from ft_assets.api.artifacts import Lineage as Lineage
@@ -317,7 +319,7 @@ _MODULES = {
     "count_wrong_key create_key end_session identify list_keys maker_of open_access open_session require_not_erased "
     "require_role revoke_key session",
     "adapters": "adapter_signature copy_out download_adapter download_base find_adapter find_base list_adapters "
-    "sign_adapter",
+    "name_base require_downloaded sign_adapter",
     "addresses": "find_address",
     "artifacts": "Lineage lineage prove_ledger verify",
     "base_bumps": "BaseBumpReport advance_base_bumps base_bump carry release_base start_base_bump start_base_bumps",

@@ -1,5 +1,6 @@
 """Accepted adapters: list, download and sign them."""
 
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -11,9 +12,12 @@ from ft_assets.control import identity
 from ft_assets.control.rollouts.sign import sign_decided
 from ft_assets.settings.ungated import UNGATED, without_gates
 from ft_resources.artifacts import Address, Artifact, Artifacts
+from ft_resources.canonical import sha256_file
 from ft_resources.errors import UserError
 from ft_resources.signatures import FILE, SIGNING_KEY, known_keys, sign, signature_of, signing_key
 from ft_resources.store import Store
+
+_CONFIG = "adapter_config.json"
 
 
 def list_adapters(*, tenant: str = "", store: Store | None = None) -> list[Artifact]:
@@ -91,9 +95,50 @@ def sign_adapter(source: str, *, store: Store | None = None) -> tuple[Artifact, 
     return adapter, decided or new
 
 
-def download_base(source: str, target: Path | str, *, store: Store | None = None) -> Artifact:
-    """The same for the base model of an adapter."""
-    return copy_out(find_base(source, store=store), target)
+def download_base(source: str, target: Path | str, *, adapter: Path | str = "", store: Store | None = None) -> Artifact:
+    """The same for the base model of an adapter. ``adapter`` is the folder of the downloaded adapter, if it is to name
+    the copy as its base, so that ``AutoPeftModelForCausalLM.from_pretrained`` loads the folder.
+
+    Raises UserError for a folder that holds another adapter or none; nothing is copied then.
+    """
+    if adapter:
+        require_downloaded(find_adapter(source, store=store), adapter)
+    base = copy_out(find_base(source, store=store), target)
+    if adapter:
+        name_base(adapter, target)
+    return base
+
+
+def require_downloaded(adapter: Artifact, folder: Path | str) -> None:
+    """Raise UserError unless ``folder`` holds this adapter, as PEFT reads it."""
+    lineage, folder = adapter.manifest.files["lineage.json"], Path(folder)
+    try:
+        if (folder / _CONFIG).is_file() and sha256_file(folder / "lineage.json") == lineage.sha256:
+            return
+    except OSError:
+        pass
+    raise UserError(
+        f"the PEFT adapter {adapter.address} is not there",
+        where=str(folder),
+        remedy=f"Name the folder that it was downloaded to: ft adapter download {adapter.address} FOLDER. A full model "
+        "needs no base.",
+    )
+
+
+def name_base(adapter: Path | str, base: Path | str) -> None:
+    """Write the folder ``base`` into the configuration of the adapter in the folder ``adapter``, as what PEFT loads it
+    onto. Raises UserError where it cannot be written."""
+    path = Path(adapter) / _CONFIG
+    config = json.loads(path.read_bytes())
+    config |= {"base_model_name_or_path": str(Path(base).resolve()), "revision": None}
+    try:
+        path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(
+            f"the adapter's configuration cannot be written ({error.strerror or error})",
+            where=str(path),
+            remedy="Make the file writable, or load the adapter onto the base as its README.md says.",
+        ) from error
 
 
 def find_base(source: str, *, store: Store | None = None) -> Artifact:

@@ -13,19 +13,38 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Accepted adapters.")
 Source = Annotated[str, typer.Argument(help="An adapter's address, or a line (tenant.dataset.recipe).")]
-Target = Annotated[Path, typer.Argument(help="A folder that does not exist yet.")]
+Target = Annotated[Path, typer.Argument(help="Target folder; must not exist yet.")]
 
 
 @app.command()
 def download(source: Source, target: Target) -> None:
-    """Copy an adapter and verify every byte; TARGET appears only once it is complete."""
-    _tell(api.download_adapter(source, target), target)
+    """Download an adapter and verify every byte. TARGET is created only when the copy is complete."""
+    from ft_assets.cli.output import note
+
+    adapter = api.download_adapter(source, target)
+    _tell(adapter, target)
+    if "adapter_config.json" in adapter.manifest.files:
+        get = f"ft adapter base {short(str(adapter.address))} {target}-base --for {target}"
+        note(f"fetch its base, for AutoPeftModelForCausalLM.from_pretrained({str(target)!r}): {get}")
 
 
 @app.command()
-def base(source: Source, target: Target) -> None:
-    """Copy an adapter's base model, the one its adapter_config.json names, and verify every byte."""
-    _tell(api.download_base(source, target), target)
+def base(
+    source: Source,
+    target: Target,
+    adapter: Annotated[
+        Path | None,
+        typer.Option("--for", help="Folder of the downloaded adapter: PEFT then loads it onto TARGET."),
+    ] = None,
+) -> None:
+    """Download an adapter's base model, and verify every byte."""
+    from ft_assets.cli.output import note
+
+    _tell(api.download_base(source, target, adapter=adapter or ""), target)
+    if adapter is not None:
+        note(f"{adapter} names it as its base now: AutoPeftModelForCausalLM.from_pretrained({str(adapter)!r})")
+        if (adapter / "model.sig").exists():
+            note("its signature is of the folder as it was downloaded, and no longer fits adapter_config.json")
 
 
 @app.command()
@@ -35,11 +54,11 @@ def sign(source: Source) -> None:
 
     adapter, new = api.sign_adapter(source)
     print(adapter.address)
-    note("signed" if new else "this key signed it before")
+    note("signed" if new else "already signed with this key")
 
 
 @app.command("list")
-def list_(tenant: Annotated[str, typer.Option(help="Only this tenant's.")] = "") -> None:
+def list_(tenant: Annotated[str, typer.Option(help="Only this tenant.")] = "") -> None:
     """List the accepted adapters, newest last."""
     from ft_assets.cli.output import print_table
 

@@ -2,14 +2,15 @@
 
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from time import sleep
 from typing import Any
 
 from ft_assets import api
-from ft_assets.api import Asked, AuditEntry, FineTuned, WaitsForSecondPerson
+from ft_assets.api import Asked, AuditEntry, FineTuned, FoundResult, WaitsForSecondPerson
 from ft_assets.records.submissions import Submission, SubmissionOutcome
 from ft_assets.remote.calls import CALLS, PREFIX, answer_of
 from ft_assets.remote.connection import Connection
@@ -17,6 +18,7 @@ from ft_assets.remote.files import RemoteFiles
 from ft_assets.remote.login import beside_the_store
 from ft_assets.remote.logs import remote_logs
 from ft_assets.remote.sending import Sending
+from ft_assets.remote.talks import RemoteTalk
 from ft_assets.settings.environment import REPORTS
 from ft_resources.artifacts import Artifact
 from ft_resources.errors import HeldForReview, UserError
@@ -91,6 +93,10 @@ class Remote:
         """The console's address of a page, for people who sign in there."""
         return f"{self._connection.server}{REPORTS}/{artifact.address}/{name}"
 
+    @contextmanager
+    def open_talk(self, result: FoundResult) -> Iterator[RemoteTalk]:
+        yield RemoteTalk(self._connection, result.address)
+
     def logs(self, target: str) -> Any:
         return remote_logs(self, target)
 
@@ -98,9 +104,15 @@ class Remote:
         adapter = self._with_files(self.find_adapter(source), base=False)
         return api.copy_out(adapter, target, signature=self.adapter_signature(str(adapter.address)))
 
-    def download_base(self, source: str, target: Path) -> Artifact:
-        adapter = str(self.find_adapter(source).address)
-        return api.copy_out(self._with_files(self.find_base(adapter), base=True, adapter=adapter), target)
+    def download_base(self, source: str, target: Path, *, adapter: Path | str = "") -> Artifact:
+        found = self.find_adapter(source)
+        if adapter:
+            api.require_downloaded(found, adapter)
+        address = str(found.address)
+        base = api.copy_out(self._with_files(self.find_base(address), base=True, adapter=address), target)
+        if adapter:
+            api.name_base(adapter, target)
+        return base
 
     def audit(self, tenant: str = "") -> list[AuditEntry]:
         """All of the log, the oldest first, page by page."""

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from ft_assets import api
+from ft_assets.cli.main import app
 from ft_assets.workers.adapters.export import export_adapter
 from ft_assets.workers.adapters.lineage import lineage, verify_lineage
 from ft_assets.workers.adapters.rejection import rejection_reason
@@ -143,6 +146,59 @@ def test_the_card_s_lines_load_the_folder_and_ask_it(
     assert capsys.readouterr().out
 
 
+@pytest.mark.training
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"use_dora": True}, {"modules_to_save": ["norm"]}, {"target_modules": ["q_proj", "embed_tokens"]}],
+    ids=["LoRA", "DoRA", "a module in full", "an embedding"],
+)
+def test_a_downloaded_adapter_on_a_folder_loads_with_peft_after_the_one_command_that_is_printed(
+    world: World, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FT_STORE", world.store.url)
+    peft, torch = pytest.importorskip("peft"), pytest.importorskip("torch")
+    from transformers import AutoModelForCausalLM
+
+    source, revision = f"folder:sha256:{'a' * 64}", "a" * 64
+    facts = {"source": source, "revision": revision}
+    base = world.publish("base_model", make_fake_base(world.folder / "made"), tenant="acme", facts=facts)
+    settings = {"r": 2, "target_modules": ["q_proj"], "task_type": "CAUSAL_LM", "init_lora_weights": False, **more}
+    trained = peft.get_peft_model(
+        AutoModelForCausalLM.from_pretrained(base.folder(world.folder / "base")), peft.LoraConfig(**settings)
+    )
+    trained.save_pretrained(world.folder / "final")
+    config = read_json(world.folder / "final", "adapter_config.json")
+    config |= {"base_model_name_or_path": source, "revision": revision}
+    files = {f"final/{path.name}": path.read_bytes() for path in (world.folder / "final").iterdir()}
+    files["final/adapter_config.json"] = json.dumps(config).encode()
+    files["recipe.json"] = canonical_json({"method": "sft", "variant": "lora", "training": {"epochs": 1}})
+    checkpoint = world.publish("checkpoint", files, inputs={"base": base})
+    request = world.adapter_request(base, checkpoint, world.eval_report(base, checkpoint))
+    adapter = world.publish_result(request, export_adapter(world.context(request)))
+    home = world.folder / "home"
+    told = CliRunner().invoke(app, ["adapter", "download", str(adapter.address), str(home)]).stderr
+    command = re.search(r": ft (adapter base .+)$", " ".join(told.split()))
+    assert command is not None
+    done = CliRunner().invoke(app, command[1].split())
+    assert done.exit_code == 0, done.output
+    loaded = peft.AutoPeftModelForCausalLM.from_pretrained(str(home)).eval()
+    ids = torch.arange(9)[None]
+    assert torch.equal(loaded(ids).logits, trained.eval()(ids).logits)
+
+
+def test_a_base_is_not_named_in_a_folder_of_another_adapter(
+    world: World, base: Artifact, accepted: WorkRequest
+) -> None:
+    adapter = world.publish_result(accepted, export_adapter(world.context(accepted)))
+    home, other = world.folder / "home", world.folder / "other"
+    api.download_adapter(str(adapter.address), home, store=world.store)
+    (home / "lineage.json").write_text("{}")
+    for folder in (home, other):
+        with pytest.raises(UserError, match="is not there"):
+            api.download_base(str(adapter.address), world.folder / "copy", adapter=folder, store=world.store)
+    assert not (world.folder / "copy").exists()
+
+
 def test_an_adapter_that_names_no_revision_of_its_base_is_refused(world: World, base: Artifact) -> None:
     config = {"base_model_name_or_path": "hub:acme/tiny", "revision": None}
     files = {"final/adapter_config.json": json.dumps(config).encode(), "recipe.json": b"{}"}
@@ -161,5 +217,5 @@ def test_lineage_goes_back_to_the_base_every_hash_holds_and_a_missing_ancestor_i
     assert stored["inputs"]["checkpoint"]["inputs"]["base"]["digest"] == base.digest
     assert verify_lineage(world.artifacts, adapter.address) == []
     world.store.delete(f"{base.address}/manifest.json")
-    assert verify_lineage(world.artifacts, adapter.address) == [f"{base.address} is not in the store any more"]
+    assert verify_lineage(world.artifacts, adapter.address) == [f"{base.address} is no longer in the store"]
     assert not lineage(world.artifacts, adapter.address).inputs["base"].present
