@@ -70,7 +70,10 @@ _CODES = {
         ),
         _WRONG_KEY,
     ),
-    **dict.fromkeys(("ExpiredToken", "InvalidToken", "TokenRefreshRequired"), _OLD_TOKEN),
+    **dict.fromkeys(
+        ("ExpiredToken", "ExpiredTokenException", "InvalidToken", "InvalidIdentityToken", "TokenRefreshRequired"),
+        _OLD_TOKEN,
+    ),
     **dict.fromkeys(
         ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"), _ELSEWHERE
     ),

@@ -24,8 +24,8 @@ MAX_NODES = 5_000
 """Mappings, lists, keys and values of a file: each costs some Python, in a process that others wait for."""
 MAX_PROBLEMS = 20
 _SHOWN = 60
-_OF_SHAPE = ("too_long", "too_short", "string_too_long", "string_too_short", "string_pattern_mismatch")
-_OF_SHAPE += ("union_tag_invalid", "union_tag_not_found")
+_SIZES = ("too_long", "too_short", "string_too_long", "string_too_short")
+_OF_SHAPE = frozenset({*_SIZES, "string_pattern_mismatch", "union_tag_invalid", "union_tag_not_found"})
 Model = TypeVar("Model", bound=BaseModel)
 FieldPath = tuple[str | int, ...]
 
