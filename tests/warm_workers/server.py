@@ -30,6 +30,8 @@ _MODULES = (
     "ft_assets.workers.evals.evaluate",
     "ft_assets.workers.evals.baseline",
     "ft_assets.workers.adapters.export",
+    "ft_assets.workers.evals.suite_process",
+    "ft_assets.workers.serving.main",
     "transformers.models.llama.modeling_llama",
     "transformers.models.gemma3.modeling_gemma3",
     "transformers.models.siglip.modeling_siglip",

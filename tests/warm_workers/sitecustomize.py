@@ -69,6 +69,8 @@ _HEAVY = (
 )
 _MODULES = {
     "ft_assets.fetch",
+    "ft_assets.workers.evals.suite_process",
+    "ft_assets.workers.serving.main",
     "tests.fake_worker",
     "torch.distributed.run",
     "ft_assets.workers.training.rank",

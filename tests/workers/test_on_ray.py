@@ -172,6 +172,8 @@ def test_without_a_cluster_the_variable_that_names_it_is_asked_for(monkeypatch: 
     assert "FT_CURATION_ENGINE to local" in caught.value.remedy
 
 
+# A task whose worker is killed is repeated in the same way.
+@pytest.mark.long
 def test_what_a_lost_node_had_is_done_by_the_others(nodes: Nodes) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         lost = nodes.add(Path(scratch))

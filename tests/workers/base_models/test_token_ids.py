@@ -150,9 +150,9 @@ def test_a_process_without_pytorch_answers_as_this_one(rebuilt: Path, monkeypatc
     ("name", "differs"),
     [
         ("tokenizers_ort/phi-3", True),
-        ("hf_tokenizers/qwen2.5", False),
         ("hf_tokenizers/gpt2", False),
-        ("stories260K-hf", False),
+        pytest.param("hf_tokenizers/qwen2.5", False, marks=pytest.mark.long),
+        pytest.param("stories260K-hf", False, marks=pytest.mark.long),
     ],
 )
 def test_real_tokenizers_are_evaluated_and_exported_with_the_ids_of_packs(

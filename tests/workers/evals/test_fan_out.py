@@ -17,9 +17,10 @@ from ft_assets.workers.suites.score import Said, SuiteScore, suite_score
 from ft_resources.artifacts import Artifact
 from ft_resources.errors import BadRecipe
 from ft_resources.worker_context import Preempted, WorkContext
+from tests.warm_workers.fixture import warm as warm
 from tests.workers.evals.world import World
 
-pytestmark = pytest.mark.training
+pytestmark = [pytest.mark.training, pytest.mark.usefixtures("warm")]
 KEYS = ["first.v1", "second.v1", "third.v1"]
 
 

@@ -13,8 +13,9 @@ import pytest
 from ft_resources.serving.errors import ServerUnavailable
 from ft_resources.serving.http_server import HttpServer
 from ft_resources.serving.server import Sampling
+from tests.warm_workers.fixture import warm as warm
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("warm")]
 MAIN = (sys.executable, "-m", "ft_assets.workers.serving.main")
 
 

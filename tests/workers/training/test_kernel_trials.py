@@ -151,6 +151,11 @@ def test_deepspeed_s_engine_takes_the_step_of_plain_adamw_in_a_process_of_its_ow
     monkeypatch.setattr(trial, "_LIMIT_S", 600.0)
     trial.try_engine(CPU)
     assert not torch.distributed.is_initialized()
+
+
+@pytest.mark.long  # It imports as much as one that works.
+@pytest.mark.subprocess
+def test_what_the_process_of_deepspeed_s_engine_ends_with_is_told() -> None:
     with pytest.raises(RuntimeError, match="abacus"):
         trial.try_engine("abacus")  # type: ignore[arg-type]  # a device that is none
 

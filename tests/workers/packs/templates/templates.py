@@ -1,6 +1,7 @@
 """Chat templates of real models as TRL ships them, and a tokenizer that knows their control tokens."""
 
 import importlib.util
+from functools import lru_cache
 from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer
@@ -57,7 +58,9 @@ def make_tokenizer(folder: Path) -> ChatTokenizer:
     return ChatTokenizer(tokenizer, {"bos_token": "<s>", "eos_token": "<|im_end|>", "pad_token": "<|pad|>"})
 
 
+@lru_cache(maxsize=256)
 def compiled(text: str, tokenizer: ChatTokenizer) -> ChatTemplate:
+    """The template, the same each time: compiling one takes as long as ten renderings."""
     return ChatTemplate(text, name="the template", variables=tokenizer.named, control=tokenizer.control)
 
 
