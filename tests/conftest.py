@@ -26,6 +26,8 @@ _TESTS = Path(__file__).parent
 # Whoever uses the fixture has its need, without saying so.
 JOURNEYS = dict.fromkeys(("accepted", "rejected", "safe_base"), "e2e")
 BY_FIXTURE = {"cluster": "cluster", "s3_endpoint": "s3", "vllm": "vllm", **JOURNEYS}
+# So have all tests of these folders.
+BY_FOLDER = {_TESTS / "e2e": "e2e", _TESTS / "server": "server", _TESTS / "remote": "server"}
 
 
 # Examples of `make test` are the same each time, so that none fails by chance; `make test-long` looks for new ones.
@@ -78,8 +80,8 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With --fast, whole runs are not even imported; a process that only takes what waits imports nothing else."""
-    if config.getoption("--fast") and collection_path.name == "e2e":
+    """With --fast, whole runs and servers are not even imported; nor is what a process never takes."""
+    if config.getoption("--fast") and collection_path in BY_FOLDER:
         return True
     all_asked = config.args in (["tests"], [str(_TESTS)])
     return True if all_asked and not collects(os.environ.get("PYTEST_XDIST_WORKER", ""), collection_path) else None
@@ -90,6 +92,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         for fixture, name in BY_FIXTURE.items():
             if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(name)
+        for folder, name in BY_FOLDER.items():
+            if folder in item.path.parents:
                 item.add_marker(name)
     skip_absent(items)
 

@@ -22,6 +22,7 @@ from tools.images import lacking
 
 NEEDS = {
     "e2e": "whole workers or real servers, daemons and their databases",
+    "server": "the API, or the console, that answers over HTTP",
     "subprocess": "processes of its own, whose start takes longer than the test",
     "training": "trainings or evaluations of a model by torch",
     "dagster": "a Dagster instance on disk, and runs of it",
