@@ -90,5 +90,6 @@ if len(sys.orig_argv) > 2:
             asks_a_hub = "/base_model/" in sys.orig_argv[-1] and "HF_ENDPOINT" in os.environ
             if any(asset in sys.orig_argv[-1] for asset in _HEAVY) and not asks_a_hub:
                 _become_a_fork(place)
-        elif not _MODULES.isdisjoint(sys.orig_argv[2:4]):
+        # A fork's parent is not the process that it is told to end with.
+        elif not _MODULES.isdisjoint(sys.orig_argv[2:4]) and "--parent" not in sys.orig_argv:
             _become_a_fork(place)
