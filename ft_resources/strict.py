@@ -24,6 +24,19 @@ MAX_NODES = 5_000
 """Mappings, lists, keys and values of a file: each costs some Python, in a process that others wait for."""
 MAX_PROBLEMS = 20
 _SHOWN = 60
+# pydantic's words, which are Python's and JSON's, in ours.
+_IN_WORDS = {
+    "an object": "a mapping",
+    "a valid array": "a list",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid boolean": "true or false",
+    "a valid string": "text",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "greater than": "more than",
+}
+_OWN_WORDS = re.compile("^(?:" + "|".join(_IN_WORDS) + ")")
 _SIZES = ("too_long", "too_short", "string_too_long", "string_too_short")
 _OF_SHAPE = frozenset({*_SIZES, "string_pattern_mismatch", "union_tag_invalid", "union_tag_not_found"})
 Model = TypeVar("Model", bound=BaseModel)
@@ -212,13 +225,8 @@ def _problems(error: ValidationError, model_class: type[BaseModel], value: Any) 
         elif item["type"] == "missing":
             refused[path] = "is missing"
         elif item["msg"].startswith("Input should be "):
-            text = (
-                item["msg"]
-                .removeprefix("Input should be ")
-                .replace("an object", "a mapping")
-                .replace("a valid array", "a list")
-            )
-            expected.setdefault(path, []).append(text)
+            text = _OWN_WORDS.sub(lambda found: _IN_WORDS[found[0]], item["msg"].removeprefix("Input should be "))
+            expected.setdefault(path, []).append(re.split(", (?:got|unable to) ", text)[0])
             shown[path] = _shown(item["input"])
         elif item["type"] in _OF_SHAPE:
             refused[path] = said_of(item).replace("must", "should", 1)

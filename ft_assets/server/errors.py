@@ -58,7 +58,7 @@ _OPERATORS = {
 }
 _PARAM = re.compile(
     r"(model|training_file|validation_file|suffix|seed|metadata|recipe|gates|max_gpu_hours|hyperparameters|file|store|purpose"
-    r"|expires_after|after|limit|bytes|part_ids|md5|data|Idempotency-Key|messages|prompt)(\.[a-z_]+|\[\d+\])*"
+    r"|method|expires_after|after|limit|bytes|part_ids|md5|data|Idempotency-Key|messages|prompt)(\.[a-z_]+|\[\d+\])*"
 )
 
 

@@ -91,7 +91,14 @@ class CreateJob(_Given):
         """Those of a job. Raises UserError where two places say different things."""
         method = self.method.type if self.method else "supervised"
         section = getattr(self.method, method) if self.method else None
-        given, older = _said(section.hyperparameters if section else None), _said(self.hyperparameters)
+        given, older = _said(section), _said(_Supervised(hyperparameters=self.hyperparameters))
+        for name in type(self.method).model_fields if self.method else ():
+            if name not in ("type", method) and _said(getattr(self.method, name)):
+                raise UserError(
+                    f"they are of another method than {method}",
+                    where=f"method.{name}",
+                    remedy=f"Send them in method.{method}, or leave them out.",
+                )
         # A job's own answer has them in both places.
         if given and older and given != older:
             raise UserError("it is given twice", where="hyperparameters", remedy="Leave it to `method`.")
@@ -111,8 +118,9 @@ class CreateJob(_Given):
         }
 
 
-def _said(given: dict[str, Any] | None) -> dict[str, Any]:
-    return {name: value for name, value in (given or {}).items() if value not in ("auto", None)}
+def _said(section: _Supervised | None) -> dict[str, Any]:
+    given = (section.hyperparameters if section else None) or {}
+    return {name: value for name, value in given.items() if value not in ("auto", None)}
 
 
 @router.post("", responses=answered(Job))

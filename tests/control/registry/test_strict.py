@@ -182,9 +182,9 @@ def test_every_problem_is_named_in_one_error() -> None:
     for part in (
         "key: is missing",
         "trainin: unknown key; did you mean 'training'?",
-        "training.learning_rate: should be greater than or equal to 0",
-        "training.names[1]: should be a valid string, not 2",
-        "choice: should be a valid integer or a mapping",
+        "training.learning_rate: should be at least 0",
+        "training.names[1]: should be text, not 2",
+        "choice: should be a whole number or a mapping",
     ):
         assert part in text, part
 

@@ -38,8 +38,8 @@ def test_every_setting_can_be_written() -> None:
             "text, toxicity, turns",
         ),
         ("on_bad_row: ignore", "dataset.yaml: on_bad_row: should be 'reject' or 'drop', not \"ignore\""),
-        ("split: {holdout: 0}", "dataset.yaml: split.holdout: should be greater than 0, not 0"),
-        ("split: {seed: '1'}", 'dataset.yaml: split.seed: should be a valid integer, not "1"'),
+        ("split: {holdout: 0}", "dataset.yaml: split.holdout: should be more than 0, not 0"),
+        ("split: {seed: '1'}", 'dataset.yaml: split.seed: should be a whole number, not "1"'),
         (
             "split: {holdout: 0.5, validation: 0.4}",
             "dataset.yaml: split: validation and holdout together take more than 0.8 and leave too little to train on",
