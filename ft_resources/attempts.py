@@ -242,8 +242,8 @@ class Attempt:
         words = {
             "what": f"{asked.get('actor', 'somebody')} cancelled it" + ("" if ran else " before it started"),
             "where": str(self.address),
-            "remedy": "To do it after all, submit it again; "
-            + ("a training goes on from its last save." if ran else "nothing is billed."),
+            "remedy": "To run it anyway, submit it again; "
+            + ("a training continues from its last save." if ran else "nothing is billed."),
         }
         return Ending(outcome=Outcome.CANCELLED, error={"type": "WorkFailed", **words})
 

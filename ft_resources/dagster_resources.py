@@ -39,9 +39,9 @@ class LauncherResource(dg.ConfigurableResource):
 
     kind: str = Field(
         default="",
-        description="Where workers run: a value of FT_LAUNCHER (`local`, `kubernetes`); empty: FT_LAUNCHER itself.",
+        description="Launcher of workers: `local` or `kubernetes`; empty: FT_LAUNCHER.",
     )
-    settings: str = Field(default="", description="Settings file of a cluster; empty: from FT_KUBERNETES.")
+    settings: str = Field(default="", description="Settings file of the cluster; empty: FT_KUBERNETES.")
 
     @cached_property
     def launcher(self) -> Launcher:
@@ -56,7 +56,7 @@ class LauncherResource(dg.ConfigurableResource):
 class HubResource(dg.ConfigurableResource):
     """Where Hub models come from."""
 
-    endpoint: str = Field(default="", description="URL of a mirror that speaks the Hub's protocol; empty: the Hub.")
+    endpoint: str = Field(default="", description="URL of a mirror with the Hub's API; empty: the Hub.")
 
     @cached_property
     def hub(self) -> Hub:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from ft_resources.shown import shown
+
 
 class UserError(Exception):
     """An error that the user can fix: what is wrong, where, and what to do.
@@ -22,8 +24,9 @@ class UserError(Exception):
         return Exception.__new__, (type(self), *self.args), vars(self)
 
     def __str__(self) -> str:
-        text = f"{self.where}: {self.what}" if self.where else self.what
-        return f"{text}\n  What to do: {self.remedy}" if self.remedy else text
+        # So it stands in logs and tracebacks, also of Dagster's processes, which terminals show.
+        text = shown(f"{self.where}: {self.what}" if self.where else self.what)
+        return f"{text}\n  What to do: {shown(self.remedy)}" if self.remedy else text
 
 
 class NotIdentified(UserError):
@@ -110,7 +113,7 @@ class CorruptArtifact(UserError):
         what: str,
         *,
         where: str = "",
-        remedy: str = "Restore it from the bucket's versions or a backup. ft verify says what else was changed.",
+        remedy: str = "Restore it from the bucket's versions or a backup. ft verify finds other changes.",
     ) -> None:
         super().__init__(what, where=where, remedy=remedy)
 

@@ -278,7 +278,7 @@ def _can_halve(runtime: dict[str, Any], *, halved: int) -> bool:
 def _found_dead() -> dict[str, str]:
     return {
         "type": "WorkFailed",
-        "what": "the worker ended without saying how",
+        "what": "the worker ended without a result",
         "where": "",
         "remedy": "Read its log; if the machine is short of memory, use a smaller micro-batch.",
     }
@@ -291,7 +291,7 @@ _OF_OTHER_WORDS = (*_OTHER_ARGUMENTS, errors.Diverged, errors.OutOfMemory)
 
 def error_of(ending: Ending, attempt: Attempt, label: str) -> errors.UserError:
     """The worker's own error, rebuilt on this side with the outcome table's message."""
-    details = ending.error or {"type": "WorkFailed", "what": "it left no error", "where": "", "remedy": ""}
+    details = ending.error or {"type": "WorkFailed", "what": "no error was recorded", "where": "", "remedy": ""}
     kind = getattr(errors, details["type"], errors.WorkFailed)
     if not (isinstance(kind, type) and issubclass(kind, errors.UserError)) or kind in _OF_OTHER_WORDS:
         kind = errors.WorkFailed

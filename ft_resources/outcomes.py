@@ -72,13 +72,13 @@ POLICIES: dict[Outcome, Policy] = {
         retries=20,
         backoff_s=0.5,
         refund="full",
-        message="was stopped from outside; it resumes from its last save",
+        message="was stopped externally; it resumes from its last save",
     ),
     # The tenant chose the sizes, but the platform predicted that they fit.
     Outcome.OUT_OF_MEMORY: Policy(retries=1, halves=True, refund="flagged", message="ran out of memory"),
     Outcome.DIVERGED: Policy(retries=0, refund="none", message="diverged; lower the learning rate"),
-    Outcome.BAD_DATA: Policy(retries=0, refund="none", message="found data that cannot be used"),
-    Outcome.USER_ERROR: Policy(retries=0, refund="none", message="found a mistake in what was asked"),
+    Outcome.BAD_DATA: Policy(retries=0, refund="none", message="found invalid data"),
+    Outcome.USER_ERROR: Policy(retries=0, refund="none", message="found an error in the request"),
     # A machine or registry that cannot run it now may be able to a little later.
     Outcome.PLATFORM_ERROR: Policy(
         retries=2, backoff_s=2.0, growth=5.0, refund="full", message="failed because of the platform"
@@ -87,7 +87,7 @@ POLICIES: dict[Outcome, Policy] = {
     Outcome.TIMED_OUT: Policy(retries=0, refund="none", message="reached its time limit"),
     # The platform asked for it, and at most once a minute.
     Outcome.RESIZED: Policy(
-        retries=1000, refund="none", message="was stopped to go on from its save with another number of GPUs"
+        retries=1000, refund="none", message="was stopped to continue from its save with another number of GPUs"
     ),
 }
 

@@ -24,7 +24,7 @@ def check_url(url: str) -> str:
     if parts.scheme not in PORTS or not parts.hostname:
         raise ValueError("should be https://HOST/PATH")
     if parts.username or parts.password:
-        raise ValueError("should have no user and password: everyone who can read this file would see them")
+        raise ValueError("should have no user and password, as they would be visible in this file")
     if parts.fragment:
         raise ValueError("should have no #fragment")
     _ = parts.port  # Raises ValueError if the port is invalid.

@@ -41,7 +41,7 @@ def leftovers_sensor(
     for problem in collected.problems:
         context.log.warning(problem)
     for path in collected.ended:
-        context.log.info(f"ended {path}: no sign of life")
+        context.log.info(f"ended {path}: no heartbeat")
     if daily and asked != today:
         request = dg.RunRequest(run_key=f"collect_unreferenced:{today}", job_name=collect_unreferenced_job.name)
         return dg.SensorResult(run_requests=[request], cursor=f"{today} {collected.last}")
@@ -55,5 +55,5 @@ def _said(collected: api.PlacesCollected) -> str:
     gone = f"{len(collected.dropped)} leftovers removed ({collected.objects} objects, {collected.size / 1e6:.1f} MB)"
     text = f"checked {collected.looked} addresses: {gone}, {len(collected.ended)} attempts ended"
     if collected.problems:
-        text += f", {len(collected.problems)} left alone as they cannot be read (first: {collected.problems[0]})"
+        text += f", {len(collected.problems)} skipped because they cannot be read (first: {collected.problems[0]})"
     return f"{text}; continues after {collected.last}" if collected.last else text

@@ -19,4 +19,4 @@ def rollouts_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -
         show = partial(report_outcomes, context.instance)
         return api.advance_rollouts(after=context.cursor or "", store=store.store, log=context.log, show=show)
 
-    return take(context, step, "rollouts cannot be looked at")
+    return take(context, step, "rollouts cannot be read")

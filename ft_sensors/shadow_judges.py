@@ -12,5 +12,5 @@ def shadow_judges_sensor(context: dg.SensorEvaluationContext, store: StoreResour
     """Ask the judges of rollouts which of both answers to copied requests is better. It is a sensor of its own, so that
     a judge that is slow holds up no rollout."""
     return take(
-        context, lambda: api.judge_copies(after=context.cursor or "", store=store.store), "judges cannot be asked"
+        context, lambda: api.judge_copies(after=context.cursor or "", store=store.store), "judges cannot be used"
     )

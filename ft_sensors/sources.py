@@ -27,7 +27,7 @@ def sources_sensor(context: dg.SensorEvaluationContext, store: StoreResource) ->
         materialized = partial(last_materialization, context.instance)
         news, step = api.news_of_sources(materialized, after=context.cursor or "", store=store.store)
     except UserError as error:
-        return dg.SkipReason(f"sources cannot be looked at: {error}")
+        return dg.SkipReason(f"sources cannot be read: {error}")
     for warning in step.warnings:
         context.log.warning(warning)
     requests = [request for each in news if (request := _request(context.instance, each)) is not None]

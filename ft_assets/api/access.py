@@ -75,7 +75,7 @@ def create_key(
     """
     found = re.fullmatch(r"([1-9][0-9]{0,4})([hdw])", expires)
     if expires and found is None:
-        raise UserError(f"{expires!r} is not a time", where="expires", remedy="Write a number and h, d or w: 90d.")
+        raise UserError(f"{expires!r} is not a duration", where="expires", remedy="Write a number and h, d or w: 90d.")
     lifetime_s = int(found[1]) * _UNITS[found[2]] if found else None
     tenants_or_default(tenants).require_tenant(tenant)
     who = actor_or_user(actor)
@@ -107,7 +107,7 @@ def open_session(identity: Identity, *, store: Store, access: Access, tenants: T
     """The token of a new 12-hour session for a person who was identified. Raises as ``identify`` does."""
     if identity.role == PLATFORM:
         raise NotIdentified(
-            "a key of the platform belongs to no tenant", where="sign-in", remedy="Use a key of the tenant."
+            "a platform key does not belong to a tenant", where="sign-in", remedy="Use a key of the tenant."
         )
     _require_tenant(identity.tenant, "sign-in", store=store, tenants=tenants)
     return access.open_session(identity)

@@ -56,7 +56,7 @@ def find_adapter(source: str, *, store: Store | None = None) -> Artifact:
         raise UserError(
             f"this is a {artifact.address.asset}, not an adapter",
             where=source,
-            remedy="Name an adapter: only adapters have passed the gates.",
+            remedy="Name an adapter, which has passed the gates.",
         )
     return artifact
 
@@ -85,8 +85,8 @@ def sign_adapter(source: str, *, store: Store | None = None) -> tuple[Artifact, 
     store = store_or_default(store)
     key = signing_key()
     if key is None:
-        remedy = "Name the file of the private key. Only those who decide what is served should have it."
-        raise UserError("there is no key to sign with", where=SIGNING_KEY, remedy=remedy)
+        remedy = "Set it to the file of the private key. Only people who decide on promotions should have access to it."
+        raise UserError("no signing key is set", where=SIGNING_KEY, remedy=remedy)
     adapter = find_adapter(source, store=store)
     identity.require_gated(adapter.manifest.identity["params"], str(adapter.address))
     new = sign(store, adapter, key)
@@ -170,6 +170,6 @@ def copy_out(artifact: Artifact, target: Path | str, *, signature: str = "") -> 
         raise UserError(
             f"the folder cannot be written ({error.strerror or error})",
             where=str(target),
-            remedy="Name a folder that you may write to, on a disk with room. Nothing half-written was left behind.",
+            remedy="Name a writable folder on a disk with enough space. No partial files were left behind.",
         ) from error
     return artifact

@@ -22,6 +22,8 @@ def find_address(text: str, *, store: Store | None = None) -> Address:
         )
     if len(found) > 1:
         raise UserError(
-            f"{len(found)} artifacts start with this", where=text, remedy="Give more of the fingerprint, or all of it."
+            f"{len(found)} artifacts start with this",
+            where=text,
+            remedy="Give more characters of the fingerprint, or all of them.",
         )
     return Address(tenant=address.tenant, asset=address.asset, fingerprint=found[0])

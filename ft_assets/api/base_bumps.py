@@ -135,7 +135,7 @@ def carry(
     found = next((each for each in _bump(store, recipe).dependents if each.dataset == dataset), None)
     if found is None:
         raise UserError(
-            f"nothing of {dataset} depends on the base that {recipe} moved from",
+            f"nothing in {dataset} depends on the previous base of {recipe}",
             where=f"dataset key {dataset!r}",
             remedy=f"Name one of those that `ft base-bump {recipe}` lists, or ask for a training.",
         )
@@ -198,7 +198,7 @@ def _advance(
     if plan.over:
         reason = f"no dependent is open: {summary(found)}"
         releases.release_base(store, recipe, actor=actor, reason=reason)
-    held = f", {plan.held} wait for tomorrow's budget of {per_day}" if plan.held else ""
+    held = f", {plan.held} are queued for tomorrow's budget of {per_day}" if plan.held else ""
     words = f"{len(carried)} carries and {len(retrained)} retrainings submitted{held}"
     said.append(f"{recipe}: {'released' if plan.over else words}; {summary(found)}")
     return carrying + len(carried), len(carried) + len(retrained) + plan.over

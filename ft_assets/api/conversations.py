@@ -21,7 +21,7 @@ def require_kept(name: str, division: Division, *, tenants: TenantsFile | None =
     raise BadRequest(
         f"conversations of {name} are not kept",
         where="store",
-        remedy="Leave store out. The operator lets a line's traffic be kept: lines, in tenants.yaml.",
+        remedy="Remove store. The operator can enable it per line: lines, in tenants.yaml.",
     )
 
 

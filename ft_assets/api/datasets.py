@@ -219,8 +219,7 @@ def curate_dataset(
             raise UserError(
                 "it is not curated yet, and this server starts no work on the cluster",
                 where=f"dataset {key}",
-                remedy=f"Submit it, and Dagster's daemon has it curated before it is trained on: ft submit {key} "
-                "RECIPE",
+                remedy=f"Submit it; Dagster's daemon curates it before the training: ft submit {key} RECIPE",
             )
         return execution.run(request, actor=actor).artifact
 

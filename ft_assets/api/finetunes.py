@@ -170,7 +170,7 @@ def submit(
     if base:
         if not name:
             raise UserError(
-                "a first try without a recipe takes a file of rows, and this is a registered version",
+                "a first try without a recipe needs a file of rows; this is a registered version",
                 where=dataset_key,
                 remedy="Name a recipe; or give the file that the version was made from.",
             )

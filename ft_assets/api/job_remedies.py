@@ -34,4 +34,4 @@ def without_policy(remedy: str) -> str:
         return remedy
     # Lines to paste belong to the sentence before them.
     kept = [] if "\n" in remedy else [each for each in _SENTENCE.split(remedy) if not _POLICY.search(each)]
-    return " ".join(kept) or "Change the file, and upload it again: a job reads its rows as they are."
+    return " ".join(kept) or "Correct the file and upload it again: a job uses its rows unchanged."

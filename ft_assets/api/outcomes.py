@@ -73,9 +73,9 @@ def require_line(name: str) -> str:
     user of the line, and no part of its traffic."""
     if "@" in name or ":" in name:
         raise UserError(
-            f"{name!r} names one adapter, and feedback is kept of a line's traffic",
+            f"{name!r} is a single adapter, and feedback is recorded for lines only",
             where="model",
-            remedy="Ask the line by its name alone: tenant.dataset.recipe.",
+            remedy="Use the name of the line: tenant.dataset.recipe.",
         )
     return name
 

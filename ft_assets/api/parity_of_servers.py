@@ -107,7 +107,7 @@ def _all_said(settings: Mapping[str, ServerSettings | None]) -> dict[str, Server
     """All settings. Raises Misconfigured if some are missing."""
     if silent := [name for name, own in settings.items() if own is None]:
         raise Misconfigured(
-            f"it does not say how {', '.join(silent)} computes",
+            f"computes is not set for {', '.join(silent)}",
             where="servers.yaml",
             remedy="Add computes: {engine: vllm VERSION, dtype: …}. Parity is proved for these settings.",
         )
@@ -139,7 +139,7 @@ def _require_engine(endpoint: Endpoint, settings: ServerSettings) -> None:
         said = server.version()
     if said and said not in settings.engine.split():
         raise Misconfigured(
-            f"{endpoint.name} says that its version is {said}, and its settings say {settings.engine}",
+            f"{endpoint.name} reports version {said}, but its settings have {settings.engine}",
             where="servers.yaml",
             remedy=f"Correct computes.engine of {endpoint.name}.",
         )

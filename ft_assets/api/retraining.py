@@ -49,7 +49,7 @@ def retrain(
         )
         log.append(f"submitted {wish.dataset} with {wish.recipe}")
     held = len(wishes) - len(log)
-    over = f"; {held} wait for tomorrow's budget of {per_day}" if held else ""
+    over = f"; {held} are queued for tomorrow's budget of {per_day}" if held else ""
     text = f"checked {len(lines)} subscribed lines: {len(log)} submitted{over}"
     return Step(said="; ".join([text, *problems]), worked=len(log), log=tuple(log))
 

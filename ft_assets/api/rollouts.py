@@ -185,10 +185,10 @@ def advance_rollouts(
         except StoreUnavailable:
             raise
         except UserError as error:
-            waits.append(f"{line} begins no rollout: {error.what}")
+            waits.append(f"no rollout started for {line}: {error.what}")
             continue
         if begun is not None:
-            told.append(f"{line}: a rollout of {begun.candidate.address} begins: {begun.reason}")
+            told.append(f"{line}: a rollout of {begun.candidate.address} started: {begun.reason}")
     for line in lines_with_rollouts(store):
         try:
             done = conduct(artifacts, line, tenants=tenants, log=log, now=now)
@@ -206,5 +206,5 @@ def advance_rollouts(
     today = now.date().isoformat()
     if after != today:
         told.extend(remove_old(store, tenants, now, warnings))
-    said = f"looked at {going} open rollouts: {len(told)} changes"
+    said = f"checked {going} open rollouts: {len(told)} changes"
     return Step(said=said, worked=len(told), log=(*told, *waits), warnings=tuple(warnings), after=today)

@@ -74,7 +74,7 @@ def judge_copies(
         judged += len(pairs)
         if asked.waiting:
             lines.append(asked)
-    said = f"asked judges about {judged} copied requests"
+    said = f"judged {judged} copied requests"
     return Step(said=said, worked=judged, warnings=tuple(warnings), after=after)
 
 
@@ -85,7 +85,7 @@ def _asked(store: Store, tenants: TenantsFile, line: str, warnings: list[str]) -
     if rollout is None or judge is None or not traffic_of(store, line).shadow:
         return None
     if why := withdrawn(judge, tenants.settings_of(line)):
-        warnings.append(f"{line}: its judge is not asked: {why}")
+        warnings.append(f"{line}: its judge is not used: {why}")
         return None
     pairs = pairs_to_judge(store, rollout, datetime.now(UTC))
     return _Asked(rollout=rollout, waiting=pairs, marks=marks_to_take(store, rollout)) if pairs else None

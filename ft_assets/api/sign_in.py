@@ -72,7 +72,7 @@ def end_sign_in(
     if issuer not in ("", settings.issuer):
         raise NotIdentified("another provider answered", where="sign-in", remedy="Begin again.")
     if not code:
-        raise NotIdentified("the provider did not let you in", where="sign-in", remedy="Begin again.")
+        raise NotIdentified("the provider denied the sign-in", where="sign-in", remedy="Begin again.")
     claims = oidc.claims_of(
         _provider(settings.issuer), _client(settings), code=code, nonce=sent.nonce, verifier=sent.verifier
     )
@@ -84,7 +84,7 @@ def end_sign_in(
     proof = f"{OIDC}{settings.issuer}/{claims['sub']}"
     if not roles:
         raise NotPermitted(
-            f"none of {actor}'s groups gives access to a tenant",
+            f"no group of {actor} has access to a tenant",
             where="sign-in",
             remedy="Ask the platform's operator to add you to one.",
         )

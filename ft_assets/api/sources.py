@@ -156,8 +156,8 @@ def news_of_sources(
             problems.append(f"{watch.dataset}: {found.what}")
             news.append(_news(watch, _UNREADABLE))
         elif isinstance(found, TimeoutError):
-            problems.append(f"{watch.dataset}: its source has not answered yet")
-    said = f"looked at {looked} of {len(known)} sources: {len(news)} have news"
+            problems.append(f"{watch.dataset}: no response from its source yet")
+    said = f"checked {looked} of {len(known)} sources: {len(news)} changed"
     after = last if looked < len(left) else ""
     return news, Step(said="; ".join([said, *problems]), worked=len(news), warnings=tuple(problems), after=after)
 

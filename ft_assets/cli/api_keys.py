@@ -7,34 +7,35 @@ import typer
 
 from ft_assets.cli.door import api
 
-app = typer.Typer(no_args_is_help=True, help="Keys of the HTTP API.")
+app = typer.Typer(no_args_is_help=True, help="API keys.")
 
 
 @app.command("create")
 def create(
-    tenant: Annotated[str, typer.Argument(help="Whose data and models it opens; shared for the role platform.")],
+    tenant: Annotated[str, typer.Argument(help="Tenant that the key gives access to; `shared` for the role platform.")],
     role: Annotated[
         str,
         typer.Option(
-            help="viewer reads, member trains, promoter decides, admin deletes and makes keys; platform: all tenants'."
+            help="viewer (read), member (also train), promoter (also promote), admin (also delete and create "
+            "keys), or platform (keys and reports of all tenants)."
         ),
     ] = "member",
-    name: Annotated[str, typer.Option(help="Whom or what it is for; records name it.")] = "",
+    name: Annotated[str, typer.Option(help="Owner or purpose of the key, shown in records.")] = "",
     expires: Annotated[
-        str, typer.Option(help="A number and h, d or w, such as 90d. Default: the key never expires.")
+        str, typer.Option(help="Lifetime: a number and h, d or w, such as 90d. Default: no expiry.")
     ] = "",
 ) -> None:
-    """Make a key and print it, once: only its digest is kept."""
+    """Create an API key and print it. It is shown only once; only its digest is stored."""
     from ft_assets.cli.output import note
 
     key, text = api.create_key(tenant, role=role, name=name, expires=expires)  # type: ignore[arg-type]
     print(text)
-    note(f"{key.role} of {key.tenant}; nobody can see it again. To end it: ft key revoke {key.prefix}")
+    note(f"{key.role} of {key.tenant}. The key is not shown again. To revoke it: ft key revoke {key.prefix}")
 
 
 @app.command("list")
 def list_keys(tenant: Annotated[str, typer.Argument(help="Name of the tenant. Default: all tenants.")] = "") -> None:
-    """Show keys, without their secrets."""
+    """List API keys, without their secrets."""
     from ft_assets.cli.output import print_table
 
     rows = [
@@ -58,12 +59,12 @@ def list_keys(tenant: Annotated[str, typer.Argument(help="Name of the tenant. De
 
 
 @app.command("revoke")
-def revoke(prefix: Annotated[str, typer.Argument(help="The part of the key that `ft key list` shows.")]) -> None:
-    """Refuse a key from now on."""
+def revoke(prefix: Annotated[str, typer.Argument(help="Prefix of the key, as shown by `ft key list`.")]) -> None:
+    """Revoke an API key."""
     from ft_assets.cli.output import note
 
     key = api.revoke_key(prefix)
-    note(f"{key.prefix} of {key.tenant} is revoked, by {key.revoked_by}")
+    note(f"revoked {key.prefix} of {key.tenant}, by {key.revoked_by}")
 
 
 def _day(at: float | None) -> str:

@@ -12,9 +12,9 @@ from ft_assets.cli.door import api
 
 def audit(
     tenant: Annotated[str, typer.Argument(help="Name of the tenant. Default: requests without a valid key.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, with digests.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, with digests.")] = False,
 ) -> None:
-    """Show who asked for what over HTTP, and whether it was allowed. Fails where the log was changed."""
+    """Show HTTP requests with their actor and result. Fails if the audit log was altered."""
     from ft_assets.cli.output import print_table
 
     entries = api.audit(tenant)

@@ -9,10 +9,10 @@ from ft_assets.cli.door import api
 
 
 def base_bump(
-    recipe: Annotated[str, typer.Argument(help="Key of the successor, the recipe with the new base.")],
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    recipe: Annotated[str, typer.Argument(help="Key of the successor recipe, which has the new base.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show the blast radius of a base bump: which lines depend on the base, which passed, which are retrained."""
+    """Show the lines that depend on the old base, and the progress of their migration to the new one."""
     from dataclasses import asdict
 
     from ft_assets.cli.output import note, print_json, print_table

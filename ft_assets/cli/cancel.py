@@ -14,21 +14,23 @@ Submission = Annotated[str, typer.Argument(help="The submission's id.")]
 
 
 def cancel(submission: Submission) -> None:
-    """Cancel a submission: its work stops, unless another submission needs it too."""
+    """Cancel a submission. Its work stops unless another submission needs it."""
     stopped = api.cancel(submission)
     print(f"cancelled {submission}")
     _tell(stopped)
 
 
-def pause(submission: Submission, reason: Annotated[str, typer.Option(help="Why; ft status shows it.")] = "") -> None:
-    """Pause a submission: its work stops as by ft cancel, and goes on where it was once it is resumed."""
+def pause(
+    submission: Submission, reason: Annotated[str, typer.Option(help="Reason, shown by ft status.")] = ""
+) -> None:
+    """Pause a submission. Its work stops and continues from its last save when resumed."""
     from ft_assets.cli.output import note
 
     paused = api.pause(submission, reason=reason)
     said = f": {paused.pause.reason}" if paused.pause.reason else ""
-    print(f"paused {submission}" if paused.created else f"it was paused already, by {paused.pause.actor}{said}")
+    print(f"paused {submission}" if paused.created else f"already paused by {paused.pause.actor}{said}")
     _tell(paused)
-    note(f"to go on with it: ft resume {submission}")
+    note(f"to continue: ft resume {submission}")
 
 
 def resume(submission: Submission) -> None:
@@ -36,9 +38,9 @@ def resume(submission: Submission) -> None:
     from ft_assets.cli.output import note
 
     resumed = api.resume(submission)
-    print(f"resumed {submission}" if resumed.created else "it is not paused")
+    print(f"resumed {submission}" if resumed.created else "not paused")
     if resumed.created:
-        note(f"go on with it: {resumed.command}" if resumed.command else waits_for())
+        note(f"to continue: {resumed.command}" if resumed.command else waits_for())
 
 
 def _tell(stopped: "Stopped") -> None:
@@ -48,4 +50,4 @@ def _tell(stopped: "Stopped") -> None:
     for address in stopped.workers:
         note(f"  {short(str(address))}")
     for address in stopped.shared:
-        note(f"another submission needs {short(str(address))}, whose worker goes on")
+        note(f"another submission needs {short(str(address))}, so its worker continues")

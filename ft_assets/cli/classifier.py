@@ -6,7 +6,7 @@ import typer
 
 from ft_assets.cli.door import api
 
-app = typer.Typer(no_args_is_help=True, help="Text classifiers that a dataset policy's toxicity screen can name.")
+app = typer.Typer(no_args_is_help=True, help="Text classifiers for the toxicity screen and for refusals.")
 
 
 @app.command()
@@ -14,14 +14,15 @@ def add(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="FOLDER", help="A transformers sequence classifier (safetensors), or hub:ORG/NAME@REVISION."
+            metavar="FOLDER",
+            help="Folder of a Transformers sequence classifier (safetensors), or hub:ORG/NAME@REVISION.",
         ),
     ],
     key: Annotated[
-        str, typer.Argument(metavar="NAME.vN", help="Its key, such as toxic.v1. A key's classifier never changes.")
+        str, typer.Argument(metavar="NAME.vN", help="Key of the classifier, such as toxic.v1. It cannot be reassigned.")
     ],
 ) -> None:
-    """Add the classifier in FOLDER under the key NAME.vN."""
+    """Add the classifier in FOLDER as NAME.vN."""
     from ft_assets.cli.output import note
 
     registered = api.add_classifier(source, key)

@@ -11,18 +11,14 @@ from ft_assets.cli.door import api
 if TYPE_CHECKING:
     from ft_assets.api import TierPlan
 
-app = typer.Typer(
-    no_args_is_help=True, help="Print the objects that a cluster and its bucket need, for an administrator to apply."
-)
+app = typer.Typer(no_args_is_help=True, help="Kubernetes objects and bucket policies for an administrator.")
 
 
 @app.command()
 def manifests(
-    tenant: Annotated[
-        str, typer.Argument(help="Name of a tenant. Default: all tenants of the tenants file, and `shared`.")
-    ] = "",
+    tenant: Annotated[str, typer.Argument(help="Tenant. Default: all tenants of the tenants file, and `shared`.")] = "",
     flavours: Annotated[
-        Path | None, typer.Option(help="File of Kueue's flavours. Without it no queues are printed.")
+        Path | None, typer.Option(help="File with Kueue's flavours. Default: no queues are printed.")
     ] = None,
     namespace: Annotated[
         str, typer.Option(help="Namespace of the control plane. Default: the one in the settings.")
@@ -32,7 +28,7 @@ def manifests(
         Literal["v1beta2", "v1beta1"], typer.Option(help="Version of Kueue's API; v1beta1 for Kueue 0.13 and 0.14.")
     ] = "v1beta2",
 ) -> None:
-    """Print namespaces, accounts, network policies, rights and queues as YAML, for `kubectl apply -f -`."""
+    """Print namespaces, service accounts, network policies, RBAC and queues as YAML for `kubectl apply -f -`."""
     import yaml
 
     objects = api.cluster_manifests(tenant, flavours=flavours, namespace=namespace, account=account, kueue=kueue)
@@ -41,21 +37,21 @@ def manifests(
 
 @app.command()
 def plan(
-    flavours: Annotated[Path, typer.Option(help="File of Kueue's flavours, with their capacity.")],
+    flavours: Annotated[Path, typer.Option(help="File with Kueue's flavours and their capacity.")],
     nodes: Annotated[
         Path | None,
-        typer.Option(help="What `kubectl get nodes -o json` printed: more than these nodes have is refused."),
+        typer.Option(help="Output of `kubectl get nodes -o json`; flavours beyond the nodes' capacity are refused."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show how many GPUs each tier gets when all ask at once. A plan that promises more than there is is refused."""
+    """Show the GPUs of each tier under full demand. A plan that exceeds the capacity is refused."""
     from ft_assets.cli.output import print_json, print_table
 
     rows = api.cluster_plan(flavours, nodes=nodes)
     if as_json:
         print_json([asdict(each) for each in rows])
     else:
-        columns = ("GPUs", "of", "tier", "tenants", "reserved", "when all ask", "alone", "a tenant")
+        columns = ("GPUs", "of", "tier", "tenants", "reserved", "full demand", "alone", "a tenant")
         print_table(columns, [_cells(each) for each in rows], empty="no flavour has GPUs")
 
 

@@ -31,7 +31,7 @@ Base = Annotated[str, typer.Option(help="Use another base: hub:ORG/NAME@REVISION
 Dataset = Annotated[str, typer.Option(help="Use another dataset: hub:ORG/NAME@REVISION#SPLIT, or a JSON lines file.")]
 
 
-Serve = Annotated[bool, typer.Option("--serve", help="At the end, ask the adapter in staging over HTTP.")]
+Serve = Annotated[bool, typer.Option("--serve", help="At the end, query the adapter in staging over HTTP.")]
 
 
 def demo(base: Base = "", dataset: Dataset = "", serve: Serve = False) -> None:
@@ -83,7 +83,7 @@ def _demo_offline(*, serve: bool) -> None:
     console, store = _console(), open_store(create=True)
     console.rule("[bold]Fine-tuning demo")
     dataset = _register(console, store)
-    console.print("\n[bold]1. A careful recipe.[/] It must answer better than the base and keep what the base knew.")
+    console.print("\n[bold]1. A careful recipe.[/] It must answer better than the base, without regressions.")
     careful, accepted = _run(store, dataset, "recipe.yaml", SubmissionStatus.ACCEPTED)
     _print_gain(console, store, careful)
     line = _promote(console, store, accepted.adapter)
@@ -100,9 +100,9 @@ def _register(console: "Console", store: "Store") -> str:
     built = build_demo_dataset(Path(os.environ["FT_STATE"]) / "demo" / "docs.jsonl")
     kinds = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(built.counts.items()))
     console.print(
-        f"Data: {built.rows:,} questions about signatures in this Python's own standard library ({kinds}).\nWhole "
-        "modules are held out, so no test question comes from a file that was trained on.\nBase: a "
-        "3.5-million-parameter model trained on a few old novels and on no Python."
+        f"Data: {built.rows:,} questions about signatures in this Python's own standard library "
+        f"({kinds}).\nWhole modules are held out, so no test question comes from a file used in "
+        "training.\nBase: a 3.5-million-parameter model trained on a few old novels and on no Python."
     )
     _register_suite(store)
     return str(api.add_dataset(built.path, NAME, policy=FOLDER / "dataset.yaml", store=store).key)
@@ -137,7 +137,7 @@ def _ask(console: "Console", store: "Store", line: str) -> None:
     from ft_assets.cli.demo_serving import ask_in_staging
 
     console.print(
-        "\n[bold]3. The adapter in staging, asked over HTTP.[/] Its server ends with the demo; make serve goes on."
+        "\n[bold]3. The adapter in staging, over HTTP.[/] The server stops with the demo; make serve starts it again."
     )
     command, answer = ask_in_staging(line, QUESTION, store=store)
     console.print(f"$ {command}", markup=False)
@@ -148,7 +148,7 @@ def _promote(console: "Console", store: "Store", adapter: str) -> str:
     """Promote to staging and, if allowed, to production; prints the reason for a refusal. The line."""
     from ft_assets.cli.output import note
 
-    reason = "the demo: it passed its gates"
+    reason = "demo: all gates passed"
     record, _ = api.promote(adapter, "staging", reason=reason, store=store)
     console.print(f"\n[bold]Promotion[/] of line {record.line}:")
     console.print(f"staging     {record.adapter.address[:32]}…, by {record.actor}: {record.reason}")
@@ -156,7 +156,7 @@ def _promote(console: "Console", store: "Store", adapter: str) -> str:
         api.promote(adapter, "production", reason=reason, store=store)
     except UserError as refusal:
         console.print(f"production  [red]refused[/]: {refusal.what}")
-        note("a model this small refuses nothing, so the demo's recipes have no safety gate: see docs/how-to/safety.md")
+        note("a model this small never refuses, so the demo's recipes have no safety gate: see docs/how-to/safety.md")
     else:
         console.print("production  the same")
     return record.line
@@ -182,9 +182,9 @@ def _print_gain(console: "Console", store: "Store", submission: "Submission") ->
     if evidence.never_seen:
         seen = evidence.never_seen
         console.print(
-            f"answers that are in no training row ({seen.n}): base {seen.base:.1%}, tuned {seen.candidate:.1%}"
+            f"answers that occur in no training row ({seen.n}): base {seen.base:.1%}, tuned {seen.candidate:.1%}"
         )
-    console.print("\n[bold]Examples, chosen by a fixed seed whether right or wrong:")
+    console.print("\n[bold]Examples, chosen by a fixed seed:")
     for row in random.Random(17).sample(rows, min(_EXAMPLES, len(rows))):
         mark = Text("✓ ", "green") if row["candidate_correct"] else Text("✗ ", "red")
         console.print(mark, Text(row["question"], "dim"), sep="")

@@ -43,7 +43,7 @@ def ask_in_staging(line: str, question: str, *, store: "Store") -> tuple[str, st
     finally:
         api.revoke_key(made.prefix, access=access)
     if answer.is_error:
-        raise UserError(answer.text, where=address, remedy="Look at what is served: ft serve status")
+        raise UserError(answer.text, where=address, remedy="Check the servers: ft serve status")
     # The key is no argument: all users of a machine see those.
     key_first = """printf 'Authorization: Bearer %s' "$FT_API_KEY" | """
     command = f"{key_first}curl {address} -H @- --json {shlex.quote(json.dumps(body))}"

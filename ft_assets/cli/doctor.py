@@ -9,10 +9,10 @@ from ft_assets.cli.door import api
 
 
 def doctor(
-    tenant: Annotated[str, typer.Option(help="Only this tenant's datasets and recipes, and shared ones.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    tenant: Annotated[str, typer.Option(help="Only datasets and recipes of this tenant, and shared ones.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say what the store lacks for honest gates, and what mends it; exit status 1 if it lacks anything."""
+    """Check that suites, datasets and recipes are sufficient for reliable gates. Exit code 1 if anything is missing."""
     from ft_assets.cli.output import print_json, print_table
 
     found = api.doctor(tenant=tenant)
@@ -20,6 +20,6 @@ def doctor(
         print_json([asdict(each) for each in found])
     else:
         rows = [(each.of, each.what, each.remedy) for each in found]
-        print_table(("of", "what it lacks", "what mends it"), rows, empty="Nothing is lacking.")
+        print_table(("of", "missing", "remedy"), rows, empty="Nothing is missing.")
     if found:
         raise typer.Exit(1)

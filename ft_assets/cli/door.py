@@ -60,8 +60,8 @@ def actor() -> str:
 def waits_for() -> str:
     """What the work of a submission waits for that no command carries out."""
     if _door.remote:
-        return "its work waits for a running Dagster of the server"
-    return "its work waits for a running Dagster: ft ui"
+        return "queued: a running Dagster of the server starts the work"
+    return "queued: a running Dagster starts the work: ft ui"
 
 
 def page_of(artifact: "Artifact", name: str) -> str:

@@ -6,23 +6,28 @@ import typer
 
 from ft_assets.cli.door import api
 
-app = typer.Typer(no_args_is_help=True, help="Text encoders that a dataset policy's search for paraphrases can name.")
+app = typer.Typer(no_args_is_help=True, help="Text encoders for the search for paraphrases.")
 
 
 @app.command()
 def add(
     source: Annotated[
-        str, typer.Argument(metavar="FOLDER", help="A transformers encoder (safetensors), or hub:ORG/NAME@REVISION.")
+        str,
+        typer.Argument(
+            metavar="FOLDER", help="Folder of a Transformers encoder (safetensors), or hub:ORG/NAME@REVISION."
+        ),
     ],
     key: Annotated[
-        str, typer.Argument(metavar="NAME.vN", help="Its key, such as e5.v1. A key's encoder never changes.")
+        str, typer.Argument(metavar="NAME.vN", help="Key of the encoder, such as e5.v1. It cannot be reassigned.")
     ],
     pooling: Annotated[
         Literal["mean", "cls"] | None,
-        typer.Option(help="A text's vector: the mean of its tokens', or the first one's. Default: as the folder says."),
+        typer.Option(
+            help="Pooling of token vectors: mean, or the first token. Default: the encoder's own configuration."
+        ),
     ] = None,
 ) -> None:
-    """Add the encoder in FOLDER under the key NAME.vN."""
+    """Add the encoder in FOLDER as NAME.vN."""
     from ft_assets.cli.output import note
 
     registered = api.add_encoder(source, key, pooling=pooling)

@@ -7,25 +7,25 @@ import typer
 from ft_assets.cli.addresses import short
 from ft_assets.cli.door import api
 
-Reason = Annotated[str, typer.Option(help="Why; it is recorded with your name.")]
+Reason = Annotated[str, typer.Option(help="Reason (recorded with your name).")]
 _GRACE_DAYS = 30
 
 
 def delete(
-    targets: Annotated[list[str], typer.Argument(help="Dataset versions (tenant.name.vN) and adapters' addresses.")],
+    targets: Annotated[list[str], typer.Argument(help="Dataset versions (tenant.name.vN) or addresses of adapters.")],
     reason: Reason,
 ) -> None:
-    """Delete dataset versions and adapters: nothing new is made from them, and their bytes are erased after 30 days."""
+    """Delete dataset versions and adapters. They cannot be used from now on; their bytes are erased after 30 days."""
     from ft_assets.cli.output import note
 
     for deleted in api.delete(targets, reason=reason):
         stone = deleted.tombstone
         print(f"{deleted.subject}: {stone.sentence()}; its bytes may be erased after {stone.due.date()}")
         if not deleted.created:
-            note("it was deleted already")
+            note("already deleted")
     for address, why in api.held_beyond_grace().items():
-        note(f"at present {short(address)} would be kept: {why}")
-    note("ft restore undoes this until then; ft collect erases what is due")
+        note(f"{short(address)} would currently be kept: {why}")
+    note("ft restore undoes this until then; ft collect erases data whose grace period is over")
 
 
 def restore(
@@ -39,12 +39,12 @@ def restore(
 def erase(
     tenant: Annotated[str, typer.Argument(help="Name of the tenant.")],
     reason: Reason,
-    grace_days: Annotated[int, typer.Option(min=1, help="Days until the bytes are erased.")] = _GRACE_DAYS,
+    grace_days: Annotated[int, typer.Option(min=1, help="Grace period in days.")] = _GRACE_DAYS,
     without_grace: Annotated[
-        bool, typer.Option("--without-grace", help="Erase at once; this cannot be undone.")
+        bool, typer.Option("--without-grace", help="Erase immediately. This cannot be undone.")
     ] = False,
 ) -> None:
-    """Delete all of a tenant's data: its lines are archived now, its bytes are erased after the grace period."""
+    """Delete all data of a tenant. Its lines are archived now; its bytes are erased after the grace period."""
     from ft_assets.cli.output import note
 
     tombstone, archived = api.erase_tenant(tenant, reason=reason, grace_days=0 if without_grace else grace_days)
@@ -56,11 +56,11 @@ def erase(
 
 
 def collect(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be erased.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be erased, without erasing it.")] = False,
 ) -> None:
-    """Erase deleted data whose grace period is over and that nothing needs. Hashes and tombstones stay.
+    """Erase deleted data after its grace period, unless it is still needed. Hashes and tombstones are kept.
 
-    Leftovers are removed too, if the tenants file says after how many days (retention.leftovers).
+    Also removes leftovers, if retention.leftovers is set in the tenants file.
     """
     from ft_assets.cli.output import note
 
@@ -84,11 +84,11 @@ def _collect_leftovers(dry_run: bool) -> None:
     for leftover in places.dropped:
         print(f"{verb} {leftover.address}: {leftover.what} ({leftover.why}; {leftover.size / 1e6:.1f} MB)")
     for problem in places.problems:
-        note(f"left alone: {problem}")
+        note(f"skipped: {problem}")
     for path in places.ended:
-        print(f"{'would end' if dry_run else 'ended'} {path}: no sign of life; it is collected later")
+        print(f"{'would end' if dry_run else 'ended'} {path}: no heartbeat; it is collected later")
     for address in unreferenced.plan.remove if dry_run else unreferenced.addresses:
-        print(f"{verb} {address}: nothing references it any more")
+        print(f"{verb} {address}: unreferenced")
     waiting = len(unreferenced.plan.mark) + len(unreferenced.plan.waiting)
     if waiting:
-        note(f"{waiting} more artifacts are unreferenced; they are removed after the time in retention.leftovers")
+        note(f"{waiting} more artifacts are unreferenced; they are removed after the period in retention.leftovers")

@@ -13,17 +13,20 @@ def export(
         str,
         typer.Argument(help="An adapter's address, a line (tenant.dataset.recipe), or a pair ('DATASET|RECIPE')."),
     ],
-    out: Annotated[Path, typer.Option("--out", help="A folder that does not exist yet.")],
+    out: Annotated[Path, typer.Option("--out", help="Target folder; must not exist yet.")],
     format: Annotated[
         str,
         typer.Option(
             "--format",
-            help="merged: one model in the base's dtype, as safetensors. gguf-q8_0, gguf-q5_k_m, gguf-q4_k_m: that in "
-            "fewer bits, for llama.cpp and Ollama. gptq-w8a8, gptq-w4a16, awq-w4a16, fp8-dynamic: the same for vLLM.",
+            help="merged: adapter and base as one model in the base's dtype (safetensors). gguf-q8_0, "
+            "gguf-q5_k_m, gguf-q4_k_m: merged and quantised for llama.cpp and Ollama. gptq-w8a8, gptq-w4a16, "
+            "awq-w4a16, fp8-dynamic: merged and quantised for vLLM.",
         ),
     ] = "merged",
 ) -> None:
-    """Export an adapter for other engines. It is made and gated again in workers, unless that was done before."""
+    """Export an adapter for other engines. The export is created and gated again in workers, unless it already
+    exists.
+    """
     from ft_assets.cli.output import note
 
     exported = api.export(source, out, format=format, actor=actor())
@@ -32,7 +35,7 @@ def export(
     if exported.served_on:
         note(f"vLLM serves it on {exported.served_on}")
     if exported.report is None:
-        note("ungated: the recipe has no gates, so nothing judged it")
+        note("ungated: the recipe has no gates, so the export was not judged")
     else:
-        note(f"gated again, and as good as the adapter; its evaluation: {exported.report.address}")
+        note(f"all gates passed again, as good as the adapter; evaluation: {exported.report.address}")
     note(f"{len(files)} files, {sum(entry.size for entry in files):,} bytes, verified, in {out}")

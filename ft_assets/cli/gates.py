@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ft_assets.api import Verdict
 
-app = typer.Typer(no_args_is_help=True, help="The gates between a trained candidate and an adapter.")
+app = typer.Typer(no_args_is_help=True, help="Gates that a candidate must pass to become an adapter.")
 Dataset = Annotated[str, typer.Argument(help="Dataset key, such as acme.support.v1.")]
 Recipe = Annotated[str, typer.Argument(help="Recipe key, such as docs-qa.v1.")]
 Gates = Annotated[
@@ -28,10 +28,10 @@ def show(
     dataset: Dataset,
     recipe: Recipe,
     asked: Gates = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show every gate's verdict on a pair, judged now from its per-sample results, and what to try after a fail. Exit
-    code: 0 if all gates let it through, 3 if one does not or the recipe has none.
+    """Show all verdicts on a pair, recomputed from its per-sample results, with suggestions after a failure. Exit
+    code: 0 if all gates pass or are waived, 3 if not or if the recipe has no gates.
     """
     from rich.console import Console
 
@@ -58,8 +58,8 @@ def waive(
     note: Annotated[str, typer.Option(help="Reason why the candidate may be used anyway (recorded).")],
     asked: Gates = None,
 ) -> None:
-    """Waive an inconclusive gate of a candidate whose own data is too small to decide it. The waiver is recorded
-    permanently, with your name. A failed verdict cannot be waived.
+    """Waive an inconclusive verdict on a candidate. The waiver is recorded permanently, with your name. A failed
+    verdict cannot be waived.
     """
     from ft_assets.cli.output import note as remark
 
@@ -68,9 +68,9 @@ def waive(
     print(f"{gate} of {dataset}|{recipe}: {record.reason}")
     if (record.actor, record.note) == (me, note.strip()):
         also = "".join(f" --gate {shlex.quote(wish)}" for wish in asked or ())
-        remark(f"waived; make the adapter with: ft run {dataset} {recipe}{also}")
+        remark(f"waived; to create the adapter: ft run {dataset} {recipe}{also}")
     else:
-        remark(f"waived already by {record.actor} at {record.at}: {record.note}")
+        remark(f"already waived by {record.actor} at {record.at}: {record.note}")
 
 
 def _verdicts(verdicts: "Sequence[Verdict]") -> "Table":

@@ -11,23 +11,25 @@ if TYPE_CHECKING:
     from ft_assets.api import FolderStep
 
 Folder = Annotated[
-    Path, typer.Argument(help="Folder with tenants.yaml and recipes/*.yaml; with kubernetes.yaml also a cluster's.")
+    Path, typer.Argument(help="Folder with tenants.yaml and recipes/*.yaml, and kubernetes.yaml for a cluster.")
 ]
 _SIGNS = {"create": "+", "change": "~", "delete": "-"}
 
 
 def plan(folder: Folder) -> None:
-    """Show how the platform differs from FOLDER: settings and quota, tenants' objects, recipes. Changes nothing."""
+    """Show the differences between the platform and FOLDER: settings, quotas, tenants' objects and recipes. Changes
+    nothing.
+    """
     from ft_assets.cli.output import note
 
     steps = api.plan_folder(folder)
     for step in steps:
         _tell(step)
-    note(f"{len(steps)} to do: ft apply {folder}" if steps else "nothing differs")
+    note(f"{len(steps)} changes to apply: ft apply {folder}" if steps else "nothing differs")
 
 
 def apply(folder: Folder) -> None:
-    """Bring the platform to what FOLDER says. Nothing is deleted whose tenant has work in flight."""
+    """Apply FOLDER to the platform. Nothing is deleted while its tenant has running work."""
     from ft_assets.cli.output import note
 
     done = api.apply_folder(folder, told=_tell)

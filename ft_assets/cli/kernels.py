@@ -10,8 +10,8 @@ from ft_assets.cli.door import api
 _STYLES = {"works": "green", "imports": "cyan", "broken": "red"}
 
 
-def kernels(as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False) -> None:
-    """Try every optional kernel on a small example; exit status 1 if one that is installed is broken."""
+def kernels(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Test every optional kernel on a small example. Exit code 1 if an installed kernel is broken."""
     from rich.text import Text
 
     from ft_assets.cli.output import print_json, print_table

@@ -20,7 +20,7 @@ def ledger(
         print(finding)
     note(f"checked {proof.summary} of {report.checkpoint}")
     for each in report.earlier:
-        note(f"it continues {each}, whose own ledger says what was read before")
+        note(f"it continues {each}; earlier reads are in that training's own ledger")
     if proof.findings:
         raise typer.Exit(1)
     if proof.cut_short:

@@ -21,7 +21,7 @@ TARGET_HELP = (
 
 
 def lineage(target: Annotated[str, typer.Argument(help=TARGET_HELP)]) -> None:
-    """Show what an artifact was made from, down to the uploaded bytes, with the keys and file names people know."""
+    """Show the inputs of an artifact, down to the uploaded files."""
     from rich.console import Console
 
     tree = api.lineage(target)
@@ -41,7 +41,7 @@ def _branch(name: str, node: "Lineage", names: dict[str, str], seen: set[str]) -
     if node.erased:
         label.append(f"  erased, {node.erased}", "red")
     elif not node.present:
-        label.append("  not in the store any more", "red")
+        label.append("  no longer in the store", "red")
     elif again and node.inputs:
         label.append("  as above", "dim")
     branch = Tree(label)
@@ -52,10 +52,13 @@ def _branch(name: str, node: "Lineage", names: dict[str, str], seen: set[str]) -
 
 def verify(
     target: Annotated[str, typer.Argument(help=TARGET_HELP)] = "",
-    everything: Annotated[bool, typer.Option("--all", help="Every artifact and every line of the store.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Verify every artifact and every line of the store.")
+    ] = False,
 ) -> None:
-    """Recompute every hash of a line or an artifact, down to the raw bytes and the base. Exit code 1 if anything has
-    changed."""
+    """Verify every hash of an artifact or a line, down to the raw files and the base. Exit code 1 if anything was
+    changed.
+    """
     from ft_assets.cli.output import note
 
     found = api.verify(target, everything=everything)
@@ -68,6 +71,6 @@ def verify(
     for address in shown:
         note(f"{short(address)}  {names[address]}".rstrip())
     what = "1 artifact" if len(found.looked_at) == 1 else f"{len(found.looked_at)} artifacts"
-    note(f"verified {what} and everything it was made from: {len(found.findings)} findings")
+    note(f"verified {what} and all of its inputs: {len(found.findings)} findings")
     if found.findings:
         raise typer.Exit(1)

@@ -11,48 +11,49 @@ from ft_assets.cli.door import api
 if TYPE_CHECKING:
     from ft_assets.api import LineState, Pointer, PromotionRecord
 
-Reason = Annotated[str, typer.Option(help="Why; it is recorded with your name.")]
-Line = Annotated[str, typer.Argument(help="tenant.dataset.recipe, without versions.")]
+Reason = Annotated[str, typer.Option(help="Reason (recorded with your name).")]
+Line = Annotated[str, typer.Argument(help="Line: tenant.dataset.recipe, without versions.")]
 
 
 def promote(
-    target: Annotated[str, typer.Argument(help="A line, a pair DATASET|RECIPE, or an adapter's address.")],
-    to: Annotated[str, typer.Option(help="dev, staging, production, deprecated or archived.")],
+    target: Annotated[str, typer.Argument(help="Line, pair DATASET|RECIPE, or address of an adapter.")],
+    to: Annotated[str, typer.Option(help="Target stage: dev, staging, production, deprecated or archived.")],
     reason: Reason,
     waive_incumbent: Annotated[
         bool, typer.Option(help="Waive an inconclusive comparison with the adapter in production.")
     ] = False,
 ) -> None:
-    """Move an adapter of a line to a stage, if every check allows it. The move is recorded permanently, with your
-    name."""
+    """Promote an adapter of a line to a stage, if all checks pass. The promotion is recorded permanently, with your
+    name.
+    """
     from ft_assets.cli.output import note
 
     try:
         record, created = api.promote(target, to, reason=reason, waive_incumbent=waive_incumbent)
     except api.WaitsForSecondPerson as waits:
         print(f"{waits.proposal.line} proposal {waits.proposal.id}")
-        note(f"it waits: {waits.what}\n{waits.remedy}")
+        note(f"waiting: {waits.what}\n{waits.remedy}")
         return
     _tell(record)
     if not created:
-        note(f"it is in that stage already, by {record.actor} at {record.at}")
+        note(f"already in this stage, by {record.actor} at {record.at}")
 
 
 def approve(
     line: Line,
-    note: Annotated[str, typer.Option(help="Why it is good; it is recorded with your name.")],
-    proposal: Annotated[str, typer.Option(help="Id of the proposal, where several wait.")] = "",
+    note: Annotated[str, typer.Option(help="Reason for the approval (recorded with your name).")],
+    proposal: Annotated[str, typer.Option(help="Id of the proposal, if several are pending.")] = "",
 ) -> None:
-    """Approve a move to production that somebody else proposed. All checks run again."""
+    """Approve a promotion to production proposed by another person. All checks run again."""
     _tell(api.approve_promotion(line, note=note, proposal=proposal))
 
 
 def decline(
     line: Line,
     reason: Reason,
-    proposal: Annotated[str, typer.Option(help="Id of the proposal, where several wait.")] = "",
+    proposal: Annotated[str, typer.Option(help="Id of the proposal, if several are pending.")] = "",
 ) -> None:
-    """Decline a proposed move to production, or withdraw your own."""
+    """Decline a proposed promotion to production, or withdraw your own."""
     ended = api.decline_promotion(line, reason=reason, proposal=proposal)
     print(f"{ended.proposal.line} proposal {ended.proposal.id} {ended.state}")
 
@@ -60,15 +61,17 @@ def decline(
 def rollback(
     line: Line,
     reason: Reason,
-    stage: Annotated[str, typer.Option(help="dev, staging or production.")] = "production",
-    to: Annotated[str, typer.Option(help="An adapter that was in the stage before. Default: the last one.")] = "",
+    stage: Annotated[str, typer.Option(help="Stage: dev, staging or production.")] = "production",
+    to: Annotated[
+        str, typer.Option(help="Address of an adapter that was in the stage before. Default: the previous one.")
+    ] = "",
 ) -> None:
-    """Point a line's stage back to an adapter that was there before."""
+    """Roll a stage of a line back to an earlier adapter."""
     _tell(api.roll_back(line, reason=reason, stage=stage, to=to))
 
 
-def lines(tenant: Annotated[str, typer.Option(help="Only this tenant's.")] = "") -> None:
-    """List the lines with a recorded decision, and the adapter in each stage."""
+def lines(tenant: Annotated[str, typer.Option(help="Only this tenant.")] = "") -> None:
+    """List the lines with recorded decisions, and the adapter in each stage."""
     from ft_assets.cli.output import print_table
 
     rows = [
@@ -80,8 +83,8 @@ def lines(tenant: Annotated[str, typer.Option(help="Only this tenant's.")] = "")
     )
 
 
-def line(name: Line, as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False) -> None:
-    """Show a line's history: who moved what where, when and why."""
+def line(name: Line, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Show the history of a line: all promotions and rollbacks, with actor, time and reason."""
     from ft_assets.cli.output import note, print_json, print_table
 
     state = api.show_line(name)
@@ -103,18 +106,20 @@ def line(name: Line, as_json: Annotated[bool, typer.Option("--json", help="For m
             )
             for record in state.records
         ],
-        empty=f"There is no decision about {name} yet.",
+        empty=f"No decision is recorded for {name} yet.",
     )
     for stage in api.POINTERS:
         note(f"{stage}: {_shown(state, stage)}")
     for each in api.list_proposals(name):
         if each.state == "open":
             asked = each.proposal
-            note(f"waits for approval: {asked.id}, {asked.adapter.address} by {asked.actor} ({asked.reason})")
+            note(f"pending approval: {asked.id}, {asked.adapter.address} by {asked.actor} ({asked.reason})")
 
 
-def release(recipe: Annotated[str, typer.Argument(help="Key of the recipe whose base moved.")], reason: Reason) -> None:
-    """Release the held base of a recipe's successor, so that adapters on it may go to production."""
+def release(
+    recipe: Annotated[str, typer.Argument(help="Key of the successor recipe, which has the new base.")], reason: Reason
+) -> None:
+    """Release the held base of a successor recipe, so that adapters on it may be promoted to production."""
     record = api.release_base(recipe, reason=reason)
     print(f"{record.recipe} released by {record.actor} at {record.at}: {record.reason}")
 

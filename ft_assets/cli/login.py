@@ -16,15 +16,13 @@ from ft_resources.errors import UserError
 
 
 def login(
-    server: Annotated[
-        str, typer.Argument(metavar="URL", help="Address of the server, such as https://ft.example.com.")
-    ],
+    server: Annotated[str, typer.Argument(metavar="URL", help="URL of the server, such as https://ft.example.com.")],
     key_from_env: Annotated[
         str,
-        typer.Option(help="Name of an environment variable with the key. Without it: asked for, or read from stdin."),
+        typer.Option(help="Environment variable with the API key. Default: prompt for the key, or read it from stdin."),
     ] = "",
 ) -> None:
-    """Carry out all commands at a server, with an API key of it and no store of one's own."""
+    """Log in to a server. All commands then run there, without a local store."""
     from ft_assets.cli.output import note
 
     server = logins.check_server(server, where="URL")
@@ -33,27 +31,27 @@ def login(
     found = connect(Login(server=server, key=key, source="ft login")).me
     path = logins.keep(server, key)
     print(_said(server, found))
-    note(f"kept in {path}, readable by you alone; to remove it: ft logout")
+    note(f"saved in {path}, readable only by you; to remove it: ft logout")
     if os.environ.get("FT_STORE"):
-        note("FT_STORE is set in this shell, and commands use that store until it is unset")
+        note("FT_STORE is set in this shell: commands use that store until it is unset")
 
 
 def logout() -> None:
-    """Forget the server and its key: commands go to the store again. The key stays valid: ft key revoke ends it."""
-    print("forgotten" if logins.forget() else "nothing was kept")
+    """Log out: commands use the local store again. The API key stays valid until ft key revoke."""
+    print("forgotten" if logins.forget() else "no login was saved")
 
 
 def whoami() -> None:
-    """Say where commands are carried out, and as whom."""
+    """Show the server or store in use, and your identity."""
     from ft_assets.cli.output import note
 
     found = logins.find_login()
     if found is None:
         prepare_environment()
-        print(f"{actor()}, beside the store {default_store_url()}")
+        print(f"{actor()}, on the store {default_store_url()}")
         return
     print(_said(found.server, connect(found).me))
-    note(f"as {found.source} says")
+    note(f"according to {found.source}")
 
 
 def _said(server: str, found: dict[str, str]) -> str:
@@ -71,6 +69,8 @@ def _key(variable: str) -> str:
     key = key.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise UserError(
-            "there is no API key", where=where, remedy="Give a key of the tenant: an administrator's ft key create."
+            "no API key was given",
+            where=where,
+            remedy="Use an API key of the tenant; an administrator creates one with ft key create.",
         )
     return key

@@ -15,10 +15,10 @@ _utf8 = codecs.getincrementaldecoder("utf-8")
 
 
 def logs(
-    target: Annotated[str, typer.Argument(help="A submission's id, or an artifact's address.")],
+    target: Annotated[str, typer.Argument(help="Id of a submission, or address of an artifact.")],
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log until the work has ended.")] = False,
 ) -> None:
-    """Print the log of the last attempt at each piece of work."""
+    """Print the log of the last attempt of each step."""
     from ft_assets.cli.output import note
 
     found = api.logs(target)
@@ -41,7 +41,7 @@ def logs(
             break
         time.sleep(POLL_S)
     if not seen:
-        note("no worker has written anything yet")
+        note("no output yet")
     standing = found.status()
     if standing is not None and standing.detail:
         note(f"── {standing.state}")

@@ -7,19 +7,19 @@ import typer
 
 from ft_assets.cli.door import api
 
-app = typer.Typer(no_args_is_help=True, help="Language models by which a dataset policy finds names and places.")
+app = typer.Typer(no_args_is_help=True, help="Language models for the search for names and places.")
 
 
 @app.command()
 def add(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A spaCy pipeline: the folder with its config.cfg and meta.json.")
+        Path, typer.Argument(metavar="FOLDER", help="Folder of a spaCy pipeline, with config.cfg and meta.json.")
     ],
     key: Annotated[
-        str, typer.Argument(metavar="NAME.vN", help="Its key, such as names-en.v1. A key's model never changes.")
+        str, typer.Argument(metavar="NAME.vN", help="Key of the model, such as names-en.v1. It cannot be reassigned.")
     ],
 ) -> None:
-    """Add the spaCy model in FOLDER under the key NAME.vN."""
+    """Add the spaCy model in FOLDER as NAME.vN."""
     from ft_assets.cli.output import note
 
     registered = api.add_name_model(folder, key)
@@ -30,7 +30,7 @@ def add(
 
 @app.command("list")
 def list_() -> None:
-    """List the name models with their language and what they find."""
+    """List the name models with their language and entity types."""
     from ft_assets.cli.output import print_table
 
     print_table(

@@ -8,13 +8,11 @@ from ft_assets.cli.door import api
 
 
 def notices(
-    tenant: Annotated[
-        str, typer.Argument(help="Name of the tenant. Default: the platform's own, or the tenant of ft login.")
-    ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="At most this many, newest first.")] = 50,
+    tenant: Annotated[str, typer.Argument(help="Tenant. Default: the platform, or the tenant of ft login.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of notices, newest first.")] = 50,
 ) -> None:
-    """List the notices sent about a tenant's work, their receivers, and failed deliveries."""
+    """List sent notices, their recipients, and failed deliveries."""
     from ft_assets.cli.output import note, print_json, print_table
 
     notices = api.list_notices(tenant, limit=limit)
@@ -36,4 +34,4 @@ def notices(
         empty="No notice was sent.",
     )
     if notices.due:
-        note(f"{notices.due} events are still to be sent")
+        note(f"{notices.due} events are queued for sending")

@@ -19,16 +19,18 @@ _SHORTEST = 24
 
 
 def pages(
-    workspace: Annotated[Path, typer.Option("--workspace", "-w", help="Dagster's list of code locations.")],
+    workspace: Annotated[
+        Path, typer.Option("--workspace", "-w", help="Dagster workspace file with the code locations.")
+    ],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", "-p", help="Port of the pages.")] = 3000,
+    port: Annotated[int, typer.Option("--port", "-p", help="Port to listen on.")] = 3000,
     origin: Annotated[
         list[str] | None,
-        typer.Option(help="Address at which browsers reach it besides localhost: https://dagster.example.com"),
+        typer.Option(help="URL for browsers besides localhost, such as https://dagster.example.com."),
     ] = None,
 ) -> None:
-    """Serve Dagster's pages of the instance in DAGSTER_HOME to whoever has the token in FT_PAGES_TOKEN, and to no other
-    page of their browser. Dagster's own server listens on this machine only. ft ui does the same on a laptop.
+    """Serve the Dagster UI of the instance in DAGSTER_HOME, protected by the token in FT_PAGES_TOKEN and against
+    other pages in the same browser. Dagster's own server listens on localhost only. On a laptop, use ft ui.
     """
     from ft_assets.cli.output import note
     from ft_assets.server.dagster_proxy import dagster_proxy, new_prefix
@@ -70,7 +72,7 @@ def _token() -> str:
     token = os.environ.get(TOKEN, "")
     if len(token) < _SHORTEST:
         raise UserError(
-            f"the token has {len(token)} characters, and needs at least {_SHORTEST}",
+            f"the token has {len(token)} characters; at least {_SHORTEST} are required",
             where=TOKEN,
             remedy="Set it to random text: openssl rand -hex 32",
         )

@@ -18,7 +18,7 @@ def listener(port: int, what: str) -> socket.socket:
         return socket.create_server(("127.0.0.1", port))
     except OSError:
         found = socket.create_server(("127.0.0.1", 0))
-        note(f"port {port} is in use: {what} are at port {found.getsockname()[1]}")
+        note(f"port {port} is in use: {what} use port {found.getsockname()[1]}")
         return found
 
 

@@ -6,7 +6,7 @@ from ft_assets.cli.door import api
 
 
 def rebuild() -> None:
-    """Recreate what Dagster and MLflow show from the store; existing entries are left as they are."""
+    """Recreate the entries in Dagster and MLflow from the store. Existing entries are not changed."""
 
     from ft_assets.cli.output import note
 

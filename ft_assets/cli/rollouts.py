@@ -8,42 +8,49 @@ from ft_assets.cli.addresses import short
 from ft_assets.cli.door import api
 from ft_resources.errors import UserError
 
-Line = Annotated[str, typer.Argument(help="tenant.dataset.recipe, without versions.")]
-Reason = Annotated[str, typer.Option(help="Why; it is recorded with your name.")]
+Line = Annotated[str, typer.Argument(help="Line: tenant.dataset.recipe, without versions.")]
+Reason = Annotated[str, typer.Option(help="Reason (recorded with your name).")]
 
-app = typer.Typer(no_args_is_help=True, help="Give a candidate a growing share of a line's traffic, by evidence.")
+app = typer.Typer(no_args_is_help=True, help="Gradual rollouts of a candidate to a line's traffic.")
 
 
 @app.command()
 def start(
     line: Line,
     reason: Reason,
-    candidate: Annotated[str, typer.Option(help="Address of an adapter. Default: the one in staging.")] = "",
-    steps: Annotated[str, typer.Option(help="Percentages of the traffic; 100 is production.")] = "1,5,25,100",
-    minimum: Annotated[int, typer.Option(help="Outcomes of the candidate of each kind, at each step.")] = 200,
+    candidate: Annotated[str, typer.Option(help="Address of the candidate. Default: the adapter in staging.")] = "",
+    steps: Annotated[str, typer.Option(help="Traffic percentages of the steps; 100 is production.")] = "1,5,25,100",
+    minimum: Annotated[
+        int, typer.Option(help="Minimum number of the candidate's outcomes of each kind, per step.")
+    ] = 200,
     outcome: Annotated[
         list[str] | None,
         typer.Option(
-            help="A kind that counts: thumbs, judge, latency, refusal or format. Default: thumbs and latency."
+            help="Kind of outcome that decides: thumbs, judge, latency, refusal or format; repeatable. Default: "
+            "thumbs and latency."
         ),
     ] = None,
     margin: Annotated[
         list[str] | None,
-        typer.Option(help="KIND=SHARE: the loss of good outcomes that is a regression. Default: 0.05."),
+        typer.Option(help="KIND=SHARE: loss of good outcomes that counts as a regression. Default: 0.05."),
     ] = None,
     latency_limit: Annotated[
         float | None,
-        typer.Option(help="Seconds within which an answer is good. Default: nine of ten of the last day's."),
+        typer.Option(help="Latency limit of a good answer, in seconds. Default: the 90th percentile of the last day."),
     ] = None,
     shadow: Annotated[
         int,
-        typer.Option(help="Percentage of the requests to copy to the candidate first; its answers are sent to nobody."),
+        typer.Option(
+            help="Percentage of requests to copy to the candidate first (shadow stage); its answers are discarded."
+        ),
     ] = 0,
     waive_incumbent: Annotated[
         bool, typer.Option(help="Waive an inconclusive comparison with the adapter in production.")
     ] = False,
 ) -> None:
-    """Start a rollout. Outcomes decide about its steps: a candidate that is shown to be worse is taken back at once."""
+    """Start a rollout. Each step is decided by outcomes; a candidate that is significantly worse is rolled back
+    immediately.
+    """
     from ft_assets.cli.output import note
 
     record = api.start_rollout(
@@ -62,12 +69,12 @@ def start(
     print(f"{record.line} rollout {record.rollout} {record.candidate.address} {share}")
     for finding in record.findings:
         note(f"- {finding}")
-    note(f"see how it goes: ft rollout status {record.line}")
+    note(f"to follow it: ft rollout status {record.line}")
 
 
 @app.command()
-def status(line: Line, as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False) -> None:
-    """Show a line's last rollout: its steps, what outcomes say, and what it waits for."""
+def status(line: Line, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Show a line's last rollout: its steps, its outcomes, and the next decision."""
     from ft_assets.cli.output import note, print_json, print_table
 
     found = api.show_rollout(line)
@@ -99,7 +106,7 @@ def status(line: Line, as_json: Annotated[bool, typer.Option("--json", help="For
             )
             for record in last
         ],
-        empty=f"{line} had no rollout yet.",
+        empty=f"{line} has had no rollout yet.",
     )
     for each in found.evidence:
         note(each.sentence)
@@ -110,12 +117,12 @@ def status(line: Line, as_json: Annotated[bool, typer.Option("--json", help="For
     for address, weight in found.weights:
         note(f"{weight} %: {short(address)}")
     if found.shadow:
-        note(f"{found.shadow} % of the requests are copied to the candidate; its answers are sent to nobody")
+        note(f"{found.shadow} % of the requests are copied to the candidate; its answers are discarded")
 
 
 @app.command()
 def cancel(line: Line, reason: Reason) -> None:
-    """End a line's open rollout. Production has all traffic again."""
+    """Cancel a line's open rollout. Production receives all traffic again."""
     record = api.cancel_rollout(line, reason=reason)
     print(f"{record.line} rollout {record.rollout} cancelled")
 

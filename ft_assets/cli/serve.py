@@ -32,29 +32,30 @@ app = typer.Typer()
 @app.callback(invoke_without_command=True)
 def serve(
     context: typer.Context,
-    host: Annotated[str, typer.Option(help="Address to listen on; behind a proxy with TLS where others reach it.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[
+        str, typer.Option(help="Address to listen on. Use a proxy with TLS for access from other machines.")
+    ] = "127.0.0.1",
     port: Annotated[
         int | None, typer.Option("--port", "-p", help=f"Port of the API. Default: {PORT}, or another if it is taken.")
     ] = None,
     proxy: Annotated[
         str,
         typer.Option(
-            help="Proxies whose X-Forwarded-For and -Proto are trusted: addresses or networks, separated by commas."
+            help="Trusted proxies for X-Forwarded-For and X-Forwarded-Proto: addresses or networks, separated by "
+            "commas."
         ),
     ] = "",
     embedded: Annotated[
         int,
-        typer.Option(min=0, help="Largest number of bases for which a model server is started on this machine."),
+        typer.Option(min=0, help="Maximum number of bases with a model server on this machine."),
     ] = EMBEDDED,
-    ui: Annotated[bool, typer.Option("--ui", help="Start Dagster and the report pages too, as ft ui does.")] = False,
+    ui: Annotated[bool, typer.Option("--ui", help="Also start Dagster and the report pages, like ft ui.")] = False,
     ui_port: Annotated[
-        int, typer.Option("--ui-port", help="With --ui: port of Dagster's pages; another where it is taken.")
+        int, typer.Option("--ui-port", help="With --ui: port of the Dagster UI; another one if it is in use.")
     ] = 3000,
 ) -> None:
-    """Serve OpenAI's fine-tuning API on this store, for holders of keys: ft key create TENANT. A running Dagster
-    (ft ui, or the daemon of a cluster) does the work. What stands in production and staging is served too.
+    """Serve OpenAI's fine-tuning API on this store. API keys: ft key create TENANT. A running Dagster (ft ui, or the
+    daemon of a cluster) does the work. Also serves the adapters in production and staging.
     """
     if context.invoked_subcommand is not None:
         return
@@ -131,10 +132,10 @@ def _offer_models() -> None:
 
 @app.command("status")
 def status(
-    tenant: Annotated[str, typer.Option(help="Only this tenant's.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    tenant: Annotated[str, typer.Option(help="Only this tenant.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show which adapters stand in production and staging, which servers say that they serve them, and why not."""
+    """Show the adapters in production and staging, the servers that serve them, and problems."""
     from dataclasses import asdict
 
     from ft_assets.cli.output import note, print_json, print_table, warn
@@ -144,7 +145,7 @@ def status(
         print_json(asdict(found))
         return
     if not found.at:
-        note("No ft serve follows the lines on this machine: ft serve")
+        note("ft serve is not running on this machine")
         return
     print_table(
         ("line", "stage", "adapter", "base", "served by", ""),
@@ -152,7 +153,7 @@ def status(
             (each.line, each.stage, short(each.adapter), each.base[:12], ", ".join(each.servers) or "–", each.trouble)
             for each in found.lines
         ],
-        empty="Nothing is in production or staging: ft promote LINE --to staging --reason …",
+        empty="No adapter is in production or staging: ft promote LINE --to staging --reason …",
     )
     if found.servers:
         print()
@@ -168,15 +169,15 @@ def status(
 @app.command("parity")
 def parity(
     model: Annotated[
-        str, typer.Argument(help="LINE for what is in production, LINE@staging, LINE@DIGEST, or an adapter's address.")
+        str, typer.Argument(help="LINE (production), LINE@staging, LINE@DIGEST, or address of an adapter.")
     ],
     prompts: Annotated[
-        int, typer.Option(min=1, help="Largest number of prompts, taken from the holdout and the suites in turn.")
+        int, typer.Option(min=1, help="Maximum number of prompts, taken alternately from the holdout and the suites.")
     ] = 50,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Check that the servers of an adapter's base give what was evaluated, with the settings that they have now. The
-    records stay, and production may demand them. Exit code: 0 if all are proved, 3 if one is not.
+    """Check that the servers of an adapter's base reproduce the evaluated answers with their current settings. The
+    proofs are recorded; production may require them. Exit code: 0 if all servers are proved, 3 if not.
     """
     from ft_assets.cli.output import note, print_json, print_table
 

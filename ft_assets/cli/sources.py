@@ -8,29 +8,29 @@ import typer
 from ft_assets.cli.door import actor, api
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="tenant.name, such as acme.support.")]
-Policy = Annotated[Path, typer.Option(help="A dataset.yaml with a `source`.")]
+Policy = Annotated[Path, typer.Option(help="dataset.yaml with a `source`.")]
 
 
 def watch(name: Name, policy: Policy) -> None:
-    """Take new versions of a dataset from the source in its dataset.yaml, whenever that has other rows."""
+    """Watch the source in a dataset.yaml: each change of its rows becomes a new version of the dataset."""
     from ft_assets.cli.output import note
 
     watch, new, seen = api.watch_dataset(name, policy, actor=actor())
     print(watch.dataset)
     there = f"; it has {seen} now" if seen else ""
-    note(f"{'watched from now on' if new else 'watched already'}{there}; the daemon's sources_sensor pulls the rows")
+    note(f"{'watching' if new else 'already watched'}{there}; the daemon's sources_sensor pulls the rows")
 
 
 def unwatch(name: Name) -> None:
-    """Watch a dataset's source no longer. Its versions stay."""
+    """Stop watching a dataset's source. Existing versions are kept."""
     from ft_assets.cli.output import note
 
     gone = api.unwatch_dataset(name, actor=actor())
-    note("no longer watched" if gone else "it was not watched")
+    note("no longer watched" if gone else "not watched")
 
 
 def pull(name: Name) -> None:
-    """Read the source of a watched dataset now, and add its rows as a version."""
+    """Read the source of a watched dataset now, and add its rows as a new version."""
     from ft_assets.cli.output import note, warn
 
     pulled, added = api.pull_dataset(name, actor=actor())
@@ -40,10 +40,10 @@ def pull(name: Name) -> None:
 
 
 def watched(
-    tenant: Annotated[str, typer.Option(help="Only this tenant's.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    tenant: Annotated[str, typer.Option(help="Only this tenant.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List watched datasets, where their rows come from, and what became of them last."""
+    """List watched datasets with their sources and last results."""
     from ft_assets.cli.output import print_json, print_table
 
     rows = api.watched_datasets(tenant=tenant)

@@ -29,9 +29,9 @@ STYLES = {
 
 
 def status(
-    submission: Annotated[str, typer.Argument(help="A submission's id. Default: all submissions.")] = "",
-    tenant: Annotated[str, typer.Option(help="Only this tenant's.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    submission: Annotated[str, typer.Argument(help="Id of a submission. Default: all submissions.")] = "",
+    tenant: Annotated[str, typer.Option(help="Only this tenant.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show the progress of submissions: state, step, loss, tokens per second, time left."""
     from rich.text import Text

@@ -7,15 +7,17 @@ import typer
 
 from ft_assets.cli.door import api
 
-app = typer.Typer(no_args_is_help=True, help="Evaluation suites: a task file (lm-eval's, or with a kind) and its data.")
+app = typer.Typer(
+    no_args_is_help=True, help="Evaluation suites: a task file (of lm-eval, or with a kind) and its data."
+)
 
 
 @app.command()
 def add(
-    folder: Annotated[Path, typer.Argument(help="A folder with one task file (*.yaml) and the data it reads.")],
-    key: Annotated[str, typer.Option(help="name.vN, such as book-cloze.v1.")],
+    folder: Annotated[Path, typer.Argument(help="Folder with one task file (*.yaml) and its data.")],
+    key: Annotated[str, typer.Option(help="Key of the suite: name.vN, such as book-cloze.v1.")],
 ) -> None:
-    """Register FOLDER as a suite that recipes can name."""
+    """Register FOLDER as a suite for recipes."""
     from ft_assets.cli.output import note
 
     registered = api.add_suite(folder, key)
@@ -32,15 +34,16 @@ def install(
     source: Annotated[
         str,
         typer.Option(
-            "--from", help="hub:ORG/NAME@COMMIT: suites whose data are on the Hub, or a group's of this data set."
+            "--from",
+            help="hub:ORG/NAME@COMMIT: Hub data set of the suites; with a group, only its suites of this data set.",
         ),
     ] = "",
     offline: Annotated[
         Path | None,
-        typer.Option(help="A folder with the files, as ft suite catalogue --files names them: nothing is fetched."),
+        typer.Option(help="Folder with the files listed by ft suite catalogue --files; nothing is downloaded."),
     ] = None,
 ) -> None:
-    """Fetch public benchmarks, check every byte, and register them as suites."""
+    """Download public benchmarks, verify their digests, and register them as suites."""
     from ft_assets.cli.output import note
 
     licences = {
@@ -58,9 +61,9 @@ def install(
 
 @app.command()
 def catalogue(
-    files: Annotated[bool, typer.Option("--files", help="The files, for a machine without network.")] = False,
+    files: Annotated[bool, typer.Option("--files", help="List the files, for a machine without network.")] = False,
 ) -> None:
-    """List what can be installed: items, licence, source, and what each suite is for."""
+    """List the suites that can be installed, with items, licence, source and purpose."""
     from ft_assets.cli.output import note, print_table
 
     suites = api.suite_catalogue()

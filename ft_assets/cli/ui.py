@@ -33,17 +33,17 @@ _DAGSTER = (
 
 def ui(
     port: Annotated[
-        int, typer.Option("--port", "-p", help="Port of Dagster's pages; another where it is taken.")
+        int, typer.Option("--port", "-p", help="Port of the Dagster UI; another one if it is in use.")
     ] = 3000,
 ) -> None:
-    """Open Dagster on this project's state, and beside it the report pages that it links to. Ends with SIGTERM or
-    Ctrl-C; trainings that are under way go on.
+    """Start the Dagster UI and the report pages for this project. Stop with SIGTERM or Ctrl-C; running trainings
+    continue.
     """
     from ft_assets.server.reports import report_app
 
     require_store("ft ui")
     reports = report_app(open_store())
-    with only_dagster("Open the address that it printed, or end it first."):
+    with only_dagster("Open the printed address, or stop it first."):
         _serve(port, reports)
 
 
@@ -111,5 +111,5 @@ def _reports_listener() -> socket.socket:
         raise UserError(
             f"report pages cannot be served at port {port} ({error.strerror})",
             where="FT_REPORTS_URL",
-            remedy="Free the port, or name another.",
+            remedy="Free the port, or choose another one.",
         ) from error

@@ -51,9 +51,9 @@ def usage(
 def refund(
     tenant: Annotated[str, typer.Argument(help="Name of the tenant.")],
     attempt: Annotated[str, typer.Argument(help="Key of the attempt: see ft usage TENANT --attempts.")],
-    reason: Annotated[str, typer.Option(help="Why; it is recorded with your name.")],
+    reason: Annotated[str, typer.Option(help="Reason (recorded with your name).")],
     month: Month = "",
-    bill: Annotated[bool, typer.Option("--bill", help="Bill it permanently instead of refunding it.")] = False,
+    bill: Annotated[bool, typer.Option("--bill", help="Bill the attempt permanently instead of refunding it.")] = False,
 ) -> None:
     """Decide a flagged attempt: refund its GPU-hours, or bill them permanently. The first decision is final."""
     found = api.refund(tenant, attempt, reason=reason, month=month, bill=bill)

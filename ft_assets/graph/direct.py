@@ -56,7 +56,7 @@ def check_size(instance: dg.DagsterInstance, backfill_id: str, run_tags: Mapping
     if pairs > max(limit, int(run_tags.get(tags.ALLOW_PAIRS, "0"))):
         cancel_backfill(instance, backfill_id)
         raise UserError(
-            f"this backfill asks for {pairs} trainings and the limit is {limit}, so it is cancelled",
+            f"this backfill has {pairs} trainings; the limit is {limit}, so it is cancelled",
             where=f"backfill {backfill_id}",
             remedy=f"Choose fewer pairs, or launch it with the tag {tags.ALLOW_PAIRS}={pairs} to allow all of them.",
         )

@@ -11,11 +11,11 @@ from ft_assets.settings.gpus import GIB
 
 def estimate_metadata(found: Estimate) -> dict[str, Any]:
     """The numbers of an estimate under names that begin with ``estimated_``, and a table with the source of each."""
-    steps = f"{found.steps_per_epoch:,} an epoch" + ("; at most, as it may stop early" if found.at_most else "")
+    steps = f"{found.steps_per_epoch:,} per epoch" + ("; upper limit, as it may stop early" if found.at_most else "")
     rows = [
-        ("tokens of an epoch", f"{found.tokens_per_epoch:,}", found.tokens_from),
+        ("tokens per epoch", f"{found.tokens_per_epoch:,}", found.tokens_from),
         ("optimizer steps", f"{found.steps:,}", steps),
-        ("seconds to train", _seconds(found), found.seconds_from),
+        ("training time, seconds", _seconds(found), found.seconds_from),
         ("peak memory, GiB", _between(found.memory, GIB), found.memory_from),
         ("host memory, GiB", _between(found.host_memory, GIB), found.memory_from),
         ("scratch disk, GiB", _between(found.scratch, GIB), found.memory_from),
@@ -25,7 +25,7 @@ def estimate_metadata(found: Estimate) -> dict[str, Any]:
     if found.documents[0]:
         rows.insert(2, ("documents run", *found.documents))
     if found.trials > 1:
-        rows.insert(0, ("trials", str(found.trials), "of the sweep, as a total over all trials"))
+        rows.insert(0, ("trials", str(found.trials), "in the sweep, as a total over all trials"))
     if found.fits:
         rows.insert(-2, ("fits the GPU", str(found.fits), f"{(found.gpu_memory or 0) / GIB:.1f} GiB"))
     table = "\n".join(
@@ -44,7 +44,7 @@ def estimate_metadata(found: Estimate) -> dict[str, Any]:
 
 def _seconds(found: Estimate) -> str:
     if found.rough_seconds:
-        return f"roughly {found.rough_seconds.lower:,.0f} to {found.rough_seconds.upper:,.0f}"
+        return f"about {found.rough_seconds.lower:,.0f} to {found.rough_seconds.upper:,.0f}"
     return "unknown" if found.seconds is None else f"{found.seconds:,.0f}"
 
 

@@ -64,7 +64,7 @@ class DagsterObserver(Observer):
         self._log.info(describe_progress(progress))
 
     def waiting(self, why: str, delay_s: float) -> None:
-        self._log.info(f"waits for room: {why}; next try in {delay_s:.0f} s")
+        self._log.info(f"waiting for resources: {why}; next attempt in {delay_s:.0f} s")
 
     def retrying(self, ending: Ending, delay_s: float, change: str) -> None:
         policy, how = POLICIES[ending.outcome], f" {change}" if change else ""
@@ -94,7 +94,7 @@ def run_work(
         try:
             record_alert(store.store, submission, str(attempt.address), attempt.number, alert)
         except UserError as error:
-            context.log.warning(f"nobody was notified of it: {error}")
+            context.log.warning(f"no notification was sent: {error}")
 
     told = DagsterObserver(context.log, alerted)
     with (
@@ -141,7 +141,7 @@ def tenants_of_run(context: dg.AssetExecutionContext) -> TenantsFile | None:
     try:
         return load_tenants()
     except UserError as error:
-        context.log.warning(f"the work goes on without the tenants file: {error}")
+        context.log.warning(f"the work continues without the tenants file: {error}")
         return None
 
 
@@ -167,7 +167,7 @@ def _submission(context: dg.AssetExecutionContext, store: StoreResource, request
         outcome = find_outcome(store.store, submission)
         if outcome is not None and outcome.status is SubmissionStatus.CANCELLED:
             where = f"submission {submission.id}"
-            raise UserError(outcome.reason, where=where, remedy="Submit the pair again if it is still wanted.")
+            raise UserError(outcome.reason, where=where, remedy="Submit the pair again if still needed.")
     return submission
 
 
@@ -183,7 +183,7 @@ def asked_gates(
     submission = find_submission(store.store, run_tags[tags.TENANT], run_tags[tags.SUBMISSION])
     if submission is None:
         raise UserError(
-            "the run works for a submission that this store does not have, so its gates are unknown",
+            "the run's submission is not in this store, so its gates are unknown",
             where=f"submission {run_tags[tags.SUBMISSION]}",
             remedy="Restore its record from the bucket's versions or a backup, or submit the pair again.",
         )

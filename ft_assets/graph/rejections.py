@@ -19,10 +19,10 @@ def show_rejection(
     failed = any(verdict.outcome == "fail" for verdict in blocking)
     reason = f"{'rejected' if failed else NOT_PROVED} by {', '.join(verdict.gate for verdict in blocking)}"
     first = f" Try first: {record.suggestions[0]}" if record and record.suggestions else ""
-    context.log.warning(f"{context.partition_key} was {reason}: no adapter is made; the candidate stays stored.{first}")
+    context.log.warning(f"{context.partition_key} was {reason}: no adapter is created; the candidate is kept.{first}")
     if "dagster/backfill" in context.run.tags:
         context.log.warning(
-            "Dagster will call the backfill failed, as this pair has no adapter; none of its runs failed."
+            "Dagster will show the backfill as failed because this pair has no adapter; none of its runs failed."
         )
     context.instance.add_run_tags(context.run_id, {tags.VERDICT: "rejected"})
     context.log_event(

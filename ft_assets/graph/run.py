@@ -87,7 +87,7 @@ def end_lost_runs(instance: dg.DagsterInstance) -> None:
     foreground = dg.RunsFilter(tags={tags.FOREGROUND: "true"}, statuses=ACTIVE_STATUSES)
     for run in instance.get_runs(filters=foreground):
         if words := lost(run):
-            instance.report_run_failed(run, f"Failed: {words}. To go on with it, ask for the pair again.")
+            instance.report_run_failed(run, f"Failed: {words}. To continue, submit the pair again.")
 
 
 def _present(store: Store, submission: Submission, tenants: TenantsFile) -> Present:

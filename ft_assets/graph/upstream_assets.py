@@ -23,8 +23,8 @@ def below_upstream(raw_dataset: dg.AssetsDefinition) -> list[dg.AssetsDefinition
     source = dg.AssetSpec(
         "source",
         deps=[dg.AssetKey(asset.split("/")) for asset in upstream],
-        description="Where the rows of watched datasets come from. `ft dataset watched` lists them; each version of "
-        "raw_dataset says what it was made of.",
+        description="Source of the rows of watched datasets. `ft dataset watched` lists them; each version of "
+        "raw_dataset records its source.",
         group_name=partitions.GROUP,
         owners=["team:ml-platform"],
         partitions_def=partitions.source_partitions,

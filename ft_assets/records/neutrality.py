@@ -34,18 +34,20 @@ def require_neutral(
     families = {judge.family.lower(): judge.family} if judge.family else {}
     families |= _families([judge.model, judge.host, *names])
     if certain and not families:
-        raise _partial(f"the family of the judge {judge.name} is not known", "say it (family: …)")
+        raise _partial(f"the family of the judge {judge.name} is unknown", "set it (family: …)")
     of_base = _families(base)
     if shared := families.keys() & of_base.keys():
-        raise _partial(f"the judge {judge.name} is of the base's family ({of_base[min(shared)]})")
+        raise _partial(f"the judge {judge.name} is from the base's family ({of_base[min(shared)]})")
     if certain and not of_base:
-        raise _partial(f"the family of the base is not known, and the judge {judge.name} may be of it")
+        raise _partial(f"the family of the base is unknown, and the judge {judge.name} may belong to it")
     for writer in written_by:
         theirs = _families([writer])
         if writer.lower() == judge.model.lower() or families.keys() & theirs.keys():
-            raise _partial(f"the judge {judge.name} is of the family of {writer}, which wrote the dataset's answers")
+            raise _partial(
+                f"the judge {judge.name} is from the family of {writer}, which generated the dataset's answers"
+            )
         if certain and not theirs:
-            raise _partial(f"the family of {writer}, which wrote the dataset's answers, is not known")
+            raise _partial(f"the family of {writer}, which generated the dataset's answers, is unknown")
 
 
 def names_of_base(base: Artifact) -> list[str]:

@@ -42,12 +42,12 @@ def record(store: Store, recipe: str, action: Action, *, actor: str, note: str) 
     """
     where = f"recipe {recipe}"
     if not note.strip():
-        raise UserError(f"to {action} a recipe needs a note", where=where, remedy="Say why; it is recorded.")
+        raise UserError(f"to {action} a recipe needs a note", where=where, remedy="Give a reason; it is recorded.")
     last = _last(store, recipe)
     if last is not None and last.action == action:
         return last, False
     if last is None and action == "restore":
-        raise UserError("it is not retired", where=where, remedy="See the retired ones: ft recipe list --retired")
+        raise UserError("it is not retired", where=where, remedy="List retired recipes: ft recipe list --retired")
     made = RetiredRecipe(
         recipe=recipe,
         action=action,

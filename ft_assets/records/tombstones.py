@@ -130,7 +130,7 @@ def restore(store: Store, subject: Subject, *, actor: str, reason: str, now: dat
         raise UserError(
             f"the {subject} was {standing.sentence()}, and the grace of {standing.grace_days} days is over",
             where=standing.path,
-            remedy="Its bytes may be gone already: add or make it again.",
+            remedy="Its bytes may already be erased: add or create it again.",
         )
     return _append(store, subject, "restore", actor, reason, 0)
 
@@ -192,7 +192,7 @@ def _append(
     store: Store, subject: Subject, action: Literal["delete", "restore"], actor: str, reason: str, grace_days: int
 ) -> Tombstone:
     if not reason.strip():
-        raise UserError(f"to {action} needs a reason", where=str(subject), remedy="Say why; it is recorded.")
+        raise UserError(f"to {action} needs a reason", where=str(subject), remedy="Give a reason; it is recorded.")
     last = _last(store, subject)
     record = Tombstone(
         kind=subject.kind,
@@ -208,9 +208,9 @@ def _append(
     winner = _log(store, subject.folder).append(record)
     if winner != record:
         raise UserError(
-            f"{winner.actor} was faster: {winner.action} at {winner.at} ({winner.reason})",
+            f"concurrent change by {winner.actor}: {winner.action} at {winner.at} ({winner.reason})",
             where=winner.path,
-            remedy="Look at it, and ask again if it is still wanted.",
+            remedy="Check it, and repeat the request if still needed.",
         )
     return record
 

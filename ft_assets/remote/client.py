@@ -157,7 +157,7 @@ class Remote:
         if beyond := {each for each, value in given.items() if value} - call.takes.keys() - set(_OWN):
             # `ft verify --all` looks at the whole store.
             raise UserError(
-                "this reads data of more than one tenant",
+                "this requires data of several tenants",
                 where=" ".join(sorted(beyond)),
                 remedy="Call it where FT_STORE names the store.",
             )

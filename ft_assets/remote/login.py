@@ -55,9 +55,7 @@ def check_server(text: str, *, where: str) -> str:
             f"{text!r} is not the address of a server", where=where, remedy="Write it as https://ft.example.com."
         )
     if parts.scheme == "http" and not _is_here(parts.hostname):
-        raise UserError(
-            f"{text!r} has no TLS, and the key would be readable on its way", where=where, remedy="Use https://."
-        )
+        raise UserError(f"{text!r} has no TLS, which would expose the key", where=where, remedy="Use https://.")
     return text.rstrip("/").removesuffix("/v1").rstrip("/")
 
 
@@ -115,7 +113,7 @@ def _read() -> Login | None:
         raise UserError(f"the file cannot be read ({error.strerror})", where=str(path), remedy="Mend it.") from error
     if stat.S_IMODE(mode) & 0o077:
         raise UserError(
-            "others can read this file, which has an API key",
+            "this file contains an API key and is readable by others",
             where=str(path),
             remedy=f"chmod 600 {path}; or: ft logout",
         )

@@ -86,13 +86,13 @@ MEANINGS: dict[Cause, Meaning] = {
     Cause.QUEUE_TIMEOUT: Meaning(
         outcome=Outcome.TIMED_OUT,
         refund="full",
-        what="it waited longer for its pods than allowed",
-        remedy="See why it waited with `ft status`; raise queue_timeout_s in the cluster's settings, or the quota.",
+        what="its pods took longer to start than allowed",
+        remedy="Check the reason with `ft status`; raise queue_timeout_s in the cluster's settings, or the quota.",
     ),
     Cause.DELETED: _lost_its_place("its Job was deleted, not by this platform", refund="flagged"),
-    Cause.STOPPED: _lost_its_place("it was told to stop, and the cluster does not say by whom", refund="flagged"),
+    Cause.STOPPED: _lost_its_place("it was stopped for a reason that the cluster does not report", refund="flagged"),
     Cause.KILLED: Meaning(
-        outcome=Outcome.PREEMPTED, refund="flagged", what="it ended without saying how", remedy="Read its log."
+        outcome=Outcome.PREEMPTED, refund="flagged", what="it ended without a reported reason", remedy="Read its log."
     ),
 }
 """All but WORKER, whose meaning is its exit code's."""

@@ -29,9 +29,7 @@ class JudgeService(StrictModel):
 
     namespace: str = Field(min_length=1, description="Namespace of its pods.")
     pod_labels: dict[str, str] = Field(default_factory=dict, description="Labels of its pods; none: all of them.")
-    port: int = Field(
-        ge=1, le=65535, description="TCP port that its pods listen on, which may differ from the Service's."
-    )
+    port: int = Field(ge=1, le=65535, description="TCP port of its pods, which may differ from the Service's.")
 
 
 class Judges(StrictModel):

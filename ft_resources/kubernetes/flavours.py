@@ -49,7 +49,7 @@ class Provisioning(StrictModel):
         "queued-provisioning.gke.io.",
     )
     parameters: dict[str, Annotated[str, Field(max_length=255)]] = Field(
-        default_factory=dict, description='What the class takes, such as {maxRunDurationSeconds: "604800"}.'
+        default_factory=dict, description='Parameters of the class, such as {maxRunDurationSeconds: "604800"}.'
     )
 
 
@@ -59,16 +59,17 @@ class Flavour(StrictModel):
     name: str = Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", description="Name of the ResourceFlavor.")
     labels: dict[str, str] = Field(description="Labels of its nodes.")
     capacity: dict[str, Annotated[str, Field(pattern=rf"^{_QUANTITY}$")]] = Field(
-        min_length=1, description="What all its nodes have for workers, by resource: whole numbers, such as 768Gi."
+        min_length=1,
+        description="Total capacity of its nodes for workers, by resource, in whole numbers such as 768Gi.",
     )
     taints: list[Taint] = Field(default_factory=list, description="Taints of its nodes.")
     topology: str | None = Field(
-        None, description="Which of `topologies` its nodes have; null: Kueue does not look where nodes lie."
+        None, description="Topology of its nodes, one of `topologies`; null: placement in the network is ignored."
     )
     provisioning: Provisioning | None = Field(
         None,
-        description="How its nodes are made for a Job; `capacity` is then the most that there may be. null: they are "
-        "there, or an autoscaler makes them for pods that wait.",
+        description="Provisioning of nodes for a Job; `capacity` is then the maximum. null: nodes exist, or an "
+        "autoscaler adds them for pending pods.",
     )
 
     @model_validator(mode="after")

@@ -50,8 +50,8 @@ class Network(StrictModel):
     it."""
 
     resources: dict[ExtendedResource, Annotated[int, Field(ge=1)]] = Field(
-        description="Devices of each pod by the name that their plug-in gives them, such as "
-        "{rdma/hca_shared_devices_a: 1} or {vpc.amazonaws.com/efa: 32}."
+        description="Devices of each pod by their device plug-in's name, such as {rdma/hca_shared_devices_a: 1} or "
+        "{vpc.amazonaws.com/efa: 32}."
     )
     hugepages_mib: int = Field(
         0, ge=0, multiple_of=2, description="Memory of each pod in pages of 2 MiB, in MiB: EFA takes 5120."
@@ -66,9 +66,9 @@ class Near(StrictModel):
     """How near to each other the nodes of one training should be. Its flavours in ``flavours.yaml`` then have a
     topology."""
 
-    level: str = Field(min_length=1, description="Label of the level of the topology that its nodes share.")
+    level: str = Field(min_length=1, description="Label of the topology level that the nodes of a training share.")
     required: bool = Field(
-        False, description="Whether it waits until one unit of that level has room; false: it takes the nearest nodes."
+        False, description="Whether to wait until one unit of that level has room; false: use the nearest nodes."
     )
 
 
@@ -76,16 +76,12 @@ class GpuType(Place):
     """A kind of GPU that the cluster has."""
 
     resource: str = Field("nvidia.com/gpu", min_length=1, description="Name of the extended resource.")
-    network: Network | None = Field(
-        None, description="How its nodes exchange gradients; null: over the pods' own network."
-    )
-    topology: Near | None = Field(
-        None, description="Where in the network the nodes of a training are; null: Kueue does not look."
-    )
+    network: Network | None = Field(None, description="Network for gradients between nodes; null: the pods' network.")
+    topology: Near | None = Field(None, description="Placement of a training's nodes in the network; null: ignored.")
     shared_memory_gib: float | None = Field(
         None,
         gt=0.0,
-        description="/dev/shm of its workers, in GiB, through which a node's GPUs may exchange; null: "
+        description="/dev/shm of its workers, in GiB, used for exchange between GPUs of a node; null: "
         "shared_memory_gib of the settings.",
     )
     cpus_per_gpu: float | None = Field(
@@ -100,8 +96,8 @@ class GpuType(Place):
         None,
         ge=2,
         le=8,
-        description="How many workers take turns on one GPU (time-slicing); each may have that share of its memory, "
-        "less a tenth. Needs a resource of its own, such as nvidia.com/gpu.shared; null: a GPU is one worker's.",
+        description="Number of workers that share one GPU (time-slicing); each gets an equal share of 90 % of its "
+        "memory. Requires a separate resource, such as nvidia.com/gpu.shared; null: one worker per GPU.",
     )
 
     @model_validator(mode="after")

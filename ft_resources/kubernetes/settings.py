@@ -56,10 +56,10 @@ class Ageing(StrictModel):
     """How priorities change with time (``ageing.py``)."""
 
     every_hours: float = Field(
-        4.0, gt=0.0, description="The priority of waiting work rises one step every this many hours."
+        4.0, gt=0.0, description="Hours in the queue after which the priority rises by one step."
     )
     keep_from: float = Field(
-        0.8, gt=0.0, le=1.0, description="Work past this share of its expected duration is not preempted."
+        0.8, gt=0.0, le=1.0, description="Share of the expected duration after which work is not preempted."
     )
 
 
@@ -72,8 +72,8 @@ class KubernetesSettings(StrictModel):
     image: Image = Field(description="The platform's worker image, by digest.")
     images: dict[Kind, Image] = Field(
         default_factory=dict,
-        description="Worker images of single kinds of work, by digest, such as of quantized_model, where its packages "
-        "do not fit beside the others; the platform is in them too.",
+        description="Worker images for individual kinds of work, by digest, such as quantized_model, if its packages "
+        "conflict with others. They must include the platform.",
     )
     image_repositories: Texts = Field(
         (), description="Further repositories that a recipe's image may come from, such as registry.example/ft."
@@ -92,25 +92,27 @@ class KubernetesSettings(StrictModel):
     )
     priority: Priority = Field("batch", description="Priority of work that does not request one.")
     ageing: Ageing | None = Field(
-        Ageing(), description="How priorities change with time, if the cluster has the classes; null: not at all."
+        Ageing(), description="Ageing of priorities, if the cluster has the classes; null: none."
     )
     gpu_types: dict[str, GpuType] = Field(
         default_factory=dict, description="GPUs of the cluster, by type as recipes name it, such as H100."
     )
     keep_warm: dict[str, Warm] = Field(
-        default_factory=dict, description="Nodes kept ready for work, by their GPU type ([how](../how-to/warm.md))."
+        default_factory=dict, description="Warm nodes kept ready for work, by GPU type ([how](../how-to/warm.md))."
     )
     on_demand: Place = Field(Place(), description="Labels and taints of on-demand nodes.")
     spot_nodes: Place = Field(Place(), description="Labels and taints of spot nodes.")
     spot: bool = Field(False, description="Whether work runs on spot nodes by default.")
-    spot_losses: int = Field(2, ge=1, description="After this many lost spot nodes, the next attempt runs on demand.")
+    spot_losses: int = Field(
+        2, ge=1, description="Number of lost spot nodes after which the next attempt runs on demand."
+    )
     cpus: float = Field(4.0, gt=0.0, description="CPUs of a worker without GPUs.")
     memory_gib: float = Field(16.0, gt=0.0, description="Memory of a worker without GPUs, in GiB.")
     cpus_per_gpu: float = Field(8.0, gt=0.0, description="CPUs per GPU.")
     memory_gib_per_gpu: float = Field(96.0, gt=0.0, description="Host memory per GPU, in GiB.")
     scratch_gib: float = Field(100.0, gt=0.0, description="Scratch disk of a worker, in GiB.")
     shared_memory_gib: float = Field(8.0, gt=0.0, description="/dev/shm of a worker, in GiB; part of its memory.")
-    cache: Cache = Field(Cache(), description="The volume that inputs are fetched to.")
+    cache: Cache = Field(Cache(), description="Volume for downloaded inputs.")
     identity: WebIdentity | None = Field(None, description="Web identity for the store; null: see secret.")
     secret: str | None = Field(
         None, min_length=1, description="Secret in each tenant's namespace with the store's credentials as variables."
@@ -119,27 +121,29 @@ class KubernetesSettings(StrictModel):
         default_factory=dict, description="Further environment variables of workers, such as AWS_REGION; no secrets."
     )
     store_egress: Egresses = Field((Egress(),), description="Network addresses of the store and its credentials.")
-    judges: Judges = Field(Judges(), description="How evaluations reach judges behind endpoints.")
+    judges: Judges = Field(Judges(), description="Network access of evaluations to judges behind endpoints.")
     run_code: RunCode | None = Field(
-        None, description="How evaluations sandbox programs written by a model; null: none are run."
+        None, description="Sandbox for programs written by a model in evaluations; null: such programs are not run."
     )
     control_namespace: str = Field(
-        "ft-system", min_length=1, description="Namespace of the control plane; no tenant may have it."
+        "ft-system", min_length=1, description="Namespace of the control plane; not available to tenants."
     )
     monitoring_namespace: str = Field(
-        "", description="Namespace of the Prometheus that scrapes trainings, at port 9464; empty: nobody does."
+        "", description="Namespace of the Prometheus that scrapes trainings at port 9464; empty: none."
     )
     dns_namespace: str = Field("kube-system", min_length=1, description="Namespace of the cluster's DNS.")
     run_as: int = Field(10001, ge=1, description="User and group that workers run as.")
-    min_grace_s: Seconds = Field(STOP_GRACE_S, description="Shortest grace period to save and end, in seconds.")
-    max_grace_s: Seconds = Field(3600.0, description="Longest grace period to save and end, in seconds.")
+    min_grace_s: Seconds = Field(STOP_GRACE_S, description="Minimum grace period for saving and ending, in seconds.")
+    max_grace_s: Seconds = Field(3600.0, description="Maximum grace period for saving and ending, in seconds.")
     run_timeout_s: Seconds = Field(7 * DAY_S, description="Default time limit of an attempt, in seconds.")
     queue_timeout_s: Seconds = Field(7 * DAY_S, description="Time limit for an attempt's pods to start, in seconds.")
     image_pull_timeout_s: Seconds = Field(
-        300.0, description="How long an image pull may fail before it counts as an error, in seconds."
+        300.0, description="Time until a failing image pull counts as an error, in seconds."
     )
     node_loss_s: int = Field(60, ge=0, description="Seconds after which the pods of a lost node count as gone.")
-    keep_finished_s: int = Field(24 * 3600, ge=60, description="How long the cluster keeps a finished Job, in seconds.")
+    keep_finished_s: int = Field(
+        24 * 3600, ge=60, description="Time that the cluster keeps a finished Job, in seconds."
+    )
     context: str | None = Field(None, min_length=1, description="Context of the kubeconfig; null: the current one.")
 
     @model_validator(mode="after")

@@ -9,32 +9,30 @@ class Share(Settings):
     """Parts (0 to 1) of every kind of node that the cluster has."""
 
     reserved: float = Field(
-        default=0.0, ge=0.0, le=1.0, description="Part that the tier's tenants get together whenever they ask for it."
+        default=0.0, ge=0.0, le=1.0, description="Guaranteed capacity of all tenants of the tier together."
     )
     borrow: float | None = Field(
         default=None,
         ge=0.0,
         le=1.0,
-        description="Most that they may hold beyond `reserved`: what is idle, and what work of a lower priority has "
-        "borrowed; null: no limit.",
+        description="Maximum capacity beyond `reserved`, from idle capacity and from work of a lower priority; null: "
+        "no limit.",
     )
     lend: float | None = Field(
         default=None,
         ge=0.0,
         le=1.0,
-        description="Most of `reserved` that other tiers may hold while it is idle; null: all of it.",
+        description="Maximum part of `reserved` that other tiers may use while it is idle; null: all.",
     )
     weight: float = Field(
         default=1.0,
         ge=0.01,
         le=1000.0,
-        description="Weight among tiers, where Kueue's own fair sharing is switched on.",
+        description="Weight of the tier, if Kueue's fair sharing is enabled.",
     )
-    tenant_reserved: float = Field(
-        default=0.0, ge=0.0, le=1.0, description="Part of `reserved` that each tenant has for itself."
-    )
+    tenant_reserved: float = Field(default=0.0, ge=0.0, le=1.0, description="Guaranteed part of `reserved` per tenant.")
     tenant_borrow: float | None = Field(
-        default=None, ge=0.0, le=1.0, description="Most that one tenant may hold beyond that; null: no limit."
+        default=None, ge=0.0, le=1.0, description="Maximum capacity of one tenant beyond that; null: no limit."
     )
 
     @model_validator(mode="after")

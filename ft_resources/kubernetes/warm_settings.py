@@ -31,11 +31,11 @@ Bases = Annotated[tuple[Annotated[str, AfterValidator(_named_base)], ...], Stric
 class Warm(StrictModel):
     """Nodes of a GPU type that are kept although nobody works there, with what workers wait for on their disk."""
 
-    nodes: int = Field(1, ge=0, description="How many nodes; 0 ends it.")
-    gpus: int = Field(8, ge=1, description="GPUs of such a node: its pod requests them all.")
-    image: Image | None = Field(None, description="Worker image to have there, by digest; null: image of the settings.")
+    nodes: int = Field(1, ge=0, description="Number of nodes; 0: none.")
+    gpus: int = Field(8, ge=1, description="GPUs of such a node; its pod requests all of them.")
+    image: Image | None = Field(None, description="Worker image to preload, by digest; null: image of the settings.")
     bases: Bases = Field(
         (),
-        description="Shared bases to have there, as hub:ORG/NAME@COMMIT or folder:sha256:DIGEST. Needs a cache of "
+        description="Shared bases to preload, as hub:ORG/NAME@COMMIT or folder:sha256:DIGEST. Requires a cache of "
         "kind host-path.",
     )

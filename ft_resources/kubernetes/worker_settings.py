@@ -59,7 +59,7 @@ class WebIdentity(StrictModel):
     kms_key: str | None = Field(
         None,
         pattern=r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+",
-        description="Key of KMS that the bucket is encrypted with; null: S3's own.",
+        description="KMS key that encrypts the bucket; null: S3's own key.",
     )
 
 

@@ -154,7 +154,7 @@ def test_a_whole_model_is_refused(world: World, base: Artifact, fleet: OneServer
         "adapter", {"model.safetensors": b"1"}, inputs={"base": base}, facts={"line": "acme.things.whole"}
     )
     (endpoint,) = fleet.endpoints(base.digest)
-    with pytest.raises(UserError, match="whole model"):
+    with pytest.raises(UserError, match="complete model"):
         api.check_parity(str(whole.address), fleet, endpoint, FLOAT32, render=render, store=world.store)
 
 
@@ -214,10 +214,10 @@ def test_a_listed_server_is_checked_with_the_settings_that_the_list_says(
 
     monkeypatch.setattr(HttpServer, "version", lambda _: "0.33.0")
     before = api.show_parity(address, store=world.store)
-    with pytest.raises(Misconfigured, match=r"its version is 0\.33\.0, and its settings say vllm 0\.32\.0"):
+    with pytest.raises(Misconfigured, match=r"reports version 0\.33\.0, but its settings have vllm 0\.32\.0"):
         api.check_servers(address, store=world.store, servers=servers, orchestrator=Shown())
     silent = ServersFile(servers=[each.model_copy(update={"computes": None}) for each in servers.servers])
-    with pytest.raises(Misconfigured, match="does not say how one computes"):
+    with pytest.raises(Misconfigured, match="computes is not set for one"):
         api.check_servers(address, store=world.store, servers=silent, orchestrator=Shown())
     assert api.show_parity(address, store=world.store) == before
 

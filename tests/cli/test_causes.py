@@ -138,7 +138,7 @@ ENDS = {
         cause="Ann's secret is no number",
         remedy="mend it",
         blame="user",
-        told="dataset: the worker found data that cannot be used",
+        told="dataset: the worker found invalid data",
     ),
     "the platform's error": End(
         make=partial(worker_ends, Outcome.PLATFORM_ERROR, words("RuntimeError", "the disk hiccuped")),

@@ -41,4 +41,4 @@ def test_status_shows_how_exports_stand_once_there_is_an_adapter(
     (found,) = json.loads(ft("status", asked.id, "--json").stdout)
     ((name, state, why),) = [(each["format"], each["state"], each["detail"]) for each in found["exports"]]
     assert (name, state) == ("merged", "failed")
-    assert "whole model already" in why
+    assert "already a complete model" in why

@@ -70,7 +70,7 @@ def test_verdicts_are_shown_with_their_figures_and_only_what_is_undecided_can_be
     waived = ft("waive", *GOOD.split("|"), "task_gain", "--note", "No more tickets exist.")
     assert waived.exit_code == 0
     again = ft("waive", *GOOD.split("|"), "task_gain", "--note", "Something else.")
-    assert "waived already by" in again.stderr
+    assert "already waived by" in again.stderr
     after = ft("show", DATASET, "tiny.v1", "--json")
     assert after.exit_code == 0
     (gain,) = [verdict for verdict in json.loads(after.stdout) if verdict["gate"] == "task_gain"]
@@ -86,7 +86,7 @@ def test_what_a_submission_asked_for_is_shown_and_waived_as_it_is_judged(project
     assert ft("show", *pair).exit_code == 0
     assert ft("show", *pair, *wish).exit_code == 3
     waived = ft("waive", *pair, "task_gain", "--note", "Nor for this.", *wish)
-    assert f"make the adapter with: ft run {' '.join(pair)} --gate 'exact_match > 0.1'" in waived.stderr
+    assert f"to create the adapter: ft run {' '.join(pair)} --gate 'exact_match > 0.1'" in waived.stderr
     after = ft("show", *pair, *wish, "--json")
     found = {verdict["gate"]: verdict for verdict in json.loads(after.stdout)}
     assert (after.exit_code, found["task_gain"]["waiver"]["note"]) == (0, "Nor for this.")

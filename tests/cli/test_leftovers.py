@@ -32,7 +32,7 @@ def test_a_dry_run_shows_what_would_go_and_removes_nothing(ft: Ft, project: Proj
     assert root is not None
     ago = (datetime.now(UTC) - timedelta(days=2)).timestamp()
     os.utime(root, (ago, ago))
-    said = f"{raw}: folder late-writer (another writer won; 0.0 MB)\n"
+    said = f"{raw}: folder late-writer (another writer finished first; 0.0 MB)\n"
     assert ft("collect", "--dry-run").stdout == f"would remove {said}"
     assert project.store.exists(late)
     assert ft("collect").stdout == f"removed {said}"

@@ -35,7 +35,7 @@ def test_a_line_goes_to_production_and_back(ft: Ft, adapters: list[Artifact]) ->
     result = ft("promote", first[:30], "--to", "staging", "--reason", "try it")
     assert result.stdout == f"{LINE} staging {first}\n"
     assert ft("promote", LINE, "--to", "production", "--reason", "good").exit_code == 0
-    assert "it is in that stage already" in ft("promote", LINE, "--to", "production", "--reason", "good").stderr
+    assert "already in this stage" in ft("promote", LINE, "--to", "production", "--reason", "good").stderr
     assert ft("promote", second, "--to", "production", "--reason", "better").exit_code == 0
     back = ft("rollback", LINE, "--reason", "worse after all")
     assert back.stdout == f"{LINE} production {first}\n"
@@ -58,9 +58,9 @@ def test_a_move_to_production_waits_for_a_second_person_where_two_decide(
     waits = ft("promote", first, "--to", "production", "--reason", "good")
     assert waits.exit_code == 0
     assert waits.stdout.startswith(f"{LINE} proposal ")
-    assert "it waits: production of acme.things.tiny needs a second person" in waits.stderr
-    assert "waits for approval" in ft("line", LINE).stderr
-    assert "somebody else has to approve it" in ft("approve", LINE, "--note", "good").stderr
+    assert "waiting: production of acme.things.tiny requires approval" in waits.stderr
+    assert "pending approval" in ft("line", LINE).stderr
+    assert "another person must approve it" in ft("approve", LINE, "--note", "good").stderr
     monkeypatch.setattr("ft_assets.api.defaults.user", lambda: "bea")
     assert ft("approve", LINE, "--note", "good").stdout == f"{LINE} production {first}\n"
     assert "bea (proposed by " in ft("line", LINE).stdout

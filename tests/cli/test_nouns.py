@@ -241,7 +241,7 @@ def test_a_store_is_found_upwards_and_another_is_made_by_init_alone(nowhere: Pat
     assert ft("status").exit_code == 0
     assert os.environ["FT_STORE"] == f"{outer}/.ft/store"
     unset()
-    assert f"commands here use file://{nowhere}/.ft/store" in ft("init").stderr
+    assert f"commands in this folder use file://{nowhere}/.ft/store" in ft("init").stderr
     unset()
     ft("status")
     assert os.environ["FT_STORE"] == f"{nowhere}/.ft/store"

@@ -47,12 +47,12 @@ def test_a_pause_stops_the_work_and_leaves_the_submission_open_until_it_is_resum
     # Nobody waits for more of its log.
     assert "ft resume" in ft("logs", asked.id, "-f").stderr
     again = ft("pause", asked.id)
-    assert (again.exit_code, "it was paused already, by" in again.stdout) == (0, True)
+    assert (again.exit_code, "already paused by" in again.stdout) == (0, True)
     resumed = ft("resume", asked.id)
     assert (resumed.exit_code, resumed.stdout) == (0, f"resumed {asked.id}\n")
     assert "a running Dagster" in resumed.stderr
     assert "queued" in ft("status", asked.id).stdout
-    assert ft("resume", asked.id).stdout == "it is not paused\n"
+    assert ft("resume", asked.id).stdout == "not paused\n"
 
 
 def test_the_jobs_of_the_ui_pause_and_resume(
@@ -109,7 +109,7 @@ def test_asking_for_a_paused_pair_again_says_that_it_is_paused_and_starts_nothin
     project: Project, ft: Ft, asked: Submission, pair: Pair
 ) -> None:
     ft("pause", asked.id, "--reason", "lunch")
-    assert f"lunch. To go on with it: ft resume {asked.id}" in ft("submit", *pair).stderr
+    assert f"lunch. To continue: ft resume {asked.id}" in ft("submit", *pair).stderr
     run = ft("run", *pair)
     assert run.exit_code == 5
     assert "lunch" in run.stdout
@@ -120,7 +120,7 @@ def test_asking_for_a_paused_pair_again_says_that_it_is_paused_and_starts_nothin
 def test_submitting_what_is_paused_does_not_say_that_a_process_is_at_it(project: Project, ft: Ft, pair: Pair) -> None:
     record_pause(project.store, in_terminal(project), actor="bob", reason="")
     said = ft("submit", *pair, "--key", "terminal").stderr
-    assert "it is paused by bob. To go on with it: ft resume" in said
+    assert "it is paused by bob. To continue: ft resume" in said
     assert f"and then: ft run {' '.join(pair)} --key terminal" in said
     assert "working on it" not in said
 

@@ -60,9 +60,9 @@ def test_a_signed_adapter_comes_home_with_its_signature(
     ft: Ft, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = ft("adapter", "sign", LINE)
-    assert (refused.exit_code, "there is no key to sign with" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "no signing key is set" in refused.stderr) == (2, True)
     signs_with(monkeypatch, make_pair(tmp_path / "keys", "ours")[0])
-    assert [ft("adapter", "sign", LINE).stderr.strip() for _ in range(2)] == ["signed", "this key signed it before"]
+    assert [ft("adapter", "sign", LINE).stderr.strip() for _ in range(2)] == ["signed", "already signed with this key"]
     ft("adapter", "download", LINE, tmp_path / "home")
     signature = json.loads((tmp_path / "home" / "model.sig").read_text())
     statement = json.loads(base64.b64decode(signature["dsseEnvelope"]["payload"]))

@@ -75,7 +75,7 @@ def test_an_approval_is_recorded_once_with_its_note_and_shown_in_dagster(
     monkeypatch.setattr("ft_assets.cli.datasets.actor", lambda: "somebody-else")
     again = ft("dataset", "approve", DATASET, "--note", "me too")
     assert again.exit_code == 0
-    assert "approved already by" in again.stderr
+    assert "already approved by" in again.stderr
     assert "the tests are public" in again.stderr
     check = dg.AssetCheckKey(dg.AssetKey("dataset"), REVIEW)
     assert instance.event_log_storage.get_latest_asset_check_execution_by_key([check])[check].partition == DATASET

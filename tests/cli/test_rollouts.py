@@ -17,9 +17,9 @@ pytestmark = pytest.mark.dagster
 
 def test_a_rollout_is_started_looked_at_and_ended(ft: Ft, adapters: list[Artifact], project: Project) -> None:
     first, second = (str(adapter.address) for adapter in adapters)
-    assert ft("rollout", "status", LINE).stderr == f"{LINE} had no rollout yet.\n"
+    assert ft("rollout", "status", LINE).stderr == (f"{LINE} has had no rollout yet.\n")
     refused = ft("rollout", "start", LINE, "--candidate", second, "--reason", "try it")
-    assert "nothing stands in production" in refused.stderr
+    assert "there is no adapter in production" in refused.stderr
     ft("promote", first, "--to", "production", "--reason", "good")
     unknown = ft("rollout", "start", LINE, "--candidate", second, "--reason", "try it")
     assert unknown.exit_code == 2

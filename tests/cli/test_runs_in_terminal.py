@@ -162,7 +162,7 @@ def test_submitting_what_a_foreground_run_is_at_says_so(project: Project, ft: Ft
         driver="caller",
         idempotency_key=key,
     )
-    assert "an ft run is working on it already" in ft("submit", *pair).stderr
+    assert "an ft run process is already working on it" in ft("submit", *pair).stderr
 
 
 def test_a_run_whose_process_was_killed_is_stopped_and_can_be_gone_on_with(

@@ -121,7 +121,7 @@ def test_pages_whose_port_is_taken_are_at_another_which_is_said(capsys: pytest.C
         port = taken.getsockname()[1]
         with listener(port, "the pages") as other:
             assert other.getsockname()[1] != port
-            assert f"port {port} is in use: the pages are at port {other.getsockname()[1]}" in capsys.readouterr().err
+            assert f"port {port} is in use: the pages use port {other.getsockname()[1]}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("given", [True, False])
@@ -142,7 +142,7 @@ def test_links_to_report_pages_lead_where_they_are(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_status_shows_stages_servers_and_what_is_wrong(ft: Ft) -> None:
-    assert "No ft serve follows the lines" in ft("serve", "status").stderr
+    assert "ft serve is not running" in ft("serve", "status").stderr
     write_status(made_status(), status_file())
     result = ft("serve", "status")
     assert result.exit_code == 0, result.exception

@@ -63,19 +63,19 @@ def test_submitting_twice_is_one_submission_for_the_sensor(project: Project, ft:
 def test_what_is_queued_says_what_it_waits_for(
     project: Project, ft: Ft, asked: Submission, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waits = "waits: a running Dagster launches it"
+    waits = "waits: a running Dagster starts it"
     assert waits in ft("status", asked.id).stdout
     assert waits in ft("status").stdout
     later = asked.model_copy(update={"id": "f" * 16, "created_at": "2999-01-01T00:00:00+00:00"})
     for path in (later.path, later.marker):
         project.store.put(path, canonical_json(later.model_dump(mode="json")))
     assert json.loads(ft("status", later.id, "--json").stdout)[0]["detail"] == (
-        "waits: 1 earlier submission is open; a running Dagster launches it"
+        "waits: 1 earlier submission is open; a running Dagster starts it"
     )
     (tmp_path / "tenants.yaml").write_text("tenants: {acme: {quota: {concurrent: 1}}}\n")
     monkeypatch.setenv("FT_TENANTS", str(tmp_path / "tenants.yaml"))
     newest = json.loads(ft("status", "--json").stdout)[0]
-    assert newest["detail"].startswith("waits: 1 earlier submission is open, and 1 may train at once; ")
+    assert newest["detail"].startswith("waits: 1 earlier submission is open (limit: 1 concurrent trainings); ")
     monkeypatch.setenv("FT_TENANTS", str(tmp_path / "lost.yaml"))
     assert ft("status", asked.id).exit_code == 0
 
@@ -138,7 +138,7 @@ def test_an_unknown_submission_is_a_users_mistake(ft: Ft, asked: Submission) -> 
 
 
 def test_logs_are_found_by_submission_and_by_address(project: Project, ft: Ft, asked: Submission) -> None:
-    assert "no worker has written anything yet" in ft("logs", asked.id).stderr
+    assert "no output yet" in ft("logs", asked.id).stderr
     attempt = attempt_at_dataset(project.store)
     attempt.record_ending(Outcome.DONE)
     by_submission = ft("logs", asked.id)

@@ -26,7 +26,7 @@ def rolled(line: Promotable) -> Rolled:
 
 def test_a_candidate_that_was_taken_back_fails_with_the_evidence(rolled: Rolled) -> None:
     rolled.start()
-    assert outcomes_result(rolled.artifacts, rolled.candidate).description == "none of its rollouts has ended"
+    assert outcomes_result(rolled.artifacts, rolled.candidate).description == "no rollout of the adapter has ended"
     rolled.serve(45, (0.3, 0.9), BEGIN, "one")
     record = rolled.conduct(BEGIN + HOUR).record
     result = outcomes_result(rolled.artifacts, rolled.candidate)
@@ -86,7 +86,7 @@ def settings_of(line: Promotable):
 def test_without_a_demand_only_a_failed_check_is_a_fail_and_no_error(line: Promotable) -> None:
     adapter = line.adapter()
     result = parity_result(line.world.artifacts, adapter)
-    assert (result.passed, result.description) == (True, "not required, and not checked")
+    assert (result.passed, result.description) == (True, "not required, not checked")
     checked(line, adapter, settings_of(line), "not proved")
     assert parity_result(line.world.artifacts, adapter).passed
     checked(line, adapter, settings_of(line), "failed")

@@ -48,8 +48,8 @@ def test_after_login_commands_go_to_the_server_until_logout(
     assert DATASET in ft("dataset", "list").stdout
     assert ft("logout").stdout == "forgotten\n"
     assert not config.exists()
-    assert ft("logout").stdout == "nothing was kept\n"
-    assert "beside the store" in ft("whoami").stdout
+    assert ft("logout").stdout == "no login was saved\n"
+    assert "on the store" in ft("whoami").stdout
 
 
 def test_a_store_of_ones_own_comes_before_what_is_kept_and_a_server_that_is_named_before_both(
@@ -59,7 +59,7 @@ def test_a_store_of_ones_own_comes_before_what_is_kept_and_a_server_that_is_name
     monkeypatch.setenv("MY_KEY", text)
     assert ft("login", url, "--key-from-env", "MY_KEY").exit_code == 0
     monkeypatch.setenv("FT_STORE", str(tmp_path / "own"))
-    assert f"beside the store {tmp_path / 'own'}" in ft("whoami").stdout
+    assert f"on the store {tmp_path / 'own'}" in ft("whoami").stdout
     assert "FT_STORE is set in this shell" in ft("login", url, stdin=text).stderr
     monkeypatch.setenv("FT_SERVER", url)
     assert " at http://127.0.0.1" in ft("whoami").stdout
@@ -98,7 +98,7 @@ def test_a_kept_key_that_others_can_read_is_not_used(url: str, key: Key, config:
     ft("login", url, stdin=key())
     config.chmod(0o644)
     refused = ft("dataset", "list")
-    assert (refused.exit_code, "others can read this file" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "readable by others" in refused.stderr) == (2, True)
     config.write_text("{}")
     config.chmod(0o600)
     assert "not a file of ft login" in ft("dataset", "list").stderr

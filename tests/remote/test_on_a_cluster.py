@@ -51,10 +51,9 @@ def test_a_version_is_not_curated_there_and_its_owner_hears_how_it_comes_to_be(
     assert (refused.exit_code, refused.stdout, refused.stderr) == (
         2,
         "",
-        "Error: it is not curated yet, and this server starts no work on the cluster\n"
-        f"  where: dataset {DATASET}\n"
-        f"  what to do: Submit it, and Dagster's daemon has it curated before it is trained on: ft submit {DATASET} "
-        "RECIPE\n",
+        "Error: it is not curated yet, and this server starts no work on the cluster\n  where: dataset "
+        f"{DATASET}\n  what to do: Submit it; Dagster's daemon curates it before the training: ft submit "
+        f"{DATASET} RECIPE\n",
     )
     assert attempts_at(project.store, identity.dataset_request(Artifacts(project.store), DATASET).address) == []
     assert f"{DATASET}  not curated" in far("dataset", "list").stdout

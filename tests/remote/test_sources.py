@@ -23,7 +23,7 @@ def test_a_source_of_the_tenant_is_watched_and_pulled(far: Far, beside: Ft, proj
     policy.write_text("source: {files: {connection: lake, path: tickets}}\n")
     watched = far("dataset", "watch", "tickets", "--policy", policy)
     assert (watched.exit_code, watched.stdout) == (0, "acme.tickets\n"), watched.stderr
-    assert "watched from now on; it has 1 file" in watched.stderr
+    assert "watching; it has 1 file" in watched.stderr
     assert watches(project.store)[0].actor.startswith("bea (key ")
     pulled = far("dataset", "pull", "tickets")
     assert (pulled.exit_code, pulled.stdout) == (0, "acme.tickets.v1\n"), pulled.stderr
@@ -31,7 +31,7 @@ def test_a_source_of_the_tenant_is_watched_and_pulled(far: Far, beside: Ft, proj
     assert shown.stdout == beside("dataset", "watched", "--json").stdout
     assert json.loads(shown.stdout)[0]["last"]["version"] == "acme.tickets.v1"
     assert far("dataset", "unwatch", "tickets").stderr == "no longer watched\n"
-    assert far("dataset", "unwatch", "tickets").stderr == "it was not watched\n"
+    assert far("dataset", "unwatch", "tickets").stderr == "not watched\n"
 
 
 def test_a_source_that_the_tenant_may_not_read_is_refused(far_as: Callable[..., Far], project: Project) -> None:

@@ -91,7 +91,7 @@ def test_each_refusal_of_postgresql_is_told_as_what_it_is(
     with pytest.raises(DatabaseRefusal, match=what) as problem:
         Access(changed(weak).render_as_string())
     assert remedy in problem.value.remedy
-    assert "Nobody can be identified until it is back" in problem.value.remedy
+    assert "Requests cannot be authenticated until it is available" in problem.value.remedy
 
 
 class Answered(Exception):

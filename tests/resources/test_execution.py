@@ -47,7 +47,7 @@ def test_interruptions_are_counted_anew_where_training_got_on(
     if ends:
         assert execution.run(request, actor="t").attempts == len(reached) + 1
     else:
-        with pytest.raises(WorkFailed, match="was stopped from outside"):
+        with pytest.raises(WorkFailed, match="was stopped externally"):
             execution.run(request, actor="t")
 
 
@@ -56,7 +56,7 @@ def test_a_worker_that_changes_its_size_unasked_was_interrupted(
 ) -> None:
     monkeypatch.setitem(POLICIES, Outcome.PREEMPTED, replace(POLICIES[Outcome.PREEMPTED], retries=1, backoff_s=0.0))
     request = request_for("fail", how="resized", times=3)
-    with pytest.raises(WorkFailed, match="was stopped from outside"):
+    with pytest.raises(WorkFailed, match="was stopped externally"):
         execution.run(request, actor="t")
     assert len(attempts_at(execution.store, request.address)) == 2
 

@@ -110,8 +110,8 @@ def test_the_whole_bump_carry_retrain_what_failed_release(project, instance, hub
     for key in (second, third):
         end(project, carries[f"carry {key}"], well=False)
     # A budget of one training a day.
-    assert "0 carries and 1 retrainings submitted, 1 wait for tomorrow's budget of 1" in tick(project, instance)
-    assert "0 retrainings submitted, 1 wait for tomorrow's budget of 1" in tick(project, instance)
+    assert "0 carries and 1 retrainings submitted, 1 are queued for tomorrow's budget of 1" in tick(project, instance)
+    assert "0 retrainings submitted, 1 are queued for tomorrow's budget of 1" in tick(project, instance)
     assert steps(project) == {first: "passed (carried)", second: "being retrained", third: "to be retrained"}
     subscribe(project, "tiny.v1", per_day=2)
     tick(project, instance)
@@ -169,7 +169,7 @@ def test_a_bump_and_a_carry_can_be_started_by_hand(project: Project, hub: FakeHu
     assert not api.carry(accepted[1], "tiny.v2", store=project.store)
     assert steps(project)[accepted[1]] == "being carried"
     assert [each.actor for each in open_submissions(project.store)] == ["ann"]
-    with pytest.raises(UserError, match=r"nothing of acme\.unknown\.v1 depends on the base"):
+    with pytest.raises(UserError, match=r"nothing in acme\.unknown\.v1 depends on the previous base"):
         api.carry("acme.unknown.v1", "tiny.v2", store=project.store)
     with pytest.raises(UserError, match=r"tiny\.v1 is not the successor in any base bump"):
         api.carry(accepted[1], "tiny.v1", store=project.store)

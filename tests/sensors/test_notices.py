@@ -142,7 +142,7 @@ def test_what_was_told_is_shown(project, instance, hook, monkeypatch, tmp_path) 
     assert shown["channels"] == {"tenant-webhook": "1 tries: it answered 500"}
     said = CliRunner().invoke(app, ["notices", "acme"])
     assert "cancelled" in said.stdout
-    assert "1 events are still to be sent" in said.stderr
+    assert "1 events are queued for sending" in said.stderr
 
 
 def test_a_tenants_file_that_means_nothing_sends_nothing_and_is_named(project, instance) -> None:

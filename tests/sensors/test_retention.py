@@ -221,6 +221,6 @@ def test_what_cannot_be_read_is_left_alone_and_named_and_the_others_go_on(projec
     other = f"globex/dataset/{'f' * 64}/w1/rows"
     project.store.put(other, b"half")
     found = collect(project, instance)
-    assert f"1 left alone as they cannot be read (first: {attempt.address}/attempts" in sentence(found)
+    assert f"1 skipped because they cannot be read (first: {attempt.address}/attempts" in sentence(found)
     assert attempt.log() == "words"
     assert not project.store.exists(other)

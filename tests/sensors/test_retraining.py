@@ -73,8 +73,8 @@ def test_the_daily_budget_holds_over_all_lines(project: Project, instance) -> No
         register(project, f"tiny.v{number}", steps=number)
     subscribe(project, "tiny.v1", "tiny.v2", "tiny.v3", per_day=2)
     add_version(project)
-    assert tick(instance, project).endswith("2 submitted; 1 wait for tomorrow's budget of 2")
-    assert tick(instance, project).endswith("0 submitted; 1 wait for tomorrow's budget of 2")
+    assert tick(instance, project).endswith("2 submitted; 1 are queued for tomorrow's budget of 2")
+    assert tick(instance, project).endswith("0 submitted; 1 are queued for tomorrow's budget of 2")
     assert len(wanted(project)) == 2
 
 

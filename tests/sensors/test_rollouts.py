@@ -50,13 +50,13 @@ def serve(project: Project, started: RolloutRecord, good: tuple[float, float]) -
 
 
 def test_a_good_candidate_goes_to_production(project: Project, adapters: list[Artifact]) -> None:
-    assert tick(project) == "looked at 0 open rollouts: 0 changes"
+    assert tick(project) == "checked 0 open rollouts: 0 changes"
     begun = begin(project, adapters)
-    assert tick(project) == "looked at 1 open rollouts: 0 changes"
+    assert tick(project) == "checked 1 open rollouts: 0 changes"
     serve(project, begun, (0.9, 0.9))
-    assert tick(project) == "looked at 1 open rollouts: 1 changes"
+    assert tick(project) == "checked 1 open rollouts: 1 changes"
     assert read_line(project.store, LINE).at("production").adapter == begun.candidate
-    assert tick(project) == "looked at 0 open rollouts: 0 changes"
+    assert tick(project) == "checked 0 open rollouts: 0 changes"
 
 
 def test_what_comes_to_staging_begins_by_itself_where_the_line_says_so(project, adapters) -> None:
@@ -67,16 +67,16 @@ def test_what_comes_to_staging_begins_by_itself_where_the_line_says_so(project, 
     path.write_text(yaml.safe_dump({**file, "tenants": {tenant: {"lines": {name: {"rollouts": rollouts}}}}}))
     artifacts = Artifacts(project.store)
     promote(artifacts, str(adapters[0].address), "production", decided())
-    assert tick(project) == "looked at 0 open rollouts: 0 changes"
+    assert tick(project) == "checked 0 open rollouts: 0 changes"
     promote(artifacts, str(adapters[1].address), "staging", decided())
-    assert tick(project) == "looked at 1 open rollouts: 1 changes"
+    assert tick(project) == "checked 1 open rollouts: 1 changes"
     assert read_rollouts(project.store, LINE).open.started.candidate == adapters[1].ref
 
 
 def test_a_line_that_cannot_be_read_holds_up_no_other(project: Project, started: RolloutRecord) -> None:
     serve(project, started, (0.9, 0.9))
     project.store.create("acme/rollouts/acme.things.other/000001.json", b"{}")
-    assert tick(project) == "looked at 1 open rollouts: 1 changes"
+    assert tick(project) == "checked 1 open rollouts: 1 changes"
 
 
 def test_old_outcomes_go_once_a_day_but_not_those_of_an_open_rollout(project: Project, started: RolloutRecord) -> None:

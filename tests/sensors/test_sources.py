@@ -31,7 +31,7 @@ from tests.sensors.conftest import look, say
 pytestmark = pytest.mark.dagster
 
 FILES = "source: {files: {connection: lake, path: tickets}}\n"
-IDLE = "looked at 1 of 1 sources: 0 have news"
+IDLE = "checked 1 of 1 sources: 0 changed"
 
 
 @pytest.fixture(autouse=True)
@@ -146,7 +146,7 @@ def test_a_pull_that_failed_for_a_passing_reason_is_tried_again_later(project, i
     (project.folder / "tenants.yaml").write_text("{}")
     assert not launch(instance, project, request).success
     (project.folder / "tenants.yaml").write_text(tenants)
-    assert tick(instance, project) == "looked at 1 of 1 sources: 1 have news"
+    assert tick(instance, project) == "checked 1 of 1 sources: 1 changed"
     monkeypatch.setattr("ft_sensors.sources._AGAIN_S", 0.0)
     again = asked(instance, project)
     assert launch(instance, project, again).success
@@ -185,7 +185,7 @@ def test_a_source_that_is_watched_no_longer_gives_no_version_and_another_policy_
     watch(project)
     assert unwatch_dataset("acme.tickets", store=project.store)
     assert not unwatch_dataset("acme.tickets", store=project.store)
-    assert tick(instance, project) == "looked at 0 of 0 sources: 0 have news"
+    assert tick(instance, project) == "checked 0 of 0 sources: 0 changed"
     watch(project)
     assert pulled(instance, project).success
     watch(project, policy=f"{FILES}split: {{holdout: 0.2}}\n")
@@ -200,7 +200,7 @@ def test_only_one_run_reads_a_source_at_a_time_and_a_pull_that_somebody_canceled
     first = asked(instance, project)
     status = dg.DagsterRunStatus.STARTED
     run = instance.create_run_for_job(pull_dataset_job, run_config=first.run_config, tags=first.tags, status=status)
-    assert tick(instance, project) == "looked at 1 of 1 sources: 1 have news"
+    assert tick(instance, project) == "checked 1 of 1 sources: 1 changed"
     instance.report_run_canceled(run)
     monkeypatch.setattr("ft_sensors.sources._AGAIN_S", 0.0)
     again = asked(instance, project)
@@ -262,7 +262,7 @@ def test_nothing_is_pulled_for_a_deleted_tenant_and_its_pulls_stay_on_record(pro
     erase_tenant(artifacts, "acme", Decision(actor="ann", reason="they asked"), grace_days=0)
     collect(artifacts, datetime.now(UTC) + timedelta(seconds=2))
     write(lake, range(300, 420))
-    assert tick(instance, project) == "looked at 0 of 0 sources: 0 have news"
+    assert tick(instance, project) == "checked 0 of 0 sources: 0 changed"
     with pytest.raises(UserError, match="is not watched"):
         pull_dataset("acme.tickets", store=project.store)
     assert project.store.exists("acme/pulls/tickets/000001.json")

@@ -91,8 +91,8 @@ def test_a_wrong_secret_says_as_little_as_an_unknown_key(keys: api.Access) -> No
         ({"tenant": "Acme"}, "cannot be a tenant"),
         ({"tenant": "shared"}, "is not a tenant"),
         ({"role": "root"}, "there is no role"),
-        ({"expires": "soon"}, "is not a time"),
-        ({"expires": "0d"}, "is not a time"),
+        ({"expires": "soon"}, "is not a duration"),
+        ({"expires": "0d"}, "is not a duration"),
         ({"name": "a\nb"}, "cannot be the name"),
         ({"name": "a" * 101}, "cannot be the name"),
     ],
@@ -117,7 +117,7 @@ def test_the_migrations_make_the_tables_that_the_code_reads(database_url: str) -
 
 def test_a_role_may_what_the_ones_before_it_may(project: Project, client: Client) -> None:
     viewer, member = client(role="viewer"), client(role="member")
-    with pytest.raises(openai.PermissionDeniedError, match="needs the role member"):
+    with pytest.raises(openai.PermissionDeniedError, match="requires the role member"):
         upload(viewer, project.dataset())
     file = upload(member, project.dataset())
     assert viewer.files.retrieve(file).id == file
@@ -125,7 +125,7 @@ def test_a_role_may_what_the_ones_before_it_may(project: Project, client: Client
     assert viewer.fine_tuning.jobs.retrieve(job.id).id == job.id
     with pytest.raises(openai.PermissionDeniedError):
         viewer.fine_tuning.jobs.cancel(job.id)
-    with pytest.raises(openai.PermissionDeniedError, match="needs the role admin"):
+    with pytest.raises(openai.PermissionDeniedError, match="requires the role admin"):
         member.models.delete("ft:tiny:acme::x")
     with pytest.raises(NotPermitted):
         api.require_role("promoter", "admin")

@@ -97,7 +97,7 @@ WRONG: list[tuple[str, dict[str, Any], int, str]] = [
     ("list_notices", {"limit": -1}, 400, "at least 0"),
     ("usage", {"month": "soon"}, 400, "'soon' is not a month"),
     ("promote", {"target": "x", "to": "dev", "reason": "x" * 2001}, 400, "at most 2000"),
-    ("create_key", {"tenant": "acme", "role": "platform"}, 403, "this needs the role platform"),
+    ("create_key", {"tenant": "acme", "role": "platform"}, 403, "this requires the role platform"),
     ("revoke_key", {"prefix": "none"}, 404, "there is no key 'none'"),
     ("add_dataset", {"name": "globex.x", "rows": {"files": []}}, 403, "a dataset is named after its tenant"),
     ("add_dataset", {"name": "x", "rows": {"files": ["file-../../x"]}}, 400, "must look like"),

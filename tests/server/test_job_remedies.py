@@ -29,8 +29,8 @@ def test_a_bad_row_is_corrected_in_the_file(client: Client) -> None:
     rows = b'{"prompt": "a", "completion": "b"}\n' * 120 + b'{"prompt": "a", "completion": ""}\n'
     message = told(client(), "rows.jsonl", rows)
     assert message == (
-        "rows.jsonl, row 121, completion: this text is empty. Change the file, and upload it again: a job reads its "
-        "rows as they are."
+        "rows.jsonl, row 121, completion: this text is empty. Correct the file and upload it again: a job "
+        "uses its rows unchanged."
     )
 
 
@@ -45,7 +45,7 @@ def test_a_bad_row_is_corrected_in_the_file(client: Client) -> None:
         ),
         (
             "To use it, put this into dataset.yaml:\nfields: {system: instructions}",
-            "Change the file, and upload it again: a job reads its rows as they are.",
+            "Correct the file and upload it again: a job uses its rows unchanged.",
         ),
     ],
 )

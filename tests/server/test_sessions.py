@@ -29,7 +29,7 @@ def test_a_session_is_found_by_its_token_of_which_only_a_digest_is_kept(access: 
 @pytest.mark.parametrize("wrong", ["", "A" * 43, "A" * 5000, "\0", "é" * 43])
 def test_a_token_that_nobody_was_given_opens_nothing(access: api.Access, wrong: str) -> None:
     access.open_session(PERSON)
-    with pytest.raises(NotIdentified, match="the session is over"):
+    with pytest.raises(NotIdentified, match="the session has ended"):
         access.session(wrong)
 
 

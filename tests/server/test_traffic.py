@@ -176,7 +176,7 @@ def test_a_judges_score_is_an_outcome_beside_a_users_thumb(
 WRONG: list[tuple[dict[str, Any], int, str]] = [
     ({"id": "chatcmpl-1", "model": LINE, "thumb": "up"}, 404, "there is no answer 'chatcmpl-1'"),
     ({"id": "x", "model": "other.colours.tiny", "thumb": "up"}, 404, "there is no model 'other.colours.tiny'"),
-    ({"id": "x", "model": f"{LINE}@staging", "thumb": "up"}, 400, "names one adapter"),
+    ({"id": "x", "model": f"{LINE}@staging", "thumb": "up"}, 400, "is a single adapter"),
     ({"id": "x", "model": LINE, "thumb": "sideways"}, 400, "thumb"),
     ({"id": "x", "model": LINE, "thumb": "up", "text": "nice"}, 400, "text"),
     ({"model": LINE, "thumb": "up"}, 400, "id"),

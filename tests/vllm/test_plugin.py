@@ -46,7 +46,7 @@ def test_only_names_with_a_digest_are_fetched(vllm: RealVllm, adapters: list[Art
     for name in (LINE, f"{LINE}@staging", f"{LINE}@0123456789abcdef", "../../etc@x"):
         with pytest.raises(NotFound):
             vllm.client.fetch(name)
-    assert "does not say which adapter it means" in vllm.log.read_text()
+    assert "does not identify an adapter" in vllm.log.read_text()
 
 
 def test_a_fleet_has_it_fetched_reads_it_back_and_unloads_it(

@@ -35,7 +35,7 @@ _SCHEMA = Schema(
     variable="FT_ACCESS_DB",
     migrations=Path(__file__).parent / "migrations",
     lock=7361043,
-    comfort="Nobody can be identified until it is back. Work that is under way goes on.",
+    comfort="Requests cannot be authenticated until it is available again. Running work continues.",
 )
 _FORM = re.compile(r"ft-([a-z0-9]{12})-([A-Za-z0-9_-]{43})")
 _FORGET_EVERY = 1000
@@ -80,10 +80,14 @@ class Access:
         if role not in ROLES:
             raise UserError(f"there is no role {role!r}", where="role", remedy=f"Use one of {', '.join(ROLES)}.")
         if tenant == SHARED and role != PLATFORM:
-            raise UserError(f"{SHARED!r} is not a tenant", where="tenant", remedy="Name the tenant that will ask.")
+            raise UserError(
+                f"{SHARED!r} is not a tenant", where="tenant", remedy="Name the tenant that will use the key."
+            )
         if tenant != SHARED and role == PLATFORM:
             raise UserError(
-                f"the role {PLATFORM} is of no tenant", where="role", remedy=f"Name {SHARED!r} in place of a tenant."
+                f"the role {PLATFORM} does not belong to a tenant",
+                where="role",
+                remedy=f"Name {SHARED!r} in place of a tenant.",
             )
         if lifetime_s is not None and lifetime_s <= 0:
             raise UserError("the key would expire before it is used", where="expires", remedy="Give a time above 0.")
@@ -150,7 +154,7 @@ class Access:
             connection.execute(revoke)
             row = connection.execute(sa.select(api_keys).where(api_keys.c.prefix == prefix)).mappings().first()
         if row is None:
-            raise UserError(f"there is no API key {prefix!r}", where="API key", remedy="See them all with: ft key list")
+            raise UserError(f"there is no API key {prefix!r}", where="API key", remedy="List all keys: ft key list")
         return _key(row)
 
     def open_session(self, identity: Identity) -> str:
@@ -225,7 +229,7 @@ def _identified(connection: sa.Connection, text: str) -> Identity:
     row = connection.execute(_BY_PREFIX, {"prefix": form[1] if form else ""}).mappings().first()
     if form is None or row is None or not hmac.compare_digest(row["secret_sha256"], _digest(form[2])):
         raise NotIdentified(
-            "the API key is not known",
+            "the API key is unknown",
             where="API key",
             remedy="Send one as `Authorization: Bearer ft-…`; ft key create TENANT makes one.",
         )

@@ -90,6 +90,6 @@ def _verify(tenant: str, entries: Sequence[Entry], head: str, first: int) -> Non
             raise CorruptArtifact(
                 "an entry of the audit log was changed, removed or inserted",
                 where=f"audit of {tenant or 'nobody'}, entry {place}",
-                remedy="Compare with a backup of the access database, and find out who may write to it.",
+                remedy="Compare with a backup of the access database, and check who has write access to it.",
             )
         head = entry.digest

@@ -48,9 +48,9 @@ def check(database: Database, path: str, given: Signature) -> None:
     known = _FORM.fullmatch(given.signature) is not None and hmac.compare_digest(expected, given.signature)
     if not known or given.expires <= time.time():
         raise NotPermitted(
-            "this link has expired, or was changed",
+            "this link has expired or was altered",
             where="link",
-            remedy="Open the page again from where you found the link: it makes a new one.",
+            remedy="Open the page that contains the link again to get a new one.",
         )
 
 

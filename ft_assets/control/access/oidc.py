@@ -67,7 +67,7 @@ class Provider:
                 found = _json(f"{self.issuer.rstrip('/')}/.well-known/openid-configuration")
                 wanted = ("authorization_endpoint", "token_endpoint", "jwks_uri")
                 if found.get("issuer") != self.issuer or not all(isinstance(found.get(name), str) for name in wanted):
-                    raise _unavailable("its metadata is of another issuer, or incomplete")
+                    raise _unavailable("its metadata is incomplete or belongs to another issuer")
                 self._metadata, self._metadata_at = found, time.monotonic()
             return self._metadata
 
@@ -126,7 +126,7 @@ def claims_of(provider: Provider, client: Client, *, code: str, nonce: str, veri
         answer = _post(metadata["token_endpoint"], {**sent, **credentials})
     token = answer.get("id_token")
     if not isinstance(token, str):
-        raise _refused("the provider gave no ID token")
+        raise _refused("the provider returned no ID token")
     try:
         found = _decoded(provider, token)
         known: dict[str, Any] = {
@@ -141,7 +141,7 @@ def claims_of(provider: Provider, client: Client, *, code: str, nonce: str, veri
     # Section 3.1.3.7: a token for several audiences has to name the client that asked for it.
     party = found.get("azp", client.client_id if isinstance(found["aud"], str) or len(found["aud"]) == 1 else None)
     if party != client.client_id:
-        raise _refused("the provider's ID token was made for another client")
+        raise _refused("the provider's ID token was issued for another client")
     return found
 
 
@@ -187,13 +187,13 @@ def _post(address: str, sent: dict[str, str], auth: httpx.Auth | None = None) ->
     found = found if isinstance(found, dict) else {}
     problem = found.get("error")
     if problem == "invalid_grant":
-        raise _refused("the provider does not know this sign-in")
+        raise _refused("the provider rejected this sign-in")
     if isinstance(problem, str) and problem in _OF_CLIENT:
         raise Misconfigured(
             f"the identity provider refuses this server ({problem})",
             where="sign_in",
-            remedy="Check client_id and scopes in tenants.yaml, the client's secret and FT_PUBLIC_URL against what the "
-            "provider has for this client.",
+            remedy="Check client_id and scopes in tenants.yaml, the client secret and FT_PUBLIC_URL against the "
+            "client's registration at the provider.",
         )
     if problem or not answer.is_success:
         named = problem if isinstance(problem, str) and re.fullmatch(r"\w{1,50}", problem) else answer.status_code
@@ -215,7 +215,7 @@ def _refused(what: str) -> NotIdentified:
 
 def _unavailable(why: str) -> ProviderUnavailable:
     return ProviderUnavailable(
-        f"the identity provider does not answer as OpenID Connect says ({why})",
+        f"the identity provider's response violates OpenID Connect ({why})",
         where="sign_in.issuer",
-        remedy="Check sign_in in tenants.yaml, and whether this server reaches the provider.",
+        remedy="Check sign_in in tenants.yaml and the network path to the provider.",
     )

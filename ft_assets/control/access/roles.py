@@ -15,13 +15,13 @@ def require_role(role: Role, needed: Role) -> None:
     """Raise NotPermitted if ``role`` has fewer rights than ``needed``."""
     if role == PLATFORM != needed:
         raise NotPermitted(
-            "a key of the platform does nothing in a tenant's name",
+            "a platform key cannot act for a tenant",
             where="API key",
             remedy="Use a key of the tenant; POST /v1/ft/keys makes one.",
         )
     if ROLES.index(role) < ROLES.index(needed):
         raise NotPermitted(
-            f"this needs the role {needed}, and the key has the role {role}",
+            f"this requires the role {needed}; the key has the role {role}",
             where="API key",
-            remedy=f"Use a key of the role {needed}; an administrator of the tenant can make one.",
+            remedy=f"Use a key with the role {needed}; an administrator of the tenant can create one.",
         )

@@ -46,7 +46,7 @@ def find_session(database: Database, token: str) -> Identity:
         with database.connect() as connection:
             row = connection.execute(query).mappings().first()
     if row is None:
-        raise NotIdentified("the session is over", where="session", remedy="Sign in again.")
+        raise NotIdentified("the session has ended", where="session", remedy="Sign in again.")
     return Identity(**{name: row[name] for name in Identity.__dataclass_fields__})
 
 

@@ -61,7 +61,7 @@ def take(database: Database, token: str, browser: str, kind: type[Sent] | type[C
     known = row is not None and row["expires_at"] > time.time()
     if row is None or not known or not hmac.compare_digest(row["browser_sha256"], _digest(browser)):
         raise NotIdentified(
-            "this sign-in is over, or was begun in another browser", where="sign-in", remedy="Begin again."
+            "this sign-in has expired or was started in another browser", where="sign-in", remedy="Begin again."
         )
     return kind(**json.loads(row["step"]))
 

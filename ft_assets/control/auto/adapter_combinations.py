@@ -18,7 +18,10 @@ def _new_rows_without_full(recipe: Recipe, known: Known | None) -> str:
     if recipe.variant == "full":
         if METHODS[recipe.method].teaches_tokens:
             return ""
-        return f"embeddings of new tokens need training on much text, which {recipe.method} does not do"
+        return (
+            f"embeddings of new tokens require training on large amounts of text, which {recipe.method} does not "
+            "provide"
+        )
     return (
         f"a {recipe.variant} adapter is served as low-rank updates of its base, by vLLM and others, and has no "
         "embedding rows, so it could not hold those of new tokens"
@@ -29,7 +32,7 @@ def _kind_without_adapters(recipe: Recipe, known: Known | None) -> str:
     named = [name for name, default in KINDS.items() if getattr(recipe.lora, name) != default]
     if recipe.variant != "full" or not named:
         return ""
-    return f"lora.{named[0]} is about adapters, and variant full has none"
+    return f"lora.{named[0]} applies to adapters, and variant full has none"
 
 
 def _factored_lora_plus(recipe: Recipe, known: Known | None) -> str:
@@ -44,19 +47,19 @@ def _factored_lora_plus(recipe: Recipe, known: Known | None) -> str:
 def _pissa_on_four_bits(recipe: Recipe, known: Known | None) -> str:
     if recipe.lora.init != "pissa" or recipe.variant != "qlora":
         return ""
-    return "pissa takes the largest singular values from the weights, and a base in 4 bits has only rounded weights"
+    return "pissa needs the singular values of exact weights, and a 4-bit base has only quantized ones"
 
 
 def _pissa_with_dora(recipe: Recipe, known: Known | None) -> str:
     if recipe.lora.init != "pissa" or not recipe.lora.use_dora:
         return ""
-    return "the magnitudes of DoRA belong to one adapter, and what pissa takes out of the base is a second one"
+    return "DoRA needs the magnitudes of a single adapter, and pissa adds a second one"
 
 
 def _pissa_with_dropout(recipe: Recipe, known: Known | None) -> str:
     if recipe.lora.init != "pissa" or not recipe.lora.dropout:
         return ""
-    return "the adapters of pissa begin as the largest parts of the weights, which dropout would leave out at random"
+    return "pissa adapters start as the largest components of the weights, which dropout would remove at random"
 
 
 def _kind_in_shards(recipe: Recipe, known: Known | None) -> str:
@@ -88,14 +91,14 @@ def _nothing_to_continue(recipe: Recipe, known: Known | None) -> str:
 def _two_starts(recipe: Recipe, known: Known | None) -> str:
     if recipe.training.warm_start is None or recipe.lora.init == "default":
         return ""
-    return f"an adapter that is continued has its first values already, and init {recipe.lora.init} makes others"
+    return f"a continued adapter already has its initial values, which init {recipe.lora.init} would replace"
 
 
 def _swept_shape(recipe: Recipe, known: Known | None) -> str:
     swept = [name for name in (recipe.sweep.parameters if recipe.sweep else ()) if name in _SHAPE]
     if recipe.training.warm_start is None or not swept:
         return ""
-    return f"the adapter that warm_start names has one shape, and {swept[0]} is swept"
+    return f"the adapter in warm_start has a fixed shape, so {swept[0]} cannot be swept"
 
 
 ADAPTERS: tuple[Combination, ...] = (
@@ -113,10 +116,10 @@ ADAPTERS: tuple[Combination, ...] = (
     Combination(
         where="training.warm_start",
         found=_nothing_to_continue,
-        instead="Write base: artifact:… in its place, which trains all weights of that adapter's model; or variant "
-        "lora or qlora.",
+        instead="Use base: artifact:… instead, which trains all weights of that adapter's model; or variant lora or "
+        "qlora.",
     ),
-    Combination(where="lora.init", found=_two_starts, instead="Leave out one of init and training.warm_start."),
+    Combination(where="lora.init", found=_two_starts, instead="Remove either init or training.warm_start."),
     Combination(
         where="sweep.parameters",
         found=_swept_shape,
@@ -135,12 +138,12 @@ ADAPTERS: tuple[Combination, ...] = (
     Combination(
         where="lora.init",
         found=_pissa_with_dora,
-        instead="Leave out one of init and use_dora.",
+        instead="Remove either init or use_dora.",
     ),
     Combination(
         where="lora.dropout",
         found=_pissa_with_dropout,
-        instead="Leave dropout out, or init.",
+        instead="Remove dropout or init.",
     ),
     Combination(
         where="hardware.sharding",

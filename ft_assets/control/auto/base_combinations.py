@@ -13,8 +13,8 @@ def _divided_heads(recipe: Recipe, known: Known | None) -> str:
     if model is None or model.rough or model.kv_heads % ranks == 0:
         return ""
     return (
-        f"in attention each of {ranks} GPUs computes some heads, and the base's {model.kv_heads} key/value heads "
-        f"cannot be divided evenly among {ranks}"
+        f"attention heads are divided among {ranks} GPUs, and the base's {model.kv_heads} key/value heads are "
+        f"not divisible by {ranks}"
     )
 
 
@@ -47,7 +47,7 @@ def _packed_apart(recipe: Recipe, known: Known | None) -> str:
         return ""
     if known.kernels and recipe.hardware.most_gpus:
         return ""
-    return f"documents of this base cannot share a row: it has {known.apart}"
+    return f"documents of this base cannot share a row, because it has {known.apart}"
 
 
 def _divided_apart_base(recipe: Recipe, known: Known | None) -> str:

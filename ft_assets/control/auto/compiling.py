@@ -27,8 +27,8 @@ def compiling(recipe: Recipe, known: Known) -> Choice:
     seconds, steps = _expected(recipe, known, known.model)
     takes = f"{steps:,} steps take about {seconds / 60:,.0f} minutes"
     if seconds < _PAYS_S:
-        return Choice("off", f"{takes}, and compiling pays from {_PAYS_S // 60} on")
-    return Choice("on", f"{takes}, of which compiling takes a few")
+        return Choice("off", f"{takes}; compiling pays off from {_PAYS_S // 60} minutes")
+    return Choice("on", f"{takes}, including a few for compiling")
 
 
 def _refusal(recipe: Recipe, model: Architecture | None) -> str:

@@ -40,7 +40,7 @@ _TOGETHER = (
 )
 _COMPILE, _GPU_TYPE = "training.compile", "hardware.gpu_type"
 _WINDOW = "packing.max_length"
-_PENDING = "auto: settled for each dataset, from its size, the base and the GPUs"
+_PENDING = "auto: resolved per dataset, from its size, the base and the GPUs"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +48,7 @@ class Configuration:
     """A recipe for one pair, and the origin of each setting by dotted path.
 
     Origins are ``recipe``, ``default`` or ``auto: <why this value>``. ``memory_bytes`` is the expected memory of a
-    device; None if the base is not known. ``larger_gpu_type``: the whole GPU, if ``recipe`` is for a part of it.
+    device; None if the base is unknown. ``larger_gpu_type``: the whole GPU, if ``recipe`` is for a part of it.
     """
 
     recipe: Recipe
@@ -64,7 +64,7 @@ def configure(recipe: Recipe, known: Known | None) -> Configuration:
     """
     origins, whole = origins_of(recipe), recipe.hardware.gpu_type
     if origins[_WINDOW] == "default" and recipe.packing.max_length < PackingSettings().max_length:
-        origins[_WINDOW] = "auto: as much as the base reads at once"
+        origins[_WINDOW] = "auto: the context length of the base"
     for path, rule in RULES:
         if _get(recipe, path) == "auto":
             recipe = _settle(recipe, origins, path, rule(recipe, known))
@@ -107,22 +107,22 @@ def origins_of(model: BaseModel, prefix: str = "") -> dict[str, str]:
 
 def _fitted(recipe: Recipe, known: Known, fit: Fit) -> list[tuple[str, Choice]]:
     gpus, takes = recipe.hardware.all_gpus, f": {fit.why}" if fit.why else ""
-    smaller = f"what is more exact would not surely fit{takes}"
+    smaller = f"a higher precision might not fit{takes}"
     weights = Choice(fit.weights, smaller if fit.weights == "bfloat16" else f"float32 is the most exact{takes}")
     optimizer = Choice(fit.optimizer, smaller if fit.optimizer == "adamw_8bit" else f"adamw is the most exact{takes}")
     if gpus < 2:
-        sharding = Choice("none", "one GPU has nothing to divide" if gpus else "nothing to divide on a CPU")
+        sharding = Choice("none", "no sharding with one GPU" if gpus else "no sharding on a CPU")
     else:
         sharding = Choice(fit.sharding, f"{fit.sharding} over {gpus} GPUs{takes}")
     if fit.why:
-        reason = "without it the training would not surely fit; with it it takes" if fit.recompute else "not needed:"
+        reason = "without it the training might not fit; with it, it takes" if fit.recompute else "not needed:"
         recompute = Choice("on" if fit.recompute else "off", f"{reason} {fit.why}")
     else:
-        unknown = "the base is not known" if gpus else "memory is not reckoned with on a CPU"
+        unknown = "the base is unknown" if gpus else "memory is not estimated on a CPU"
         recompute = Choice("on" if fit.recompute else "off", unknown)
     layers = f"1 of {fit.recompute} layers{takes}" if fit.recompute > 1 else f"all layers{takes}"
     every = Choice(fit.recompute or 1, layers if fit.recompute else "not used: nothing is recomputed")
-    slower = f"what takes less time would not surely fit{takes}"
+    slower = f"a faster setting might not fit{takes}"
     offload = Choice("on", slower) if fit.offload else Choice("off", "not needed")
     tokens = fit.micro * recipe.packing.max_length
     sharing = f" of {recipe.hardware.context_parallel} GPUs" if recipe.hardware.context_parallel > 1 else ""

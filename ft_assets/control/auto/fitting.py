@@ -52,7 +52,7 @@ def best_fit(recipe: Recipe, known: Known) -> Fit:
         return ways[0]
     room, model = gpu.memory_bytes, known.model
     peaks = [peak_memory(model, memory_setup(recipe, known, way)).total for way in ways]
-    of = f"of the {room / GIB:.1f} GiB of one {gpu.name}{'' if named else ', as no known GPU type is named'}"
+    of = f"of the {room / GIB:.1f} GiB of one {gpu.name}{'' if named else ', because no known GPU type is set'}"
     for way, peak in zip(ways, peaks, strict=True):
         if peak.upper <= room:
             return replace(way, why=f"at most {peak.upper / GIB:.1f} {of}", sure=True)

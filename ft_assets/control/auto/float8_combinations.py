@@ -11,12 +11,12 @@ from ft_assets.workers.model_size.known import Known, gpu_of
 def _on_cpu(recipe: Recipe) -> str:
     if recipe.hardware.device != "cpu":
         return ""
-    return "a CPU does not multiply 8-bit floats, and emulating their rounding is slower than fp32"
+    return "a CPU cannot multiply 8-bit floats, and emulation is slower than fp32"
 
 
 def _older_gpu(recipe: Recipe) -> str:
     gpu, named = gpu_of(recipe.hardware)
-    return "" if gpu is None or not named or gpu.fp8 else f"{gpu.name} does not multiply 8-bit floats"
+    return "" if gpu is None or not named or gpu.fp8 else f"{gpu.name} cannot multiply 8-bit floats"
 
 
 def _four_bit(recipe: Recipe) -> str:

@@ -30,13 +30,13 @@ def _whole_moments(recipe: Recipe, known: Known | None) -> str:
 def _bfloat16_adapters(recipe: Recipe, known: Known | None) -> str:
     if recipe.training.weights != "bfloat16" or recipe.variant == "full":
         return ""
-    return f"what trains of {recipe.variant} is small, and in bfloat16 it would only be less exact"
+    return f"the trained weights of {recipe.variant} are small, so bfloat16 would only reduce precision"
 
 
 def _bfloat16_precision(recipe: Recipe, known: Known | None) -> str:
     if recipe.training.weights != "bfloat16" or recipe.training.precision in ("auto", "bf16", "fp8"):
         return ""
-    return f"a model with weights in bfloat16 computes in bf16, and the precision is {recipe.training.precision}"
+    return f"weights in bfloat16 require precision bf16; the precision is {recipe.training.precision}"
 
 
 def _bfloat16_optimizer(recipe: Recipe, known: Known | None) -> str:
@@ -74,7 +74,7 @@ def _offloaded_to_itself(recipe: Recipe, known: Known | None) -> str:
 def _kept_shards(recipe: Recipe, known: Known | None) -> str:
     if recipe.training.keep_best is None or recipe.hardware.sharding in ("auto", "none"):
         return ""
-    return f"keep_best writes weights during training, and under {recipe.hardware.sharding} no process has all of them"
+    return f"keep_best saves weights during training, and with {recipe.hardware.sharding} no process has all of them"
 
 
 def _nothing_to_shard(recipe: Recipe, known: Known | None) -> str:
@@ -84,7 +84,7 @@ def _nothing_to_shard(recipe: Recipe, known: Known | None) -> str:
     if sharding in ("auto", "none") or hardware.world > 1:
         return ""
     has = "a single one" if hardware.gpus else "none"
-    return f"{sharding} divides a training among GPUs, and this one has {has}"
+    return f"{sharding} shards a training over GPUs; this one has {has}"
 
 
 def _fp16_shards(recipe: Recipe, known: Known | None) -> str:
@@ -98,14 +98,14 @@ def _fp16_shards(recipe: Recipe, known: Known | None) -> str:
 def _fp16_on_cpu(recipe: Recipe, known: Known | None) -> str:
     if recipe.training.precision != "fp16" or recipe.hardware.device != "cpu":
         return ""
-    return "fp16 with loss scaling is for GPUs; on a CPU it is slower than fp32 and not more exact than bf16"
+    return "fp16 with loss scaling is for GPUs; on a CPU it is slower than fp32 and no more precise than bf16"
 
 
 def _no_bf16(recipe: Recipe, known: Known | None) -> str:
     gpu, named = gpu_of(recipe.hardware)
     if recipe.training.precision != "bf16" or gpu is None or not named or gpu.bf16:
         return ""
-    return f"{gpu.name} does not compute in bf16"
+    return f"{gpu.name} does not support bf16"
 
 
 def _uneven_batch(recipe: Recipe, known: Known | None) -> str:
@@ -146,7 +146,7 @@ def _elastic_shards(recipe: Recipe, known: Known | None) -> str:
     if not hardware.elastic or (hardware.sharding in ("auto", "none") and hardware.context_parallel == 1):
         return ""
     divides = "context_parallel" if hardware.context_parallel > 1 else hardware.sharding
-    return f"{divides} divides one model among a fixed number of GPUs, and gpus is a range"
+    return f"{divides} shards a model over a fixed number of GPUs, but gpus is a range"
 
 
 def _divided_apart(recipe: Recipe, known: Known | None) -> str:
@@ -159,12 +159,12 @@ HARDWARE: tuple[Combination, ...] = (
     Combination(
         where="hardware.gpus",
         found=_elastic_whole_models,
-        instead="Write one number of GPUs, or use variant lora or qlora.",
+        instead="Set a fixed number of GPUs, or use variant lora or qlora.",
     ),
     Combination(
         where="hardware.gpus",
         found=_elastic_shards,
-        instead="Write one number of GPUs, or use sharding none and context_parallel 1.",
+        instead="Set a fixed number of GPUs, or use sharding none and context_parallel 1.",
     ),
     Combination(
         where="hardware.sharding",
@@ -242,11 +242,11 @@ HARDWARE: tuple[Combination, ...] = (
     Combination(
         where="training.compile",
         found=_divided_compiled,
-        instead="Leave out one of compile and hardware.context_parallel.",
+        instead="Remove either compile or hardware.context_parallel.",
     ),
     Combination(
         where="hardware.context_parallel",
         found=_divided_apart,
-        instead="Leave out one of context_parallel and packing.mode.",
+        instead="Remove either context_parallel or packing.mode.",
     ),
 )

@@ -18,8 +18,8 @@ def smallest_gpu(recipe: Recipe, known: Known) -> Choice:
     for part in sorted(recipe.hardware.parts, key=_memory):
         fit = best_fit(on_gpu_type(recipe, part), known)
         if fit.sure and _costs(fit) == wanted:
-            return Choice(part, f"the smallest of its parts that surely holds the training, {fit.why}")
-    return Choice(whole, f"no part surely holds the training as one {whole} would train it")
+            return Choice(part, f"the smallest part that is certain to fit the training, {fit.why}")
+    return Choice(whole, f"no part is certain to fit the training with the settings of a whole {whole}")
 
 
 def on_gpu_type(recipe: Recipe, gpu_type: str) -> Recipe:

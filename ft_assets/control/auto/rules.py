@@ -70,7 +70,7 @@ def rank(recipe: Recipe, known: Known | None) -> Choice | None:
     if known is None:
         return None
     if known.model is None:
-        return Choice(_RANK, f"{_RANK}, as the size of the base is not known")
+        return Choice(_RANK, f"{_RANK}, because the size of the base is unknown")
     count = known.model.parameters
     size = f"a base of {count / 1e9:.2g} billion parameters" if count >= 1e8 else f"a base of {count:,} parameters"
     if count >= _LARGE_BASE:
@@ -83,7 +83,7 @@ def alpha(recipe: Recipe, known: Known | None) -> Choice | None:
     if recipe.lora.rank == "auto":
         return None
     if recipe.lora.use_rslora:
-        why = f"{_RSLORA_ALPHA} for any rank: at rank {_RANK} the scale is the usual one"
+        why = f"{_RSLORA_ALPHA} for any rank, equivalent to the usual scale at rank {_RANK}"
         return Choice(_RSLORA_ALPHA, why)
     return Choice(2 * recipe.lora.rank, f"twice the rank of {recipe.lora.rank}")
 
@@ -95,7 +95,7 @@ def epochs(recipe: Recipe, known: Known | None) -> Choice | None:
     if known is None:
         return None
     if not known.examples:
-        return Choice(1, "the number of examples is not known yet")
+        return Choice(1, "the number of examples is unknown so far")
     if known.examples > _MANY_EXAMPLES:
         return Choice(1, f"one epoch for {known.said}{known.examples:,} examples (above {_MANY_EXAMPLES:,})")
     return Choice(_FEW_EPOCHS, f"{known.said}{known.examples:,} examples are no more than {_MANY_EXAMPLES:,}")
@@ -105,13 +105,13 @@ def global_batch_size(recipe: Recipe, known: Known | None) -> Choice | None:
     """A power of two, rounded up to a multiple of one pass over all devices (``auto`` micro-batches count as 1)."""
     if known is None:
         return None
-    windows = f"{known.said}{known.windows:,} windows an epoch"
+    windows = f"{known.said}{known.windows:,} windows per epoch"
     usual = min(_LARGEST_BATCH, max(_SMALLEST_BATCH, _power(known.windows // _USUAL_STEPS)))
     fewest, least = (_FEWEST_COMPARING, _SMALLEST_COMPARING) if METHODS[recipe.method].compares else (_FEWEST_STEPS, 1)
     few = max(least, _power(known.windows // fewest))
     size, why = usual, f"{usual} for {windows}"
     if few < usual:
-        size, why = few, f"{few} for {windows}: {usual} would make fewer than {fewest} steps"
+        size, why = few, f"{few} for {windows}: {usual} would give fewer than {fewest} steps"
     micro = recipe.training.micro_batch_size
     together = recipe.hardware.readers * (1 if micro == "auto" else micro)
     if size % together:

@@ -136,10 +136,10 @@ def _needed(situation: Situation, covered: Mapping[str, Tombstone]) -> dict[str,
     for address, where in sorted(situation.served.items()):
         need(address, f"{address} is {where}")
     for address, key in sorted(situation.wanted.items()):
-        need(address, f"{key} leads to it")
+        need(address, f"{key} refers to it")
     for address, node in sorted(situation.nodes.items()):
         if address not in covered and not node.erased:
-            need(address, f"{address} stands on it")
+            need(address, f"{address} is based on it")
     return reasons
 
 

@@ -40,9 +40,9 @@ def require_as_good(verdicts: list[Verdict], where: str) -> None:
     raise GateRejected(
         f"the export is not as good as the adapter, so it is not released\n{reasons(verdicts)}",
         where=where,
-        remedy="Use the adapter with its base, as it was evaluated; or export it in more bits: quantised in another "
-        "format, or merged. A merged model that is worse needs a base in a wider dtype, such as bfloat16 or float32, "
-        "in which small changes of a weight are kept.",
+        remedy="Use the adapter with its base, as evaluated; or export it with more bits: another quantised format, "
+        "or merged. If a merged model is worse, use a base in a wider dtype, such as bfloat16 or float32, "
+        "which keeps small changes of weights.",
     )
 
 

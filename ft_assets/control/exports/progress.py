@@ -101,4 +101,4 @@ def _judged(
         require_as_good(verdicts, str(made.address))
     except GateRejected as error:
         return replace(found, state="rejected", detail=error.what)
-    return replace(found, state="accepted", detail="gated again, and as good as the adapter")
+    return replace(found, state="accepted", detail="all gates passed again, as good as the adapter")

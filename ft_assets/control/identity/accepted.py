@@ -24,7 +24,7 @@ def accepted_adapter(artifacts: Artifacts, address: str, field: str, where: str)
         )
     if without_gates(adapter.manifest.identity["params"]):
         raise BadRecipe(
-            f"{field}: {address} is ungated: no gate judged it",
+            f"{field}: {address} is ungated and was not judged",
             where=where,
             remedy="Name an accepted adapter: register that recipe's next version with gates, and run it first.",
         )

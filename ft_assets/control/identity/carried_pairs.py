@@ -44,7 +44,7 @@ def carry_problem(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> st
     """Why a pair cannot be carried; "" if it can. Raises MissingInput for its base."""
     carry = find_carry(artifacts.store, dataset_key, recipe_key)
     if carry is None:
-        return "it is not carried any more: a training of the pair was requested"
+        return "it is no longer carried: a training of the pair was requested"
     try:
         require_not_deleted(artifacts.store, Subject.adapter(Address.parse(carry.adapter.address)))
     except Deleted as error:

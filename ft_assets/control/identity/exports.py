@@ -30,9 +30,9 @@ def export_request(artifacts: Artifacts, adapter: Artifact, wanted: ExportFormat
     require_alive(artifacts.store, adapter)
     if _PEFT_CONFIG not in adapter.manifest.files:
         raise UserError(
-            "the recipe trained all weights, so this is a whole model already, and there is nothing to merge",
+            "the recipe trained all weights, so this is already a complete model and needs no merge",
             where=str(adapter.address),
-            remedy=f"Take it as it is: ft adapter download {adapter.address} FOLDER",
+            remedy=f"Download it: ft adapter download {adapter.address} FOLDER",
         )
     report = artifacts.get(Address.parse(adapter.manifest.inputs["eval_report"].address))
     params = adapter.manifest.identity["params"]
@@ -85,7 +85,7 @@ def asked_formats(artifacts: Artifacts, recipe_key: str, asset: str) -> list[Exp
     exports, formats = registered_recipe(artifacts, recipe_key).recipe.exports, formats_of(asset)
     if not exports and len(formats) > 1:
         raise UserError(
-            f"the recipe asks for no exports, and {asset} has several formats",
+            f"the recipe sets no exports, and {asset} has several formats",
             where=f"exports of {recipe_key}",
             remedy=f"Name one by ft export --format: {', '.join(each.name for each in formats)}.",
         )

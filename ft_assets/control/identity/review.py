@@ -36,13 +36,13 @@ def approve(artifacts: Artifacts, dataset_key: str, *, actor: str, note: str) ->
         raise UserError(
             f"{dataset_key} is not held: it was accepted",
             where=f"dataset {dataset_key}",
-            remedy="It needs no approval; use it.",
+            remedy="It needs no approval.",
         )
     if not note.strip():
         raise UserError(
             "an approval needs a note",
             where=f"dataset {dataset_key}",
-            remedy="Say why the version may be used anyway.",
+            remedy="Give the reason why the version may be used anyway.",
         )
     record = ReviewRecord(
         dataset=dataset_key,

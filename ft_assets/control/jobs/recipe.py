@@ -24,12 +24,14 @@ class Hyperparameters(Settings):
     """The hyperparameters of OpenAI's API; ``auto``, or leaving one out, means the model's recipe decides."""
 
     n_epochs: Annotated[int, Field(ge=1, le=50)] | Auto = Field(default="auto", description="Epochs.")
-    batch_size: Annotated[int, Field(ge=1, le=65536)] | Auto = Field(default="auto", description="Examples a step.")
+    batch_size: Annotated[int, Field(ge=1, le=65536)] | Auto = Field(
+        default="auto", description="Examples per optimizer step."
+    )
     learning_rate_multiplier: Annotated[float, Field(gt=0, le=1000)] | Auto = Field(
-        default="auto", description="Times the model's own rate."
+        default="auto", description="Multiplier of the model's default learning rate."
     )
     beta: Annotated[float, Field(gt=0, le=100)] | Auto = Field(
-        default="auto", description="Of dpo: how close to the base the model stays."
+        default="auto", description="dpo: strength of the penalty for leaving the base model."
     )
 
 
@@ -81,8 +83,8 @@ def _rate(content: dict[str, Any], where: str) -> float:
     rate = resolve(parse_strict(Recipe, {"key": "model.v1", **content}, where))[0].training.learning_rate
     if not isinstance(rate, int | float):
         raise BadRecipe(
-            "this model's learning rate is found out from data and base, and cannot be multiplied",
+            "this model's learning rate is derived from data and base, and cannot be multiplied",
             where="hyperparameters.learning_rate_multiplier",
-            remedy="Leave it out; whoever runs the platform can set training.learning_rate in the models file.",
+            remedy="Remove it; the platform's operator can set training.learning_rate in the models file.",
         )
     return float(rate)

@@ -28,7 +28,7 @@ def promote_by_margin(artifacts: Artifacts, adapter: Artifact, log: Log) -> bool
             return False
         promote(artifacts, str(adapter.address), "staging", Decision(actor=ACTOR, reason=reason, log=log))
     except UserError as error:
-        log.warning(f"{adapter.address} was not promoted to staging by itself: {error.what}")
+        log.warning(f"{adapter.address} was not promoted to staging automatically: {error.what}")
         return False
     return True
 
@@ -49,4 +49,4 @@ def margin_reached(artifacts: Artifacts, adapter: Artifact) -> str:
     if gain < settings.staging_margin:
         return ""
     margin = settings.staging_margin
-    return f"{metric} {base:.4g} → {candidate:.4g}: a gain of {gain:.3g}, and the recipe's margin is {margin:g}"
+    return f"{metric} {base:.4g} → {candidate:.4g}: a gain of {gain:.3g} (required by the recipe: {margin:g})"

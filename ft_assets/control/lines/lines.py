@@ -187,10 +187,10 @@ def append(store: Store, record: PromotionRecord) -> PromotionRecord:
         # A write repeated because its answer was lost, or another approval that carried out the same proposal.
         return winner
     raise PromotionLost(
-        f"{winner.actor} was faster: {winner.adapter.address} was moved to {winner.stage} at {winner.at} "
-        f"({winner.reason})",
+        f"concurrent change by {winner.actor}: {winner.adapter.address} was moved to {winner.stage} at "
+        f"{winner.at} ({winner.reason})",
         where=record.path,
-        remedy=f"Nothing was changed. See ft line {record.line}, and repeat the request if it is still wanted.",
+        remedy=f"Nothing was changed. See ft line {record.line}, and repeat the request if still needed.",
     )
 
 

@@ -283,8 +283,9 @@ def _beat_incumbent(
         return [f"not worse than {incumbent.adapter.address}: {verdict.reason}", *left_out]
     if verdict.outcome == "inconclusive" and decision.waive_incumbent:
         waived.append(INCUMBENT)
-        words = (f"comparison with {incumbent.adapter.address} inconclusive, waived by {decision.actor}: "
-                f"{verdict.reason}")
+        words = (
+            f"comparison with {incumbent.adapter.address} inconclusive, waived by {decision.actor}: {verdict.reason}"
+        )
         return [words, *left_out]
     raise UserError(
         f"not as good as the line's incumbent ({verdict.outcome}): {verdict.reason or 'nothing in common'}",

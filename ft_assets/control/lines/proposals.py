@@ -66,10 +66,10 @@ class WaitsForSecondPerson(UserError):
     def __init__(self, proposal: Proposal) -> None:
         self.proposal = proposal
         super().__init__(
-            f"production of {proposal.line} needs a second person; {proposal.actor} proposed "
+            f"production of {proposal.line} requires approval by a second person; {proposal.actor} proposed "
             f"{proposal.adapter.address} at {proposal.at[:19]}",
             where=f"proposal {proposal.id}",
-            remedy=f'Another promoter approves it: ft approve {proposal.line} --note "why it is good"',
+            remedy=f'Another promoter can approve it: ft approve {proposal.line} --note "why it is good"',
         )
 
 
@@ -108,11 +108,11 @@ def open_proposal(store: Store, line: str, proposal: str = "") -> ProposalState:
     known = read_proposals(store, line)
     found = [each for each in known if (each.proposal.id == proposal if proposal else each.state == "open")]
     if not found:
-        what = f"line {line} has no proposal {proposal}" if proposal else f"nothing of line {line} waits for an answer"
+        what = f"line {line} has no proposal {proposal}" if proposal else f"line {line} has no pending proposal"
         raise NotFound(what, where="proposal", remedy="Promote to production to propose: ft promote")
     if len(found) > 1:
         ids = ", ".join(each.proposal.id for each in found)
-        raise UserError(f"several proposals wait: {ids}", where=f"line {line}", remedy="Name one of them.")
+        raise UserError(f"several proposals are pending: {ids}", where=f"line {line}", remedy="Name one of them.")
     return found[0]
 
 

@@ -57,7 +57,9 @@ def release_base(store: Store, recipe_key: str, *, actor: str, reason: str) -> B
             remedy="It needs no release.",
         )
     if not reason.strip():
-        raise UserError("a release needs a reason", where=recipe_key, remedy="Say why the base may be served.")
+        raise UserError(
+            "a release needs a reason", where=recipe_key, remedy="Give the reason why the base may be served."
+        )
     release = BaseRelease(
         recipe=recipe_key,
         base=get_recipe(store, recipe_key).lock.digest,

@@ -29,9 +29,10 @@ def approve(artifacts: Artifacts, line: str, decision: Decision, *, proposal: st
         return carried
     if same_person(asked, decision.actor, decision.made_by):
         raise NotPermitted(
-            f"{asked.actor} proposed it, so somebody else has to approve it",
+            f"{asked.actor} proposed it, so another person must approve it",
             where=f"proposal {asked.id}",
-            remedy="Ask another promoter. Keys of one name, and all keys that one person made, are the same person.",
+            remedy="Ask another promoter. Keys with the same name, and all keys created by one person, count as one "
+            "person.",
         )
     _require_unanswered(found, besides=("approved",))
     as_asked = replace(decision, reason=asked.reason, waive_incumbent=asked.waive_incumbent)
@@ -41,9 +42,9 @@ def approve(artifacts: Artifacts, line: str, decision: Decision, *, proposal: st
         if (carried := _carried_out(store, asked)) is not None:
             return carried
         raise UserError(
-            f"production of {line} changed after it was proposed: now {record.replaces or 'nothing'} stands there",
+            f"production of {line} changed after it was proposed: it now has {record.replaces or 'no adapter'}",
             where=f"proposal {asked.id}",
-            remedy=f"Propose it again, if it is still wanted: ft promote {asked.adapter.address} --to production",
+            remedy=f"Propose it again if still needed: ft promote {asked.adapter.address} --to production",
         )
     counts = answer(store, asked, _answer("approved", decision))
     _require_unanswered(replace(found, answer=counts, state=counts.kind), besides=("approved",))
@@ -85,7 +86,7 @@ def _require_unanswered(found: ProposalState, besides: tuple[str, ...] = ()) -> 
         raise UserError(
             f"{said.actor} has {said.kind} it at {said.at[:19]} ({said.reason})",
             where=f"proposal {found.proposal.id}",
-            remedy=f"Propose it again, if it is still wanted: ft line {found.proposal.line}",
+            remedy=f"Propose it again if still needed: ft line {found.proposal.line}",
         )
 
 

@@ -55,7 +55,7 @@ def assure_decision_signed(store: Store, record: Decided) -> None:
         raise Unsigned(
             "the decision needs the signature of a trusted key, and this process has none",
             where=record.path,
-            remedy=f"Decide it where the key is, which {SIGNING_KEY} names: through the API server.",
+            remedy=f"Decide it where {SIGNING_KEY} is set: through the API server.",
         )
 
 

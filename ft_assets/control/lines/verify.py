@@ -35,7 +35,7 @@ def verify_line(artifacts: Artifacts, line: str) -> Verified:
     except CorruptArtifact as error:
         return Verified(looked_at=(), findings=(f"{error.where}: {error.what}",), erased=())
     if not state.records:
-        raise UserError(f"nothing was ever promoted in {line!r}", where="line", remedy="See all lines: ft lines")
+        raise UserError(f"nothing was ever promoted in {line!r}", where="line", remedy="List all lines: ft lines")
     addresses = list(dict.fromkeys(record.adapter.address for record in state.records))
     verified = verify(artifacts, *addresses)
     changed = list(unsigned_decisions(artifacts.store, [each for each in state.records if each.stage in POINTERS]))

@@ -24,7 +24,7 @@ _SCHEMA = Schema(
     variable="FT_METERING_DB",
     migrations=Path(__file__).parent / "migrations",
     lock=7361042,
-    comfort="Nothing is lost: records are in the store, and are inserted once the database is back.",
+    comfort="Nothing is lost: records are kept in the store and inserted when the database is available again.",
 )
 _DECIDED = (usage.c.tenant == refunds.c.tenant) & (usage.c.key == refunds.c.key)
 

@@ -101,8 +101,8 @@ def admit(
         if quota.hard_gpu_hours is None:
             return []
         raise OverQuota(
-            f"{tenant} has a quota of {quota.hard_gpu_hours:g} GPU-hours a month, and the need of this training "
-            "cannot be estimated",
+            f"{tenant} has a quota of {quota.hard_gpu_hours:g} GPU-hours per month, and the GPU-hours of this "
+            "training cannot be estimated",
             where=_where(tenant),
             remedy="Name a known GPU type in hardware.gpu_type, in a new recipe version.",
         )
@@ -157,7 +157,7 @@ def _judge(tenant: str, quota: Quota, wanted: float, billed: float, promised: fl
     so_far = f"{billed:.2f} are used and {promised:.2f} reserved in {month}"
     if quota.hard_gpu_hours is not None and after > quota.hard_gpu_hours:
         raise OverQuota(
-            f"this may take up to {wanted:.2f} GPU-hours; of {tenant}'s {quota.hard_gpu_hours:g} a month {so_far}",
+            f"this may take up to {wanted:.2f} GPU-hours; of {tenant}'s {quota.hard_gpu_hours:g} per month {so_far}",
             where=_where(tenant),
             remedy="Wait for running work or for the next month, train less (epochs, max_steps, a smaller dataset), or "
             "ask the platform for a larger hard_gpu_hours.",
@@ -165,8 +165,8 @@ def _judge(tenant: str, quota: Quota, wanted: float, billed: float, promised: fl
     if quota.soft_gpu_hours is not None and after > quota.soft_gpu_hours:
         beyond = min(wanted, after - quota.soft_gpu_hours)
         return [
-            f"up to {beyond:.2f} GPU-hours of this are overage, at {quota.overage_factor:g} times the price: of "
-            f"{tenant}'s {quota.soft_gpu_hours:g} a month {so_far}"
+            f"up to {beyond:.2f} GPU-hours of this are overage, at {quota.overage_factor:g} times the price: "
+            f"of {tenant}'s {quota.soft_gpu_hours:g} per month {so_far}"
         ]
     return []
 

@@ -84,9 +84,9 @@ def append(store: Store, tenant: str, month: str, *, decide: Callable[[QuotaStat
         if _log(store, tenant, month).append(record) == record:
             return _state_after(record)
     raise UserError(
-        f"{_TRIES} other writers of the quota's record were faster, one after the other",
+        f"the quota's record was changed concurrently in {_TRIES} consecutive attempts",
         where=quota_folder(tenant, month),
-        remedy="Try again. If this persists, check who submits for this tenant.",
+        remedy="Try again. If this persists, check the submissions of this tenant.",
     )
 
 

@@ -55,7 +55,7 @@ def decide_refund(
     standing = decision.create_or_get(store, _path(tenant, month, key))
     if standing.decision != decision.decision:
         raise UserError(
-            f"{standing.actor} has decided already: {standing.decision}, {standing.reason}",
+            f"already decided by {standing.actor}: {standing.decision}, {standing.reason}",
             where=path,
             remedy="The first decision is final; settle the difference outside the ledger.",
         )

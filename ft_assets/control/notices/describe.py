@@ -129,18 +129,21 @@ def _base_bump(store: Store, due: Due) -> Event | None:
     mine = _part_of(bump, due.tenant)
     lines = [f"{each.line}: {each.dataset}, {each.adapter.address}" for each in mine.dependents]
     carried = (
-        "Each is carried to the new base and judged there; only those that fail are trained again, within the budget."
+        "Each adapter is carried to the new base and evaluated there; only those that fail are retrained, "
+        "within the budget."
     )
     return Event(
         id=due.id,
         kind=EventKind.BASE_MOVED,
         tenant=due.tenant,
         subject=bump.recipe,
-        title=one_line(f"a base moved: {bump.recipe} has the new one, {len(mine.dependents)} adapters depend on it"),
+        title=one_line(
+            f"new base revision: {bump.recipe} uses it, {len(mine.dependents)} adapters depend on the old one"
+        ),
         at=bump.at,
         facts={"recipe": bump.recipe, "adapters": str(len(mine.dependents)), "by": bump.actor},
         details=tuple([carried, *lines[:50]] if lines else ["No adapter depends on the old one."]),
-        remedy=f"See their progress with: ft base-bump {bump.recipe}",
+        remedy=f"Show their progress: ft base-bump {bump.recipe}",
     )
 
 
@@ -156,7 +159,7 @@ def _base_release(store: Store, due: Due) -> Event | None:
         kind=EventKind.BASE_RELEASED,
         tenant=due.tenant,
         subject=recipe,
-        title=one_line(f"the base of {recipe} is released: adapters on it may go to production"),
+        title=one_line(f"the base of {recipe} is released: adapters on it may be promoted to production"),
         at=release.at,
         facts={"recipe": recipe, "by": one_line(release.actor)},
         details=(*reason, how),

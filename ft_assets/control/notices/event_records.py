@@ -71,7 +71,7 @@ def record_sent(store: Store, event: Event, channel: str, number: int) -> None:
 def record_given_up(store: Store, event: Event, channel: str, tries: int) -> None:
     """Record that there is no further try, with the result of the last one."""
     last = store.find_json(_path(event, channel, f"{tries:04d}-failed")) or {}
-    reason = last.get("reason", "the process that made the last try died")
+    reason = last.get("reason", "the process of the last attempt ended unexpectedly")
     store.create_json(_path(event, channel, "given-up"), {"at": _now(), "tries": tries, "reason": reason})
 
 
@@ -95,7 +95,7 @@ def _words(store: Store, event: Event, channel: str, delivery: Delivery) -> str:
     if delivery.sent:
         return "sent"
     last = "given-up" if delivery.given_up else f"{len(delivery.tries):04d}-failed"
-    reason = (store.find_json(_path(event, channel, last)) or {}).get("reason", "no word of it")
+    reason = (store.find_json(_path(event, channel, last)) or {}).get("reason", "no response")
     return f"{'given up' if delivery.given_up else f'{len(delivery.tries)} tries'}: {reason}"
 
 

@@ -99,10 +99,12 @@ def queue_event(store: Store, due: Due) -> Event | None:
         return None
     limit = f"{found.limit_minutes:g} minutes"
     if found.state == "breach":
-        title = f"tier {found.tier}: {found.depth} wait, the longest for {found.longest_s / 60:.0f} minutes"
-        remedy = "See why with `ft status`, and on a cluster with `kubectl get workloads -A`; add nodes or quota."
+        title = f"tier {found.tier}: {found.depth} queued, the longest for {found.longest_s / 60:.0f} minutes"
+        remedy = (
+            "Check the reason with `ft status`, and on a cluster with `kubectl get workloads -A`; add nodes or quota."
+        )
     else:
-        title, remedy = f"tier {found.tier}: no work waits longer than {limit} any more", ""
+        title, remedy = f"tier {found.tier}: no work is queued longer than {limit} anymore", ""
     return Event(
         id=due.id,
         kind=EventKind.QUEUE,

@@ -9,9 +9,9 @@ from ft_resources.store import Store
 
 _SAID: dict[RecordKind, str] = {
     "started": "a rollout started with {weight} % of the traffic",
-    "advanced": "its candidate has {weight} % of the traffic now",
+    "advanced": "its candidate now has {weight} % of the traffic",
     "completed": "its candidate is in production",
-    "rolled_back": "its candidate was taken back",
+    "rolled_back": "its candidate was rolled back",
     "cancelled": "its rollout was cancelled",
 }
 
@@ -44,5 +44,5 @@ def rollout_event(store: Store, due: Due) -> Event | None:
         at=record.at,
         facts={name: one_line(value) for name, value in facts.items()},
         details=(clean(record.reason), *(clean(each.sentence) for each in record.evidence)),
-        remedy=f"See what outcomes say: ft rollout status {line}" if record.going else "",
+        remedy=f"Show the outcomes: ft rollout status {line}" if record.going else "",
     )

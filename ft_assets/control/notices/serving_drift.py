@@ -101,10 +101,10 @@ def drift_event(store: Store, due: Due) -> Event | None:
         return None
     mine = [each for each in found.differences if due.tenant in (SHARED, _tenant(each))]
     if found.state == "drift":
-        title = f"what is served differs from what was promoted: {len(mine)} differences"
-        remedy = "See why with: ft serve status"
+        title = f"the served adapters differ from the promoted ones: {len(mine)} differences"
+        remedy = "Check the reason: ft serve status"
     else:
-        title, remedy = "what was promoted is served again", ""
+        title, remedy = "all promoted adapters are served again", ""
     return Event(
         id=due.id,
         kind=EventKind.DRIFT,

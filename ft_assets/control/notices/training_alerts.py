@@ -20,7 +20,7 @@ def alert_event(store: Store, due: Due) -> Event | None:
         kind=EventKind.ALERT,
         tenant=due.tenant,
         subject=submission.id,
-        title=one_line(f"{submission.dataset} with {submission.recipe} trains, and somebody should look at it"),
+        title=one_line(f"alert in the training of {submission.dataset} with {submission.recipe}"),
         at=found.at,
         facts={
             "submission": submission.id,
@@ -29,5 +29,5 @@ def alert_event(store: Store, due: Due) -> Event | None:
             "attempt": str(found.attempt),
         },
         details=(clean(found.told),),
-        remedy=f"See its log: ft logs {submission.id}. Its steps go on meanwhile.",
+        remedy=f"Read its log: ft logs {submission.id}. The training continues.",
     )

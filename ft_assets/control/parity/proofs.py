@@ -31,7 +31,7 @@ class Proof:
     def sentence(self) -> str:
         """The result in words."""
         if self.settings is None:
-            return f"{self.server}: servers.yaml does not say how it computes"
+            return f"{self.server}: computes is not set in servers.yaml"
         with_settings = f"{self.server} ({self.settings.sentence})"
         if self.record is None:
             return f"{with_settings}: not checked"
@@ -59,8 +59,7 @@ def require_parity(artifacts: Artifacts, adapter: Artifact, servers: ServersFile
     lacking = [proof.sentence for proof in proofs if not proof.proved]
     if lacking:
         raise UserError(
-            "production needs a proof that servers give what was evaluated, with the settings that they have now\n"
-            + "\n".join(lacking),
+            "production requires a proof of parity with the servers' current settings\n" + "\n".join(lacking),
             where=str(adapter.address),
             remedy=_remedy(adapter, proofs),
         )

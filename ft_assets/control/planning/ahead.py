@@ -32,7 +32,9 @@ def look_ahead(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: Kno
     Raises BadData for rows that the template refuses, in its words, and for long ones if ``overlong`` is reject.
     """
     if base.file("tokenizer.json") is None:
-        return ["Whether the rows fit the template and the window is not known: the base's files are not here yet."]
+        return [
+            "The rows cannot be checked against the template and the window yet: the base's files are not available."
+        ]
     sample = sample_rows(artifacts, dataset_key)
     if sample is None or sample.form != METHODS[recipe.method].form.name:
         return []

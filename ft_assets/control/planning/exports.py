@@ -76,17 +76,17 @@ def _estimate(wanted: ExportFormat, base: KnownBase, past: "_Past") -> ExportEst
 def _disk(wanted: ExportFormat, base: KnownBase) -> tuple[Bounds | None, str]:
     model = base.architecture
     if model is None:
-        return None, f"too little is known of the base ({base.source})"
+        return None, f"too little is known about the base ({base.source})"
     stored, stored_from = float(base.weight_bytes), "as the base's weights"
     if not stored:
-        stored, stored_from = _USUAL_BYTES_EACH * model.parameters, "2 bytes a weight, as most bases are stored"
+        stored, stored_from = _USUAL_BYTES_EACH * model.parameters, "2 bytes per weight, as for most bases"
     merged = Bounds(lower=stored, expected=stored, upper=stored)
     if wanted.bits is None:
         return merged, stored_from
     kept = model.parameters - model.matrices if wanted.only_matrices else 0
     own = (model.parameters - kept) * wanted.bits / 8 + kept * stored / model.parameters
     quantised = Bounds(lower=_LESS * own, expected=own, upper=_MORE * own)
-    what = "a weight of linear layers" if wanted.only_matrices else "a weight"
+    what = "per weight of linear layers" if wanted.only_matrices else "a weight"
     return merged + quantised, f"{wanted.bits:g} bits {what}, and the merged model, which is kept"
 
 

@@ -69,7 +69,7 @@ def past_rates(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: Kno
     if near := [(run, run.ratio) for run in runs if run.near and run.ratio][-_RUNS:]:
         return PastRates(
             rates=tuple(run.rate / ratio for run, ratio in near),
-            source=f"{_words(near)} of another shape on this base and hardware, converted by operations a token",
+            source=f"{_words(near)} of another shape on this base and hardware, converted by operations per token",
             converted=True,
         )
     return PastRates(source=f"{tenant}'s trainings on this base and hardware were of another shape")

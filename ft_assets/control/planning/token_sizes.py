@@ -110,7 +110,7 @@ def _guessed(artifacts: Artifacts, raw: Artifact, dataset_key: str, recipe: Reci
             split = raw.manifest.identity["params"]["policy"]["split"]
             share, named = 1 - split["validation"] - split["holdout"], "the policy's split"
         tokens = round(tokens * share)
-        source = f"a guess from the upload's bytes and {named}, at {BYTES_PER_TOKEN} bytes a token"
+        source = f"a guess from the upload's bytes and {named}, at {BYTES_PER_TOKEN} bytes per token"
     tokens = max(1, tokens)
     length = min(max_length, each or (tokens / rows["train"] if rows["train"] else max_length / 2))
     one_a_window = METHODS[recipe.method].form.own_windows and rows["train"]

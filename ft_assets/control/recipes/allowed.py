@@ -27,26 +27,26 @@ def require_allowed(tenants: TenantsFile, tenant: str, stored: StoredRecipe) -> 
     name = f"{recipe.method}/{recipe.variant}"
     if _is_method(recipe, tenants.deprecated_methods):
         raise NotAllowed(
-            f"{name} is deprecated and refused for new trainings",
+            f"{name} is deprecated and not allowed for new trainings",
             where=f"{_WHERE}: deprecated_methods",
             remedy="Use a recipe with another method. Running trainings continue.",
         )
     if tier.allowed_methods is not None and not _is_method(recipe, tier.allowed_methods):
         raise NotAllowed(
-            f"{tenant}'s tier allows {_listed(tier.allowed_methods)}, and this recipe uses {name}",
+            f"{tenant}'s tier allows {_listed(tier.allowed_methods)}; this recipe uses {name}",
             where=f"{_WHERE}: allowed_methods",
             remedy="Use a recipe with an allowed method, or ask the platform for another tier.",
         )
     names, base = _base_names(stored), f"{stored.lock.source}@{stored.lock.revision}"
     if names & set(tenants.deprecated_bases):
         raise NotAllowed(
-            f"the base {base} is deprecated and refused for new trainings",
+            f"the base {base} is deprecated and not allowed for new trainings",
             where=f"{_WHERE}: deprecated_bases",
             remedy="Use a recipe with another base. Running trainings continue.",
         )
     if tier.allowed_bases is not None and not names & set(tier.allowed_bases):
         raise NotAllowed(
-            f"{tenant}'s tier allows the bases {_listed(tier.allowed_bases)}, and this recipe uses {base}",
+            f"{tenant}'s tier allows the bases {_listed(tier.allowed_bases)}; this recipe uses {base}",
             where=f"{_WHERE}: allowed_bases",
             remedy="Use a recipe with an allowed base, or ask the platform for another tier.",
         )

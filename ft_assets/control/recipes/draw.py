@@ -17,7 +17,7 @@ def draw(sweep: SweepSettings, limit: int) -> list[Trial]:
     """Values by dotted path for each trial, in a fixed order. Raises ValueError for more than ``limit`` of them."""
     asked = sweep.trials or math.prod(len(values) for values in _lists(sweep).values())
     if asked > limit:
-        raise ValueError(f"this sweep asks for {asked:,} trials and the limit is {limit}")
+        raise ValueError(f"this sweep has {asked:,} trials; the limit is {limit}")
     return _grid(sweep) if sweep.search == "grid" else _random(sweep, asked)
 
 

@@ -120,5 +120,5 @@ def next_version(recipe: Recipe) -> str:
     elif template is not None:
         remark += "# chat_template: save the template of the version before as a file, and name it here\n"
     if recipe.gates == NO_GATES:
-        remark += "# gates: none asks for no verdict; write gates, and evaluation.suites, to have the result judged\n"
+        remark += "# gates: none disables all gates; to have the result judged, set gates and evaluation.suites\n"
     return remark + yaml.safe_dump(content, sort_keys=False, allow_unicode=True)

@@ -14,7 +14,7 @@ def within_context(recipe: Recipe, context: int | None, where: str = "") -> Reci
         return recipe
     if "max_length" in recipe.packing.model_fields_set:
         raise BadRecipe(
-            f"packing.max_length is {length}, and the base reads at most {context} tokens at once "
+            f"packing.max_length is {length}, but the base's context length is {context} tokens "
             "(max_position_embeddings in its config.json)",
             where=f"{where}, packing.max_length" if where else "packing.max_length",
             remedy=f"Write at most {context} (packing: {{max_length: {context}}}), or take a base with a longer "

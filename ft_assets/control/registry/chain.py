@@ -64,7 +64,8 @@ def adapter_of_pair(artifacts: Artifacts, reference: AdapterOfPair, locked: str,
         raise BadRecipe(
             f"{field}: the pair {reference.dataset}|{reference.recipe} has no accepted adapter",
             where=where,
-            remedy=f"Make it first: ft run {reference.dataset} {reference.recipe}. A rejected candidate will not do.",
+            remedy=f"Create it first: ft run {reference.dataset} {reference.recipe}. A rejected candidate cannot be "
+            "used.",
         ) from error
 
 
@@ -91,7 +92,7 @@ def _parent(artifacts: Artifacts, adapter: Artifact, where: str) -> InputRef:
     found = artifacts.find(Address.parse(ref.address))
     if found is None or found.digest != ref.digest:
         raise BadRecipe(
-            f"base: the base model of this adapter, {ref.address}, is not in the store any more",
+            f"base: the base model of this adapter, {ref.address}, is no longer in the store",
             where=where,
             remedy="Materialize base_model for the adapter's recipe.",
         )

@@ -1,6 +1,5 @@
 """Check, before anything is trained, that a recipe's judges can do their work."""
 
-import json
 from pathlib import Path
 
 from ft_assets.control.recipes.stored import get_recipe
@@ -13,6 +12,7 @@ from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.tenants import TenantsFile
 from ft_assets.settings.ungated import NO_GATES
 from ft_assets.workers.base_models.base_lock import BaseLock
+from ft_assets.workers.base_models.contents import base_json
 from ft_assets.workers.suites.registered import get_classifier, get_suite, suites_of
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import BadRecipe, MissingInput, UserError
@@ -38,7 +38,7 @@ def require_judges(
         )
     if judge is not None and METHODS[recipe.method].form.plain and judge.prompts == "holdout":
         raise BadRecipe(
-            "evaluation.judge: texts have no answers, so there is nothing to judge",
+            "evaluation.judge: texts have no answers to judge",
             where=where,
             remedy=f"Leave evaluation.judge out of a recipe of method {recipe.method}, or let it judge golden prompts.",
         )
@@ -75,7 +75,7 @@ def _require_prompts(store: Store, recipe: Recipe) -> None:
             f"answers to {judge.prompts} would be judged, but evaluation.suites does not name it, so there are no "
             f"answers; {nearest(judge.prompts, list(recipe.evaluation.suites))}",
             where=field,
-            remedy="Name the suite in evaluation.suites too.",
+            remedy="Also name the suite in evaluation.suites.",
         )
     suite = Artifacts(store).get(Address.parse(get_suite(store, judge.prompts).address))
     if suite.facts["kind"] != "golden":
@@ -134,4 +134,4 @@ def _no_base(artifacts: Artifacts, recipe_key: str) -> Artifact:
 def _names(lock: BaseLock, folder: Path | None) -> list[str]:
     if folder is None:
         return [lock.source]
-    return [lock.source, *json.loads((folder / "config.json").read_bytes()).get("architectures", [])]
+    return [lock.source, *map(str, base_json(folder / "config.json", str(folder)).get("architectures") or [])]

@@ -50,7 +50,7 @@ def _require_safety_suite(store: Store, recipe: Recipe, where: str) -> None:
         )
     if recipe.gates != NO_GATES and not suites_of(store, recipe.evaluation.suites, "suite"):
         raise BadRecipe(
-            "evaluation.suites: there is no general suite, so a regression would not be seen",
+            "evaluation.suites: there is no general suite, so a regression would not be detected",
             where=where,
             remedy="Also name a suite of questions with right answers, or write gates: none to try things out.",
         )

@@ -16,8 +16,8 @@ from ft_resources.hub import Hub
 from ft_resources.store import Store
 
 NO_SUITE = (
-    "The base has a chat template, and no safety suite is registered: nothing will say whether the candidate still "
-    "refuses harmful requests. ft suite install safety brings one; gates: {safety: null} asks for none."
+    "The base has a chat template, but no safety suite is registered: refusals of harmful requests will not "
+    "be tested. Install one with ft suite install safety, or disable this with gates: {safety: null}."
 )
 # Every threshold is written out: a later change of a default changes no recipe.
 _GATE = SafetyGate(**SafetyGate().model_dump())
@@ -63,8 +63,8 @@ def _with(recipe: Recipe, suites: tuple[str, ...]) -> Recipe:
 
 def _told(suite: str) -> str:
     return (
-        f"The base has a chat template, so the gate safety is asked for, measured on {suite}. gates: {{safety: null}} "
-        "in the recipe asks for none."
+        f"The base has a chat template, so the gate safety is enabled, measured on {suite}. To disable it, set "
+        "gates: {{safety: null}} in the recipe."
     )
 
 

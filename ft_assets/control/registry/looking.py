@@ -72,7 +72,7 @@ def _outcome(future: Future[T]) -> T | UserError:
         return error
     # Never an unknown error's text: it may contain the connection's secrets.
     return UserError(
-        f"the source cannot be looked at ({type(error).__name__})",
+        f"the source cannot be read ({type(error).__name__})",
         where="source",
         remedy="Run `ft dataset pull`, which shows where this happens.",
     )

@@ -115,7 +115,7 @@ def _trained_again(seen: Observed) -> Iterator[Suggestion]:
     if seen.checkpoint_of:
         yield Suggestion(
             what="train the pair on its new base",
-            why=f"its weights were carried from {seen.checkpoint_of}, and not trained",
+            why=f"its weights were carried from {seen.checkpoint_of} without training",
         )
 
 
@@ -127,7 +127,7 @@ def _of_curves(curves: Curves, recipe: Recipe, failed: set[str]) -> Iterator[Sug
         yield Suggestion(what=f"stop at step {overfit.step}", why=why, change={"training.max_steps": overfit.step})
         if recipe.training.keep_best is None or recipe.evaluation.candidate == "last":
             yield Suggestion(
-                what="or let the kept weights with the lowest validation loss go to the gates",
+                what="or evaluate the kept weights with the lowest validation loss",
                 why=why,
                 change={
                     "training.keep_best": recipe.training.keep_best or 3,
@@ -135,7 +135,7 @@ def _of_curves(curves: Curves, recipe: Recipe, failed: set[str]) -> Iterator[Sug
                 },
             )
         if gentler := milder(recipe):
-            yield Suggestion(what="or make it memorise less", why=why, change=gentler)
+            yield Suggestion(what="or reduce memorisation", why=why, change=gentler)
     elif memorised:
         trained, validated = memorised
         yield Suggestion(
@@ -158,7 +158,7 @@ def _unfinished(curves: Curves) -> str:
     """Why the training seems to have ended too early; "" if there is no sign of it."""
     if (short := curves.too_short()) is not None:
         fell = f"fell by {short:.1%}" if short > 0 else "did not fall"
-        return f"it took only {curves.steps} steps, in which training loss {fell}"
+        return f"in only {curves.steps} steps, training loss {fell}"
     if (falling := curves.still_falling()) is not None:
         return f"training loss was still falling: by {falling:.1%} in the last tenth of its {curves.steps} steps"
     return ""
@@ -193,7 +193,7 @@ def _of_answers(recipe: Recipe, blocking: Mapping[str, Verdict], seen: Observed)
     if seen.cut is not None and seen.cut > _CUT:
         tokens = recipe.evaluation.holdout.max_new_tokens
         yield Suggestion(
-            what="let answers be longer, or check that training teaches the end of a turn",
+            what="allow longer answers, or check that the end of a turn is trained",
             why=f"{seen.cut:.0%} of the candidate's answers on the holdout were cut off at {tokens} tokens",
             change={"evaluation.holdout.max_new_tokens": min(32_768, 2 * tokens)},
         )
@@ -210,7 +210,7 @@ def _of_answers(recipe: Recipe, blocking: Mapping[str, Verdict], seen: Observed)
         yield Suggestion(
             what="raise packing.max_length, or split long rows" if longer > length else "split long rows",
             why=f"{seen.left_out:.1%} of the training rows were left out, mostly as too long for a window"
-            + (f" of {length} tokens, which is all that the base reads at once" if longer <= length else ""),
+            + (f" of {length} tokens, the context length of the base" if longer <= length else ""),
             change={"packing.max_length": longer} if longer > length else {},
         )
 
@@ -218,7 +218,7 @@ def _of_answers(recipe: Recipe, blocking: Mapping[str, Verdict], seen: Observed)
 def _of_gates(recipe: Recipe, blocking: Mapping[str, Verdict], failed: set[str]) -> Iterator[Suggestion]:
     if REGRESSION.name in failed:
         why = f"it forgot: {_first(blocking[REGRESSION.name])}"
-        yield Suggestion(what="take smaller steps", why=why, change=slower(recipe) | smaller(recipe))
+        yield Suggestion(what="use a lower learning rate", why=why, change=slower(recipe) | smaller(recipe))
         yield Suggestion(
             what="mix 10 to 20 % of general rows into the dataset (mix, purpose: general, in dataset.yaml)", why=why
         )
@@ -229,7 +229,7 @@ def _of_gates(recipe: Recipe, blocking: Mapping[str, Verdict], failed: set[str])
             "safety, in dataset.yaml)",
             why=why,
         )
-        yield Suggestion(what="take smaller steps, which forget less", why=why, change=slower(recipe))
+        yield Suggestion(what="use a lower learning rate, which forgets less", why=why, change=slower(recipe))
 
 
 def _of_samples(recipe: Recipe, blocking: Mapping[str, Verdict], seen: Observed) -> Iterator[Suggestion]:
@@ -263,9 +263,9 @@ def _of_past(recipe: Recipe, past: Sequence[PastRun], seen: Observed) -> Iterato
     change = run.differences(recipe)
     whose = "of this line" if run.line == seen.line else f"of your line {run.line}"
     if change:
-        what, why = "try the settings that passed before", f"{run.recipe} {whose} passed with {run.dataset}"
+        what, why = "use the settings that passed before", f"{run.recipe} {whose} passed with {run.dataset}"
     else:
-        what = "look at what changed in the data (ft dataset diff A B)"
+        what = "check the changes in the data (ft dataset diff A B)"
         why = f"{run.recipe} {whose} passed with {run.dataset} and the same settings"
     yield Suggestion(what=what, why=why, change=change)
 

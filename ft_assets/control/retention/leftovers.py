@@ -130,7 +130,7 @@ def _groups(place: Place, rule: Leftovers) -> Iterator[_Group]:
 
 def _group_of(place: Place, path: Sequence[str], rule: Leftovers) -> _Group | None:
     """The group that an object is removed with; None if it is kept. ``path`` is relative to the address."""
-    over = "the artifact is there" if place.writer else "it produced no artifact"
+    over = "the artifact exists" if place.writer else "no artifact was produced"
     if path[0] == "attempts" and len(path) > 2:
         if path[2] in SAVED:
             resumable = not place.writer and place.again
@@ -142,5 +142,5 @@ def _group_of(place: Place, path: Sequence[str], rule: Leftovers) -> _Group | No
         return _Group(what=f"log and steps of attempt {path[1]}", days=rule.attempt_days, why=over)
     if path[0] in _NOT_WRITERS or path[0] == place.writer or len(path) < 2:
         return None
-    why = "another writer won" if place.writer else "it has no manifest"
+    why = "another writer finished first" if place.writer else "it has no manifest"
     return _Group(what=f"folder {path[0]}", days=rule.attempt_days, why=why)

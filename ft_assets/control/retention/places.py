@@ -27,7 +27,7 @@ _AT_LEAST = 100
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 _DEAD = {
     "type": "WorkFailed",
-    "what": "the worker gave no sign of life any more",
+    "what": "the worker stopped sending heartbeats",
     "where": "",
     "remedy": "Submit it again: it resumes from its last save.",
 }

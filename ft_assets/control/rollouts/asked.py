@@ -70,18 +70,18 @@ def start(
         raise UserError(
             f"a rollout is open: {going.candidate.address} has {going.share}",
             where=f"line {line}",
-            remedy=f"Wait for its end (ft rollout status {line}), or end it: ft rollout cancel {line} --reason …",
+            remedy=f"Wait until it ends (ft rollout status {line}), or cancel it: ft rollout cancel {line} --reason …",
         )
     standing = read_line(store, line).at("production")
     if standing is None:
         raise UserError(
-            "nothing stands in production to compare the candidate with",
+            "there is no adapter in production to compare the candidate with",
             where=f"line {line}",
-            remedy=f"Promote the first adapter at once: ft promote {line} --to production --reason …",
+            remedy=f"Promote the first adapter directly: ft promote {line} --to production --reason …",
         )
     made, new = prepare(artifacts, wish.candidate, "production", decision)
     if made.line != line or not new:
-        what = f"{made.adapter.address} {'stands in production already' if made.line == line else f'is of {made.line}'}"
+        what = f"{made.adapter.address} {'is already in production' if made.line == line else f'is of {made.line}'}"
         raise UserError(what, where=f"line {line}", remedy=f"Name another adapter of the line: ft line {line}")
     plan = _plan(store, line, wish, decision, standing.adapter, now)
     if plan.judge is not None:
@@ -147,13 +147,17 @@ def following(state: RolloutState, *, now: datetime | None = None, **values: obj
 def _plan(store: Store, line: str, wish: Wish, decision: Decision, incumbent: InputRef, now: datetime) -> RolloutPlan:
     unknown = sorted({*wish.outcomes, *wish.margins} - set(KINDS))
     if unknown or not set(wish.margins) <= set(wish.outcomes):
-        what = f"{unknown[0]!r} is not a kind of outcome" if unknown else "a margin is given for what does not count"
-        raise UserError(what, where="rollout", remedy=f"Outcomes that may count are {', '.join(KINDS)}.")
+        what = (
+            f"{unknown[0]!r} is not a kind of outcome"
+            if unknown
+            else ("a margin is set for a kind of outcome that is not used")
+        )
+        raise UserError(what, where="rollout", remedy=f"Kinds of outcomes are {', '.join(KINDS)}.")
     if "format" in wish.outcomes and decision.tenants.settings_of(line).format is None:
         raise UserError(
             "no answer format is set for the line, so the outcome format would never occur",
             where=f"line {line}",
-            remedy="Set it in tenants.yaml (lines: format), or do not count it.",
+            remedy="Set it in tenants.yaml (lines: format), or do not use this kind.",
         )
     limit = wish.latency_limit_s
     if "latency" in wish.outcomes and limit is None:
@@ -181,8 +185,8 @@ def _usual_latency(store: Store, line: str, incumbent: InputRef, now: datetime) 
     )
     if len(seen) < _LEAST:
         raise UserError(
-            f"the incumbent's usual latency is not known: {len(seen)} answers in the last day, {_LEAST} are needed",
+            f"the incumbent's usual latency is unknown: {len(seen)} answers in the last day, {_LEAST} are required",
             where=f"line {line}",
-            remedy="Say which latency is good (--latency-limit SECONDS), or do not count it (--outcome thumbs).",
+            remedy="Set a latency limit (--latency-limit SECONDS), or do not use latency (--outcome thumbs).",
         )
     return seen[int(_WITHIN * len(seen))]

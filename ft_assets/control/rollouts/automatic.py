@@ -44,5 +44,5 @@ def start_automatic(
         latency_limit_s=plan.latency_limit_s,
         shadow=plan.shadow,
     )
-    reason = f"it came to staging at {candidate.at}: {candidate.reason}"
+    reason = f"promoted to staging at {candidate.at}: {candidate.reason}"
     return start(artifacts, line, wish, Decision(actor=ACTOR, reason=reason, tenants=tenants, log=log), now)

@@ -49,9 +49,9 @@ def conduct(
     findings: list[str] = []
     if action == "advance" and needs_second_person(line, state.open.next_step, tenants):
         action = "complete"
-        reason = f"its next step of {state.open.next_step} % is left to a second person: {reason}"
+        reason = f"the next step of {state.open.next_step} % requires approval by a second person: {reason}"
     if action == "complete" and not tenants.settings_of(line).rollouts.completes:
-        said = f"ready for production, which the line's settings leave to a person: {reason}"
+        said = f"ready for production; the line's settings require a person to promote it: {reason}"
         return Conducted(record=None, said=said)
     if action == "complete":
         started = state.open.started

@@ -39,23 +39,23 @@ def decide(rollout: Rollout, evidence: Sequence[Evidence], situation: Situation)
     """
     last = rollout.last
     if situation.production == last.candidate.address:
-        return Verdict(action="completed", reason="the candidate stands in production")
+        return Verdict(action="completed", reason="the candidate is in production")
     if situation.production != last.incumbent.address:
-        stands = situation.production or "nothing"
-        return Verdict(action="cancel", reason=f"production changed meanwhile: now {stands} stands there")
+        stands = situation.production or "no adapter"
+        return Verdict(action="cancel", reason=f"production was changed in the meantime: it now has {stands}")
     if situation.obstacle:
         return Verdict(action="roll_back", reason=situation.obstacle)
     worse = [each.sentence for each in evidence if each.worse]
     if worse:
-        return Verdict(action="roll_back", reason=f"shown to be worse than the incumbent: {'; '.join(worse)}")
+        return Verdict(action="roll_back", reason=f"significantly worse than the incumbent: {'; '.join(worse)}")
     minimum = last.plan.minimum
     stage = f"of {last.plan.shadow} % of requests, copied" if last.shadowing else f"at {last.weight} %"
     short = [f"{each.kind}: {each.in_stage} of {minimum}" for each in evidence if each.in_stage < minimum]
     if short:
         return Verdict(action="wait", reason=f"outcomes of the candidate {stage}: {', '.join(short)}")
     if rollout.next_step < WHOLE:
-        return Verdict(action="advance", reason=f"{minimum} outcomes or more {stage}, and none shows it worse")
+        return Verdict(action="advance", reason=f"at least {minimum} outcomes {stage}, none significantly worse")
     undecided = [each.sentence for each in evidence if not each.as_good]
     if undecided:
-        return Verdict(action="wait", reason=f"not yet shown to be within its margin: {'; '.join(undecided)}")
+        return Verdict(action="wait", reason=f"not yet proved to be within the margin: {'; '.join(undecided)}")
     return Verdict(action="complete", reason="; ".join(each.sentence for each in evidence))

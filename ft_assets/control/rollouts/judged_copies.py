@@ -34,8 +34,8 @@ class JudgedCopies(StrictModel):
         if self.cost:
             told += f"; cost at most {self.cost:.2f}"
         if self.withdrawn:
-            return f"{told}; not asked any more: {self.withdrawn}"
-        return f"{told}; not reached {self.trouble}" if self.trouble else told
+            return f"{told}; judge disabled: {self.withdrawn}"
+        return f"{told}; judge unreachable {self.trouble}" if self.trouble else told
 
 
 def count_verdicts(judge: str, verdicts: Sequence[ShadowVerdict]) -> JudgedCopies:

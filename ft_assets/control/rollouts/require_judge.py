@@ -43,7 +43,7 @@ def withdrawn(judge: ShadowJudge, settings: LineSettings) -> str:
     """Why the judge of a rollout is not allowed any more; empty if it is."""
     named, why = settings.rollouts.judge, ""
     if not settings.traffic.keep:
-        why = "the line keeps no conversations any more"
+        why = "the line no longer keeps conversations"
     elif named is None or named.model.name != judge.model.name:
-        why = f"the line does not name {judge.model.name} any more"
-    return why and f"{why}. To go on without it, cancel the rollout and start one"
+        why = f"the line no longer names {judge.model.name}"
+    return why and f"{why}. To continue without it, cancel the rollout and start one"

@@ -34,7 +34,9 @@ class RolloutLost(UserError):
 class RolloutPlan(StrictModel):
     """The plan with which the rollout began."""
 
-    steps: list[int] = Field(description="Weights of the candidate in percent, rising; the last is 100: production.")
+    steps: list[int] = Field(
+        description="Increasing traffic shares of the candidate, in percent; the last is 100 (production)."
+    )
     minimum: int = Field(ge=1, description="Outcomes of the candidate of each kind, at each weight.")
     margins: dict[Kind, float] = Field(description="By kind of outcome that counts: the loss that is a regression.")
     latency_limit_s: float | None = Field(gt=0, description="Answers within it are good; null if latency is not asked.")
@@ -201,9 +203,10 @@ def append(store: Store, record: RolloutRecord) -> RolloutRecord:
     if winner.id == record.id:
         return record
     raise RolloutLost(
-        f"{winner.actor} was faster: the rollout was {winner.kind.replace('_', ' ')} at {winner.at} ({winner.reason})",
+        f"concurrent change by {winner.actor}: the rollout was {winner.kind.replace('_', ' ')} at {winner.at} "
+        f"({winner.reason})",
         where=record.path,
-        remedy=f"Nothing was changed. See ft rollout status {record.line}, and repeat the request if it is needed.",
+        remedy=f"Nothing was changed. See ft rollout status {record.line}, and repeat the request if still needed.",
     )
 
 

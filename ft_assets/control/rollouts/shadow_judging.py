@@ -63,10 +63,11 @@ def pairs_to_judge(store: Store, rollout: Rollout, now: datetime) -> list[Conver
 
 
 def marks_to_take(store: Store, rollout: Rollout) -> Marks:
-    """The marks of both adapters' templates. Raises CorruptArtifact."""
+    """The marks of both adapters' templates; one that was erased has none. Raises CorruptArtifact."""
     artifacts, found = Artifacts(store), Marks()
     for ref in (rollout.started.candidate, rollout.started.incumbent):
-        found |= marks_of(artifacts.get(Address.parse(ref.address)))
+        if (adapter := artifacts.find(Address.parse(ref.address))) is not None:
+            found |= marks_of(adapter)
     return found
 
 

@@ -24,7 +24,7 @@ def evaluated_as(artifacts: Artifacts, adapter: Artifact, scratch: Path) -> Eval
     """
     if _CONFIG not in adapter.manifest.files:
         raise UserError(
-            "this is a whole model and no adapter to a base",
+            "this is a complete model, not an adapter",
             where=str(adapter.address),
             remedy="Parity is checked for adapters.",
         )

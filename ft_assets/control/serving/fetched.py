@@ -41,13 +41,13 @@ class FetchedAdapters:
         artifact = find_model(self._artifacts, name, tenant=line.partition(".")[0])
         # The line's name, and that of its stage, may mean another adapter after the next promotion.
         if marked != artifact.digest[:16]:
-            remedy = f"Ask for {line}@{artifact.digest[:16]}."
-            raise NotFound(f"{name!r} does not say which adapter it means", where="model", remedy=remedy)
+            remedy = f"Request {line}@{artifact.digest[:16]}."
+            raise NotFound(f"{name!r} does not identify an adapter", where="model", remedy=remedy)
         if not is_adapter(artifact):
             raise BadAdapter(
-                "it is a whole model, and servers load adapters",
+                "it is a complete model, and servers load adapters only",
                 where=str(artifact.address),
-                remedy="Export it, and have a server of its own serve it (docs/how-to/export.md).",
+                remedy="Export it, and serve it on its own server (docs/how-to/export.md).",
             )
         base = artifact.manifest.inputs["base"]
         self._require_base(base, name)
@@ -74,7 +74,7 @@ class FetchedAdapters:
             raise BadAdapter(
                 f"{name} was trained on {source or trained_on.address}, and this server has {self._base}",
                 where="model",
-                remedy="Ask a server that has the adapter's base.",
+                remedy="Use a server with the adapter's base.",
             )
 
     def _keep(self, *, taken: str) -> None:

@@ -24,7 +24,7 @@ def no_model(name: str) -> NotFound:
     return NotFound(
         f"there is no model {name!r}",
         where="model",
-        remedy="List models to see them; a line is one from its first promotion to production on.",
+        remedy="List the models; a line is included from its first promotion to production.",
     )
 
 
@@ -56,9 +56,9 @@ def served(artifact: Artifact) -> ServedModel:
     """An adapter's name on servers. Raises UserError for a result that is a whole model."""
     if not is_adapter(artifact):
         raise UserError(
-            "this is a whole model, and servers answer for adapters to a base only",
+            "this is a complete model, and servers support adapters only",
             where="model",
-            remedy="Download it, and serve it by itself.",
+            remedy="Download it, and serve it on its own server.",
         )
     base = artifact.manifest.inputs["base"]
     return ServedModel(
@@ -125,7 +125,7 @@ def _chosen(state: LineState, version: str) -> PromotionRecord | None:
 
 def _not_in_production(state: LineState) -> NotFound:
     promote = f"Promote one: ft promote {state.line} --to production"
-    staging = f"; or ask for {state.line}@{_STAGING}." if state.at("staging") else "."
+    staging = f"; or request {state.line}@{_STAGING}." if state.at("staging") else "."
     return NotFound(f"no adapter of {state.line} is in production", where="model", remedy=promote + staging)
 
 

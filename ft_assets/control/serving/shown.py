@@ -88,11 +88,11 @@ def _lacking(name: str, base: str, seen: Seen) -> dict[str, str]:
     """Servers of a base that lack an adapter, and why."""
     of_base = [state for state in seen.states if state.base == base]
     if not of_base:
-        return {"any server": "none has its base"}
+        return {"any server": "no server has its base"}
     return {
         state.name: state.trouble or "it starts"
         if state.endpoint is None
-        else seen.troubles.get((state.name, name), "") or "it is being loaded"
+        else seen.troubles.get((state.name, name), "") or "loading"
         for state in of_base
         if state.endpoint is None or name not in seen.served.get(state.endpoint, ())
     }
@@ -110,5 +110,5 @@ def _words(difference: Hashable) -> str:
 
 def _trouble(standing: Standing) -> str:
     if standing.trouble:
-        return f"the store cannot be read, and what it said before is served: {standing.trouble}"
+        return f"the store cannot be read, so its last known state is served: {standing.trouble}"
     return ""

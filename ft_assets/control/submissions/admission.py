@@ -162,8 +162,8 @@ def limit_of(
 def _require_hours(found: Estimate, maximum: float, whose: str, where: str) -> None:
     if found.gpu_hours is None:
         raise OverLimit(
-            f"{whose} maximum is {maximum:g} GPU-hours, and the need of this training cannot be estimated: "
-            f"{found.gpu_hours_from}",
+            f"{whose} maximum is {maximum:g} GPU-hours, but the GPU-hours of this training cannot be "
+            f"estimated: {found.gpu_hours_from}",
             where=where,
             remedy=f"Set hardware.gpu_type to one of {', '.join(CATALOGUE)} in a new recipe version, or submit "
             "without a maximum.",

@@ -75,7 +75,7 @@ def of_step(
         attempts: those of the work that the op may have waited for.
     """
     if description:
-        return Failure(asset=asset, cause="the run ended on purpose", blame="user", sentence=clean(description))
+        return Failure(asset=asset, cause="the run was stopped", blame="user", sentence=clean(description))
     name, text = next((each for each in reversed(chain) if is_ours(*each)), chain[-1] if chain else ("", ""))
     if not is_ours(name, text):
         cause = f"an unexpected error ({name or 'unknown'})"
@@ -98,7 +98,7 @@ def of_lost_run() -> Failure:
         cause="the run ended before any of its steps failed: its process was lost, or the code could not be loaded",
         blame="platform",
         remedy=(
-            "Launch it again; if it ends in the same way, look at the code location in the UI and at the daemon's log."
+            "Launch it again; if it fails in the same way, check the code location in the UI and the daemon's log."
         ),
     )
 
@@ -112,11 +112,11 @@ def remedy_of(submission: Submission, outcome: SubmissionOutcome) -> str:
     """What to do about the end of a submission; "" for an accepted one, and where it was not recorded."""
     pair = f"{submission.dataset} {submission.recipe}"
     if outcome.status is SubmissionStatus.REJECTED:
-        return f"See the verdicts and their numbers with: ft gate show {pair}"
+        return f"Show the verdicts with their figures: ft gate show {pair}"
     if outcome.status is SubmissionStatus.UNGATED:
         return ADD_GATES
     if outcome.status is SubmissionStatus.CANCELLED:
-        return f"If it is still wanted, ask again with: {again(submission)}"
+        return f"To submit it again: {again(submission)}"
     return outcome.failure.remedy if outcome.failure else ""
 
 

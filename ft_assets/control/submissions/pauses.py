@@ -24,7 +24,7 @@ def said_of(pause: PauseChange) -> str:
 def remedy_of_pause(submission: Submission) -> str:
     """How to continue a paused submission."""
     then = f", and then: {go_on(submission)}" if submission.driver == "caller" else ""
-    return f"To go on with it: ft resume {submission.id}{then}"
+    return f"To continue: ft resume {submission.id}{then}"
 
 
 def require_not_paused(store: Store, submission: Submission) -> None:

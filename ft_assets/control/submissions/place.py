@@ -9,9 +9,9 @@ from ft_resources.errors import UserError
 from ft_resources.store import Store
 
 _LAUNCHED: dict[Driver, str] = {
-    "sensor": "a running Dagster launches it",
-    "caller": "the process that asked launches it",
-    "run": "its run in Dagster has not begun",
+    "sensor": "a running Dagster starts it",
+    "caller": "the process that submitted it starts it",
+    "run": "its Dagster run has not started",
 }
 
 
@@ -29,7 +29,7 @@ def with_place(store: Store, submission: Submission, status: Status) -> Status:
     said = []
     if earlier:
         are = "submission is" if earlier == 1 else "submissions are"
-        said.append(f"{earlier} earlier {are} open" + (f", and {limit} may train at once" if limited else ""))
+        said.append(f"{earlier} earlier {are} open" + (f" (limit: {limit} concurrent trainings)" if limited else ""))
     if not waits_between:
         said.append(_LAUNCHED[submission.driver])
     return replace(status, detail=f"waits: {'; '.join(said)}")

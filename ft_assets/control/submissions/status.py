@@ -136,9 +136,9 @@ def derive(
     found = _of_works(submission, works, exports, pauses.resumed_at or submission.created_at, now)
     if not left or found.state in FINAL:
         return found
-    remedy = f"To go on with it: {go_on(submission)}"
+    remedy = f"To continue: {go_on(submission)}"
     if found.state is not State.PREEMPTED and any(work.running for work in (*works, *exports)):
-        return replace(found, detail=f"{left}; its worker goes on to its end", remedy=remedy)
+        return replace(found, detail=f"{left}; its worker continues until it ends", remedy=remedy)
     return replace(found, state=State.STOPPED, detail=left, remedy=remedy)
 
 
@@ -167,7 +167,7 @@ def _of_works(
         return _status(submission, state_of_work(open_works[0].asset), open_works[0], detail="next")
     if any(work.asset == "adapter" and work.done for work in works):
         # However an export ends, the adapter is accepted; only exports in progress matter.
-        left = "the adapter is made; its exports and the record of its end are left"
+        left = "the adapter is complete; its exports and final record are pending"
         at = next((work for work in exports if work.running), None)
         if at is None:
             return _status(submission, State.EVALUATING, detail=left)
@@ -186,7 +186,7 @@ def _of_outcome(submission: Submission, outcome: SubmissionOutcome) -> Status:
 def _of_running(submission: Submission, work: "Work", now: float) -> Status:
     silent_s = now - float(work.progress.get("at") or work.claimed_at)
     if silent_s > LEASE_S:
-        detail = f"no sign of life for {silent_s:.0f} s; it resumes when its run is retried or submitted again"
+        detail = f"no heartbeat for {silent_s:.0f} s; it resumes when its run is retried or submitted again"
         return _status(submission, State.PREEMPTED, work, detail=detail)
     return _status(submission, state_of_work(work.asset), work)
 
@@ -276,7 +276,7 @@ def get_submission(store: Store, submission_id: str) -> Submission:
         if found := find_submission(store, tenant, submission_id):
             return found
     raise UserError(
-        f"there is no submission {submission_id!r}", where="submission", remedy="See them all with: ft status"
+        f"there is no submission {submission_id!r}", where="submission", remedy="List all submissions: ft status"
     )
 
 

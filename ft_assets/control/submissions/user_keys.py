@@ -90,8 +90,8 @@ def _require_same(given: KeyRecord | None, submission: Submission) -> None:
         return
     asked = _wish(submission.dataset, submission.recipe, submission.mode, submission.gates)
     raise KeyConflict(
-        f"the key {given.key!r} was used for {_wish(given.dataset, given.recipe, given.mode, given.gates)}, and now "
-        f"{asked} is requested",
+        f"the key {given.key!r} was used for {_wish(given.dataset, given.recipe, given.mode, given.gates)}, "
+        f"but this request is for {asked}",
         where="idempotency key",
         remedy=f"Repeat that request, which is submission {given.submission}, or choose another key for this one.",
     )

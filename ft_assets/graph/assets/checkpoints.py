@@ -1,7 +1,6 @@
 """The asset ``checkpoint``: one training run for each pair of dataset version and recipe."""
 
 import base64
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -117,8 +116,7 @@ def _carried(context: dg.AssetExecutionContext, store: StoreResource, pair: tupl
 
 def _curation(artifacts: Artifacts, dataset_key: str) -> dict[str, Any]:
     """The curation report of a dataset version."""
-    report: dict[str, Any] = json.loads(identity.dataset(artifacts, dataset_key).read("report/report.json"))
-    return report
+    return identity.dataset(artifacts, dataset_key).read_json("report/report.json")
 
 
 def only_trained(report: Mapping[str, Any]) -> str:
@@ -157,7 +155,7 @@ def _metadata(artifact: Artifact, note: str = "") -> dict[str, dg.MetadataValue]
         "tokens_per_s": dg.MetadataValue.float(facts["tokens_per_s"]),
         "seconds": dg.MetadataValue.float(facts["seconds"]),
         **({CONTINUED_FROM: dg.MetadataValue.text(facts[CONTINUED_FROM])} if CONTINUED_FROM in facts else {}),
-        "resumed": dg.MetadataValue.text(resumed or "no, it ran through"),
+        "resumed": dg.MetadataValue.text(resumed or "no interruption"),
     }
     return metadata | _telemetry(artifact)
 

@@ -30,7 +30,7 @@ _COLUMN_TYPES = {
     "page": "int32",
 }
 _COLUMN_WORDS = {
-    "id": "The content key in hex: equal texts have equal ids.",
+    "id": "Content key in hex: equal texts have equal ids.",
     "messages": "Turns of a conversation, or a preference's prompt; empty for plain text.",
     "chosen": "For a preference: turns of the better answer.",
     "rejected": "For a preference: turns of the worse answer.",

@@ -34,8 +34,8 @@ def export_asset(asset: str) -> dg.AssetsDefinition:
         partitions_def=pair_partitions,
         deps=["adapter", upstream("base_model"), upstream("dataset")],
         description=" ".join(f"Export {each.name}: {each.what}." for each in formats)
-        + " Compared with what it was made of, and gated again on the adapter's own suites and holdout. Made when a "
-        "recipe's exports ask for it.",
+        + " Compared with its adapter and gated again on the adapter's suites and holdout. Created if the "
+        "recipe's exports include it.",
         group_name=GROUP,
         kinds={"huggingface"},
         owners=["team:ml-platform"],
@@ -90,7 +90,7 @@ def _made(
         verdicts = judge_export(artifacts, adapter, export, report)
         require_as_good(verdicts, str(export.address))
         shown = {
-            "verdict": "gated again, and as good as the adapter",
+            "verdict": "all gates passed again, as good as the adapter",
             "gates": dg.MetadataValue.md(verdict_table(verdicts)),
             "scores": dg.MetadataValue.md(score_table(load_evidence(report))),
             "report": report_link(report),

@@ -17,7 +17,7 @@ from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import HeldForReview, MissingInput
 
 REVIEW = "review"
-_DESCRIPTION = "The version may be used: curation accepted it, or a person reviewed and approved it."
+_DESCRIPTION = "The version was accepted by curation or approved by a person."
 
 
 @dg.multi_asset_check(specs=[dataset_check("dataset", REVIEW, _DESCRIPTION)])

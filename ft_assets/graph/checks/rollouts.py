@@ -12,7 +12,7 @@ from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import UserError
 
 LIVE_OUTCOMES = "live_outcomes"
-_DESCRIPTION = "No rollout took the adapter back because of its outcomes."
+_DESCRIPTION = "No rollout rolled the adapter back because of its outcomes."
 
 LIVE_OUTCOMES_SPEC = pair_check("adapter", LIVE_OUTCOMES, _DESCRIPTION)
 """It belongs to the step of ``adapter``, as ``serve_parity`` does."""
@@ -20,7 +20,7 @@ LIVE_OUTCOMES_SPEC = pair_check("adapter", LIVE_OUTCOMES, _DESCRIPTION)
 
 def never_rolled_out() -> dg.AssetCheckResult:
     """The check's result where a pair had no rollout."""
-    return _result(passed=True, description="none of its rollouts has ended")
+    return _result(passed=True, description="no rollout of the adapter has ended")
 
 
 def report_outcomes(instance: dg.DagsterInstance, artifacts: Artifacts, adapter: Artifact) -> bool:

@@ -17,7 +17,7 @@ from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import UserError
 
 SERVE_PARITY = "serve_parity"
-_DESCRIPTION = "Servers give what was evaluated, with the settings that they have now, where production demands it."
+_DESCRIPTION = "The servers reproduce the evaluated answers with their current settings, if production requires it."
 
 
 SERVE_PARITY_SPEC = pair_check("adapter", SERVE_PARITY, _DESCRIPTION)
@@ -56,7 +56,7 @@ def _demanded(proofs: Sequence[Proof]) -> dg.AssetCheckResult:
 
 def _not_demanded(records: Sequence[ParityRecord]) -> dg.AssetCheckResult:
     if not records:
-        return _result(passed=True, description="not required, and not checked")
+        return _result(passed=True, description="not required, not checked")
     said = "; ".join(f"{each.server} ({each.report.settings.sentence}): {each.report.outcome}" for each in records)
     return _result(
         passed=records[-1].report.outcome != "failed",

@@ -12,9 +12,9 @@ from ft_resources.dagster_resources import StoreResource
 class PromoteConfig(dg.Config):
     """Which adapter goes where."""
 
-    target: str = Field(description="A line (tenant.dataset.recipe), a pair DATASET|RECIPE, or an adapter's address.")
-    stage: str = Field(description="dev, staging, production, deprecated or archived.")
-    reason: str = Field(description="Reason; it is recorded.")
+    target: str = Field(description="Line (tenant.dataset.recipe), pair DATASET|RECIPE, or address of an adapter.")
+    stage: str = Field(description="Target stage: dev, staging, production, deprecated or archived.")
+    reason: str = Field(description="Reason (recorded).")
     waive_incumbent: bool = Field(default=False, description="Waive an inconclusive comparison with the incumbent.")
 
 
@@ -22,9 +22,11 @@ class RollbackConfig(dg.Config):
     """Which line goes back."""
 
     line: str = Field(description="tenant.dataset.recipe.")
-    reason: str = Field(description="Why; it is recorded.")
-    stage: str = Field(default="production", description="dev, staging or production.")
-    to: str = Field(default="", description="Address of an adapter that was in the stage before; empty: the last one.")
+    reason: str = Field(description="Reason (recorded).")
+    stage: str = Field(default="production", description="Stage: dev, staging or production.")
+    to: str = Field(
+        default="", description="Address of an adapter that was in the stage before; empty: the previous one."
+    )
 
 
 @dg.op
@@ -43,7 +45,7 @@ def record_promotion(
         log=context.log,
     )
     if not created:
-        context.log.info(f"it is in that stage already, by {record.path}")
+        context.log.info(f"already in this stage, by {record.path}")
     return _output(record)
 
 
@@ -78,12 +80,12 @@ def erase_deleted(context: dg.OpExecutionContext, store: StoreResource) -> dg.Ou
     return dg.Output(len(done.addresses), metadata=metadata)
 
 
-@dg.job(name="promote", executor_def=dg.in_process_executor, description="Move an adapter of a line to a stage.")
+@dg.job(name="promote", executor_def=dg.in_process_executor, description="Promote an adapter of a line to a stage.")
 def promote_job() -> None:
     record_promotion()
 
 
-@dg.job(name="rollback", executor_def=dg.in_process_executor, description="Point a line back to an earlier adapter.")
+@dg.job(name="rollback", executor_def=dg.in_process_executor, description="Roll a line back to an earlier adapter.")
 def rollback_job() -> None:
     record_rollback()
 

@@ -13,7 +13,7 @@ class PauseConfig(dg.Config):
     """What is paused."""
 
     submission: str = Field(description="The submission's id, as in the tag ft/submission of its runs.")
-    reason: str = Field(default="", description="Why; ft status shows it.")
+    reason: str = Field(default="", description="Reason, shown by ft status.")
 
 
 class ResumeConfig(dg.Config):

@@ -15,7 +15,7 @@ class PullConfig(dg.Config):
     """Whose source is read."""
 
     dataset: str = Field(description="Name of the dataset, as tenant.name.")
-    seen: str = Field(default="", description="What was noticed; empty when a person launches it.")
+    seen: str = Field(default="", description="Change that triggered the run; empty if launched by a person.")
 
 
 @dg.op
@@ -30,7 +30,7 @@ def pull_rows(context: dg.OpExecutionContext, config: PullConfig, store: StoreRe
     )
     for warning in added.warnings:
         context.log.warning(warning)
-    context.log.info(f"{added.key}: {'added' if added.created else 'has these rows already'}; {pulled.seen}")
+    context.log.info(f"{added.key}: {'added' if added.created else 'already has these rows'}; {pulled.seen}")
     return dg.Output(str(added.key), metadata={"version": str(added.key), "new": added.created, "seen": pulled.seen})
 
 

@@ -49,7 +49,7 @@ export_pair = dg.define_asset_job(
     Stage.EXPORT_PAIR.value,
     selection=dg.AssetSelection.assets(*{each.asset for each in EXPORTS.values()}),
     executor_def=dg.in_process_executor,
-    description="Make an accepted adapter and its base one model for other engines, and gate it again.",
+    description="Merge an accepted adapter and its base into one model for other engines, and gate it again.",
 )
 
 
@@ -60,15 +60,14 @@ class FineTuneConfig(dg.Config):
     recipe: str = Field(description="Recipe key, such as docs-qa.v1.")
     idempotency_key: str = Field(
         default="",
-        description="Idempotency key: a second request with the same key changes nothing, and is an error if it asks "
-        "for something else.",
+        description="Idempotency key: a second request with the same key changes nothing; it is an error with other "
+        "arguments.",
     )
-    max_gpu_hours: float | None = Field(
-        default=None, description="Refuse the training if it is expected to take more GPU-hours; null for no limit."
-    )
+    max_gpu_hours: float | None = Field(default=None, description="Maximum estimated GPU-hours; null: no limit.")
 
     gates: list[str] = Field(
-        default=[], description="Gates to add to the recipe's, such as `exact_match > 0.6`; they can only be stricter."
+        default=[],
+        description="Gates in addition to the recipe's, such as `exact_match > 0.6`; they can only be stricter.",
     )
 
 
@@ -88,14 +87,15 @@ def record_submission(context: dg.OpExecutionContext, config: FineTuneConfig, st
         actor=launching(),
     )
     submission = asked.submission
-    context.log.info(f"submission {submission.id} {'recorded' if asked.created else 'was there already'}")
+    context.log.info(f"submission {submission.id} {'recorded' if asked.created else 'already existed'}")
     shown = {"submission": submission.id, "created": asked.created, **estimate_metadata(asked.estimate)}
     return dg.Output(submission.id, metadata=shown)
 
 
 @dg.job(
     executor_def=dg.in_process_executor,
-    description="Submit a pair, from dataset to adapter in one action. Always a training: it ends the carry of a pair.",
+    description="Submit a pair, from dataset to adapter in one action. This is always a training and ends the carry "
+    "of a pair.",
 )
 def fine_tune() -> None:
     record_submission()

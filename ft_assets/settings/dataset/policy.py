@@ -272,7 +272,9 @@ class DatasetPolicy(StrictModel):
     quality: QualitySettings = Field(default_factory=QualitySettings, description="Heuristics.")
     balance: BalanceSettings | None = Field(default=None, description="Balancing of categories; off by default.")
     mix: tuple[MixSettings, ...] = Field(default=(), max_length=8, description="Other datasets to mix in.")
-    split: SplitSettings = Field(default_factory=SplitSettings, description="How rows are split.")
+    split: SplitSettings = Field(
+        default_factory=SplitSettings, description="Split of the rows into train, validation and holdout."
+    )
     generated_by: str | None = Field(
         default=None, min_length=1, max_length=200, description="Model that generated the answers, if any."
     )

@@ -99,7 +99,7 @@ def verify_lineage(artifacts: Artifacts, *addresses: Address | str, erased: list
             findings.append(f"{error.where}: {error.what}")
             continue
         if found is None:
-            findings.append(f"{current} is not in the store any more")
+            findings.append(f"{current} is no longer in the store")
             continue
         manifest, sentence = found
         if not sentence:

@@ -63,7 +63,7 @@ class Adapters:
             raise NameTaken(
                 f"{name!r} belongs to other bytes than those in {folder}",
                 where="lora_name",
-                remedy="Give each adapter a name of its own, such as one with its digest.",
+                remedy="Give each adapter a unique name, such as one with its digest.",
             )
         if self._bring_in(adapter) is None:
             raise ServerBusy("all adapters in memory are in use", where="lora_name", remedy="Try again.", retry_s=1)

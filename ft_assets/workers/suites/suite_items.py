@@ -149,7 +149,7 @@ def require_text(task: SuiteTask, question: Any, answer: Any, where: str) -> Non
     kept = [_compared(task, str(each)) for each in answers if isinstance(each, str | int | float) and str(each).strip()]
     if not isinstance(question, str) or not question.strip() or len(kept) < len(answers) or not all(kept):
         raise BadRecipe(
-            "this item has no question or no right answer, or what is ignored leaves nothing of it",
+            "this item has no question or no correct answer, or is empty after the ignored parts are removed",
             where=where,
             remedy="Correct the item, or doc_to_text, doc_to_target and regexes_to_ignore.",
         )

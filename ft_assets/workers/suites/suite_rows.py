@@ -35,7 +35,7 @@ def item_rows(
         raise BadRecipe(
             f"file: {name!r} is not a file of items in this folder",
             where=where,
-            remedy=f"Name a {', '.join(_ENDINGS)} file that lies beside the task file.",
+            remedy=f"Name a {', '.join(_ENDINGS)} file next to the task file.",
         )
     seen: set[str] = set()
     for number, (place, row) in enumerate(read_rows(files[name]), start=1):

@@ -174,7 +174,7 @@ def _check_data(task: SuiteTask, files: Mapping[str, Path], where: str) -> int:
             raise BadRecipe(
                 f"{place}: {name!r} is not a {words} file of this folder",
                 where=where,
-                remedy=f"Name a {' or '.join(endings)} file that lies beside the task file.",
+                remedy=f"Name a {' or '.join(endings)} file next to the task file.",
             )
     rows = {split: _read_rows(files[name]) for split, name in task.data_files.items()}
     items = rows[task.scored_split]

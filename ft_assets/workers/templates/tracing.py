@@ -110,8 +110,7 @@ class Tracer:
             thoughts = own_thoughts(message) if message["role"] == "assistant" else ""
             if thoughts and thoughts in text and self.template.probes.closes_thoughts:
                 raise BadData(
-                    "an answer has thoughts, and the chat template asks for answers without: its generation prompt "
-                    "ends with thoughts that are closed",
+                    "an answer has thoughts, but the chat template's generation prompt already closes the thoughts",
                     where=f"{where}, {self.template.name}",
                     remedy="Name a copy of the template in the recipe's chat_template whose generation prompt leaves "
                     "them open, or remove the thoughts from the rows.",

@@ -67,7 +67,7 @@ def _require_version(context: WorkContext) -> None:
         raise UserError(
             f"the training is of code version {theirs}, and this worker has version {ours}",
             where="checkpoint",
-            remedy="Materialize checkpoint again, or run the worker from the release that asked for it.",
+            remedy="Materialize checkpoint again, or run the worker from the release that requested it.",
         )
 
 

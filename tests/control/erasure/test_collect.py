@@ -279,11 +279,11 @@ def test_what_another_adapter_stands_on_or_continued_stays_with_the_data_that_it
     more = {"acme/adapter/2": {"checkpoint": CHECK}}
     plan = plan_erasure(situation(stone(ADAPTER, kind="adapter"), more=more))
     assert set(plan.remove) == {ADAPTER, EVAL}
-    assert plan.kept == {CHECK: "acme/adapter/2 stands on it"}
+    assert plan.kept == {CHECK: "acme/adapter/2 is based on it"}
     continued = {"acme/checkpoint/2": {"warm_start": ADAPTER}, "acme/adapter/2": {"checkpoint": "acme/checkpoint/2"}}
     plan = plan_erasure(situation(stone("acme.things.v1"), more=continued))
     assert not plan.remove
-    assert set(plan.kept.values()) <= {"acme/checkpoint/2 stands on it", "acme/adapter/2 stands on it"}
+    assert set(plan.kept.values()) <= {"acme/checkpoint/2 is based on it", "acme/adapter/2 is based on it"}
 
 
 def test_what_is_served_or_made_of_it_by_others_or_shared_with_another_version_stays() -> None:

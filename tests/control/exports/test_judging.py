@@ -103,10 +103,10 @@ def test_a_report_about_another_model_rejects(line: Promotable) -> None:
 
 def test_a_whole_model_is_taken_as_it_is_and_nothing_is_exported_of_what_was_deleted(line: Promotable) -> None:
     adapter = line.adapter()
-    with pytest.raises(UserError, match="a whole model already"):
+    with pytest.raises(UserError, match="already a complete model"):
         identity.export_request(line.world.artifacts, adapter, EXPORTS["merged"])
     (found,) = progress_of(line.world.artifacts, adapter, ["merged"])
-    assert (found.state, "a whole model already" in found.detail) == ("failed", True)
+    assert (found.state, "already a complete model" in found.detail) == ("failed", True)
     delete(line.world.store, Subject.adapter(adapter.address), actor="ann", reason="wrong data")
     with pytest.raises(Deleted, match="wrong data"):
         identity.export_request(line.world.artifacts, adapter, EXPORTS["merged"])
@@ -219,7 +219,7 @@ def test_an_export_waits_is_made_evaluated_and_judged(line: Promotable) -> None:
         state="accepted",
         address=str(export.address),
         report=str(report.address),
-        detail="gated again, and as good as the adapter",
+        detail="all gates passed again, as good as the adapter",
     )
 
 

@@ -139,7 +139,7 @@ def gates_in(result: dg.ExecuteInProcessResult) -> dict[str, dg.AssetCheckEvalua
     parity = found.pop("serve_parity", None)
     assert parity is None or (parity.passed and (parity.description or "").startswith("not required"))
     outcomes = found.pop("live_outcomes", None)
-    assert outcomes is None or (outcomes.passed and outcomes.description == "none of its rollouts has ended")
+    assert outcomes is None or (outcomes.passed and outcomes.description == "no rollout of the adapter has ended")
     return found
 
 
@@ -214,7 +214,7 @@ def test_a_rejection_ends_the_run_as_a_result_and_so_does_a_separate_run_of_the_
     # Of a backfill it tells the end that Dagster will give it.
     assert "backfill" not in capfd.readouterr().err
     assert run(project, BAD, "adapter", tagged={"dagster/backfill": "b"}).success
-    assert "Dagster will call the backfill failed" in capfd.readouterr().err
+    assert "Dagster will show the backfill as failed" in capfd.readouterr().err
 
 
 def test_a_tag_of_a_run_names_nobody_who_had_it_rejected_or_trained(project, monkeypatch) -> None:
@@ -240,7 +240,7 @@ def test_a_rejection_is_on_record_with_what_to_try_and_the_submission_ends_with_
     asked = submitted(project.store, dataset, recipe)
     assert not present(asked, store=project.store).suggestions
     result = run(project, BAD, tagged={tags.SUBMISSION: asked.id, tags.TENANT: "acme", tags.ACTOR: "ann"})
-    assert "take smaller steps (training.learning_rate: 0.0001" in rejection_in(result)["suggestions"]
+    assert "use a lower learning rate (training.learning_rate: 0.0001" in rejection_in(result)["suggestions"]
     (entry,) = project.store.entries("acme/rejections")
     record = RejectionRecord.get(project.store, entry.path)
     assert (record.actor, record.dataset, record.recipe) == ("ann", dataset, recipe)

@@ -122,7 +122,7 @@ def test_the_evidence_is_judged_once_more_and_what_was_altered_since_refuses_it(
     add_recipe(world.store, RECIPE)
     assert promote(world.artifacts, str(adapter.address), "dev", decided())[1]
     flip(report.path("report.json", world.folder))
-    with pytest.raises(UserError, match="judged again"):
+    with pytest.raises(UserError, match="no longer passes"):
         promote(world.artifacts, str(adapter.address), "staging", decided())
 
 
@@ -221,7 +221,7 @@ class Log:
         (1.5, None, False, []),
         (None, None, False, []),
         # What stands in the way is a warning.
-        (0.1, [], False, ["was not promoted to staging by itself"]),
+        (0.1, [], False, ["was not promoted to staging automatically"]),
     ],
 )
 def test_an_adapter_above_its_recipes_margin_goes_to_staging_by_itself_once(

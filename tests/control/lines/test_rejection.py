@@ -137,7 +137,7 @@ def test_an_inconclusive_verdict_of_a_small_holdout_can_be_waived_by_name_and_th
     assert gain["outcome"] == "inconclusive"
     assert (gain["waiver"]["actor"], gain["waiver"]["note"]) == ("ann", "No more tickets exist; read all answers.")
     card = (result.folder / "README.md").read_text()
-    assert "but for task_gain: too few samples to tell, and waived" in card
+    assert "except task_gain (inconclusive, waived)" in card
     # Bound to these thresholds: a stricter gate is inconclusive again.
     stricter = world.adapter_request(base, checkpoint, report, task_gain={"min_relative": 0.1})
     first, second = rejection_reason(world.artifacts, stricter).splitlines()
@@ -192,7 +192,7 @@ def swap(world: World, artifact: Artifact, name: str, data: bytes) -> None:
 
 def test_weights_that_were_swapped_after_the_evaluation_are_never_exported(world, accepted, checkpoint) -> None:
     swap(world, checkpoint, "final/adapter_model.safetensors", b"other weights")
-    with pytest.raises(CorruptArtifact, match="has changed since this work was asked for"):
+    with pytest.raises(CorruptArtifact, match="has changed since this work was requested"):
         export_adapter(world.context(accepted))
 
 

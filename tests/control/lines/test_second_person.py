@@ -57,7 +57,7 @@ def test_a_promotion_to_production_waits_and_the_approval_carries_it_out_with_bo
 @pytest.mark.parametrize("root", [ANN, "kim (sign-in)", "kim@acme.example"])
 def test_two_keys_that_one_person_made_are_one_person(line: Promotable, root: str) -> None:
     proposed(line, line.adapter(), "first (key cccccccccccc)", made_by=root)
-    with pytest.raises(NotPermitted, match="somebody else has to approve it"):
+    with pytest.raises(NotPermitted, match="another person must approve it"):
         approve(line.world.artifacts, LINE, by("second (key dddddddddddd)", made_by=root))
     assert in_production(line) == ""
     approve(line.world.artifacts, LINE, by("second (key dddddddddddd)", made_by=BEA))
@@ -76,7 +76,7 @@ def test_two_keys_that_one_person_made_are_one_person(line: Promotable, root: st
 )
 def test_who_proposed_it_is_nobody_else_by_another_key(line: Promotable, actor: str, made_by: str) -> None:
     waiting = proposed(line, line.adapter(), made_by="root")
-    with pytest.raises(NotPermitted, match="somebody else has to approve it"):
+    with pytest.raises(NotPermitted, match="another person must approve it"):
         approve(line.world.artifacts, LINE, by(actor, made_by=made_by))
     assert in_production(line) == ""
     # Two people to whom an operator gave keys are two.
@@ -114,14 +114,14 @@ def test_asking_again_is_the_same_proposal_and_a_check_that_refuses_proposes_not
 
 def test_of_several_that_wait_one_has_to_be_named(line: Promotable) -> None:
     first, second = proposed(line, line.adapter(1)), proposed(line, line.adapter(2))
-    with pytest.raises(UserError, match="several proposals wait"):
+    with pytest.raises(UserError, match="several proposals are pending"):
         approve(line.world.artifacts, LINE, by(BEA))
     approve(line.world.artifacts, LINE, by(BEA), proposal=first.id)
     # The other one was compared with what stood there before.
     assert [each.state for each in read_proposals(line.world.store, LINE)] == ["overtaken", "approved"]
     with pytest.raises(UserError, match="changed after it was proposed"):
         approve(line.world.artifacts, LINE, by(BEA), proposal=second.id)
-    with pytest.raises(NotFound, match="nothing of line"):
+    with pytest.raises(NotFound, match="no pending proposal"):
         approve(line.world.artifacts, LINE, by(BEA))
     with pytest.raises(NotFound, match="has no proposal"):
         approve(line.world.artifacts, LINE, by(BEA), proposal="0" * 24)

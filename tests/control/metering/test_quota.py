@@ -48,7 +48,7 @@ def test_what_does_not_fit_is_refused_with_what_is_left_and_nothing_is_written(s
     ask(store, "one", 6.0)
     use(store, "checkpoint.a.0001", 2.0)
     with pytest.raises(
-        OverQuota, match=r"up to 3\.00 GPU-hours; of acme's 10 a month 2\.00 are used and 6\.00 reserved"
+        OverQuota, match=r"up to 3\.00 GPU-hours; of acme's 10 per month 2\.00 are used and 6\.00 reserved"
     ):
         ask(store, "two", 3.0)
     assert read_quota(store, "acme", "2026-11").open == {"one": 6.0}
@@ -70,13 +70,13 @@ def test_beyond_the_soft_quota_the_overage_is_told(store: Store) -> None:
     use(store, "checkpoint.a.0001", 4.0)
     warnings = ask(store, "one", 3.0, soft=5.0, overage=1.5)
     assert warnings == [
-        "up to 2.00 GPU-hours of this are overage, at 1.5 times the price: of acme's 5 a month 4.00 are used and 0.00 "
-        "reserved in 2026-11"
+        "up to 2.00 GPU-hours of this are overage, at 1.5 times the price: of acme's 5 per month 4.00 are "
+        "used and 0.00 reserved in 2026-11"
     ]
 
 
 def test_what_cannot_be_estimated_is_refused_where_there_is_a_hard_quota_only(store: Store) -> None:
-    with pytest.raises(OverQuota, match="the need of this training cannot be estimated"):
+    with pytest.raises(OverQuota, match="the GPU-hours of this training cannot be estimated"):
         ask(store, "one", None)
     assert ask(store, "one", None, hard=None, soft=1.0) == []
 

@@ -41,7 +41,7 @@ def test_each_decision_about_a_rollout_is_told_with_its_reason(store, hooks, tic
     assert (first["kind"], first["subject"], first["facts"]["weight"]) == ("rollout", started.line, "5 %")
     assert last["facts"]["state"] == "rolled back"
     assert last["details"] == ["thumbs: the candidate is worse"]
-    assert last["title"] == f"{started.line}: its candidate was taken back"
+    assert last["title"] == f"{started.line}: its candidate was rolled back"
     assert bodies(hooks["other"]) == []
 
 
@@ -122,7 +122,7 @@ def test_a_breach_is_recorded_and_due_once_however_often_it_is_seen(tmp_path: Pa
     (due,) = read_markers(store, markers(store), [])
     event = queue_event(store, due)
     assert event.is_platforms
-    assert event.title == "tier premium: 2 wait, the longest for 7 minutes"
+    assert event.title == "tier premium: 2 queued, the longest for 7 minutes"
     assert record_waits(store, "premium", 5, []) is not None
     assert record_waits(store, "premium", 5, []) is None
     assert len(markers(store)) == 2

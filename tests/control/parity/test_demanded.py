@@ -57,7 +57,7 @@ def to_production(
 
 
 def refused(line: Promotable, adapter: Artifact, servers: ServersFile | None = None) -> UserError:
-    with pytest.raises(UserError, match="needs a proof that servers give what was evaluated") as error:
+    with pytest.raises(UserError, match="requires a proof of parity with the servers' current settings") as error:
         to_production(line, adapter, servers)
     assert read_line(line.world.store, LINE).at("production") is None
     return error.value
@@ -152,7 +152,7 @@ def test_a_server_that_does_not_say_how_it_computes_proves_nothing(line: Promota
     # What the embedded server proved is no proof for the listed one.
     checked(line, adapter, embedded(line))
     error = refused(line, adapter, ServersFile(servers=[listed(computes=None)]))
-    assert "one: servers.yaml does not say how it computes" in error.what
+    assert "one: computes is not set in servers.yaml" in error.what
     assert error.remedy.startswith("Add computes to one in servers.yaml")
 
 

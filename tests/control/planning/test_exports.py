@@ -68,7 +68,7 @@ def test_without_exports_there_is_no_estimate_and_without_earlier_ones_or_a_base
         architecture=None, context=None, weight_bytes=0, digest="", source="nothing", file=lambda _: None
     )
     found = estimated(world, recipe("merged"), nothing)["merged"]
-    assert (found.disk, found.disk_from) == (None, "too little is known of the base (nothing)")
+    assert (found.disk, found.disk_from) == (None, "too little is known about the base (nothing)")
     assert (found.seconds, found.seconds_from) == (None, "the base model is not prepared yet")
     again = estimated(world, recipe("gguf-q8_0"), known("00"))["gguf-q8_0"]
     assert (again.seconds, again.seconds_from) == (None, "acme has not exported merged on this base yet")
@@ -117,6 +117,6 @@ def test_ft_estimate_shows_exports_after_all_else_with_what_each_number_stands_o
     assert list(shown)[-5:-3] == ["export merged", "merged in the store"]
     assert list(shown)[-3:] == ["export gptq-w8a8", "gptq-w8a8 in the store", "gptq-w8a8 is served"]
     assert shown["export merged"] == ("unknown", "acme has not exported merged on this base yet")
-    assert shown["merged in the store"] == ("15.0 (15.0 to 15.0) GiB", "2 bytes a weight, as most bases are stored")
-    assert shown["gptq-w8a8 in the store"][1].startswith("8 bits a weight of linear layers")
+    assert shown["merged in the store"] == ("15.0 (15.0 to 15.0) GiB", "2 bytes per weight, as for most bases")
+    assert shown["gptq-w8a8 in the store"][1].startswith("8 bits per weight of linear layers")
     assert shown["gptq-w8a8 is served"][0] == "on GPUs of compute capability 7.5 and above"

@@ -122,4 +122,4 @@ def test_suites_that_are_all_too_small_are_as_good_as_none_and_ft_doctor_ends_wi
     install(project.store, tmp_path)
     assert lacks(project.store, "store") == []
     after = CliRunner().invoke(app, ["doctor"])
-    assert (after.exit_code, "Nothing is lacking." in after.stdout + after.stderr) == (0, True)
+    assert (after.exit_code, "Nothing is missing." in after.stdout + after.stderr) == (0, True)

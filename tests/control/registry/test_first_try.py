@@ -111,7 +111,7 @@ def test_a_recipe_is_written_out_as_its_next_version_which_can_be_registered(sto
     text = next_version(asked.recipe, store=store)
     content = yaml.safe_load(text)
     assert (content["key"], content["gates"]) == (asked.recipe.replace(".v1", ".v2"), "none")
-    assert "write gates" in text
+    assert "set gates" in text
     file = tmp_path / "next.yaml"
     file.write_text(yaml.safe_dump({**content, "training": {"epochs": 2}}))
     registered = register_recipe(file, store=store, orchestrator=NobodyLooks())

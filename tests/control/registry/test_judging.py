@@ -74,7 +74,7 @@ def test_a_recipe_without_judges_says_nothing_of_them(store: Store, write_recipe
         ({**QWEN, "endpoint": "http://judge.example.com/v1"}, "uses http"),
         ({**QWEN, "key": "FT_JUDGE_KEY_B"}, "FT_JUDGE_KEY_B may not be sent to judge.example.com"),
         ({**QWEN, "key": "AWS_SECRET_ACCESS_KEY"}, "key"),
-        ({**QWEN, "model": "meta-llama/Llama-3.3-70B"}, "is of the base's family (Llama)"),
+        ({**QWEN, "model": "meta-llama/Llama-3.3-70B"}, "is from the base's family (Llama)"),
         ({"model": "gpt-4o"}, "should be recipe:KEY"),
         ({"model": "recipe:other.qwen.v1"}, "belongs to another tenant"),
         ({"model": "recipe:qwen.v1"}, "there is no recipe 'qwen.v1'"),
@@ -116,7 +116,7 @@ def test_a_judge_may_not_see_a_tenants_rows_nor_be_of_the_family_that_wrote_them
 
     check("acme.people", "")
     check("acme.claude", "generated_by: claude-3-opus")
-    with pytest.raises(BadRecipe, match=r"family of qwen2\.5-72b, which wrote the dataset's answers"):
+    with pytest.raises(BadRecipe, match=r"family of qwen2\.5-72b, which generated the dataset's answers"):
         check("acme.qwen", "generated_by: qwen2.5-72b")
     with pytest.raises(UserError, match="may not receive this tenant's rows"):
         check("shy.people", "")
@@ -142,7 +142,7 @@ def test_a_refusal_classifier_needs_a_safety_suite_and_labels_that_exist(store, 
     unknown = recipe("care.v1", **{**good, "classifier": "other.v1"})
     assert "there is no classifier 'other.v1'" in refused(store, unknown)
     assert "either a classifier or a model" in refused(store, recipe("care.v1", **good, model="recipe:judge.v1"))
-    assert "name the labels that mean a refusal" in refused(store, recipe("care.v1", classifier="refusal.v1"))
+    assert "labels: required for a classifier" in refused(store, recipe("care.v1", classifier="refusal.v1"))
     register(store, recipe("care.v1", **good))
 
 

@@ -55,7 +55,7 @@ def test_texts_are_learned_without_a_template_unless_a_suite_asks_by_one(store, 
 
 def test_a_window_beyond_the_bases_context_is_refused_with_both_numbers(store: Store, write_recipe: Write) -> None:
     text = refused(store, write_recipe(packing={"max_length": 257}))
-    assert "packing.max_length is 257, and the base reads at most 256 tokens at once" in text
+    assert "packing.max_length is 257, but the base's context length is 256 tokens" in text
     assert "recipe.yaml, packing.max_length" in text
     assert "packing: {max_length: 256}" in text
     done = register(store, write_recipe(packing={"max_length": 256}))
@@ -67,7 +67,7 @@ def test_a_window_that_nobody_wrote_fits_the_base(store: Store, write_recipe: Wr
     register(store, write_recipe())
     stored = get_recipe(store, "tiny.v1").recipe
     assert stored.packing.max_length == 256
-    assert resolve(stored)[1]["packing.max_length"] == "auto: as much as the base reads at once"
+    assert resolve(stored)[1]["packing.max_length"] == "auto: the context length of the base"
     assert not register(store, write_recipe()).created
 
 

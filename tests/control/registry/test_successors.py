@@ -63,7 +63,7 @@ def test_a_taken_version_is_passed_over(store: Store, hub: FakeHub, base: Path, 
     [
         (None, BadBase, r"tokenizer\.json is missing"),
         # It reads fewer tokens than the recipe packs.
-        (128, BadRecipe, "the base reads at most 128 tokens"),
+        (128, BadRecipe, "the base's context length is 128 tokens"),
     ],
 )
 def test_a_new_base_that_cannot_be_used_registers_nothing(store, base, write_recipe, context, error, words) -> None:

@@ -140,10 +140,10 @@ def test_a_training_whose_loss_still_falls_is_told_to_go_on_and_not_to_slow_down
     found = suggest(short, settled(training={"epochs": 1}), [no_gain()])
     assert found[0].what == "train longer"
     assert found[0].change == {"training.epochs": 7}, "to fifty steps, as twice eight are few too"
-    assert found[0].why == "it took only 8 steps, in which training loss fell by 8.7%"
+    assert found[0].why == "in only 8 steps, training loss fell by 8.7%"
     assert not any("training.learning_rate" in each.change for each in found)
     flat = Curves(training=tuple((step, 0.5) for step in range(1, 9)), gradients=cut)
-    assert suggest(flat, settled(), [no_gain()])[0].why == "it took only 8 steps, in which training loss did not fall"
+    assert suggest(flat, settled(), [no_gain()])[0].why == "in only 8 steps, training loss did not fall"
     rising = Curves(training=tuple((step, 2.0 + step / 10) for step in range(1, 9)), gradients=cut)
     assert suggest(rising, settled(), [no_gain()])[0].what == "lower the learning rate"
     cut = Curves(training=UNFINISHED.training, gradients=tuple((step, 7.0) for step in range(1, 101)))
@@ -163,7 +163,7 @@ def test_what_was_forgotten_asks_for_smaller_steps_and_general_rows_and_lost_ref
     assert suggest(Curves(), recipe, [forgot()])[0].change == {"training.learning_rate": 1e-3, "lora.rank": 8}
     found = suggest(Curves(), settled(), [unsafe()])
     assert "refusals of harmful requests, and answers to safe look-alikes" in found[0].what
-    assert "refusals of harmful prompts 40.0%" in found[0].why
+    assert "refusals of harmful prompts: 40.0%" in found[0].why
 
 
 def test_too_few_rows_ask_for_more_rows_and_how_many() -> None:
@@ -187,7 +187,7 @@ def test_answers_that_were_cut_and_tokens_that_teach_nothing_are_named() -> None
     assert [each.change for each in within] == [{"packing.max_length": 1536}]
     (split,) = suggest(Curves(), recipe, [no_gain()], observed=Observed(left_out=0.2, context=1024))
     assert (split.change, split.what) == ({}, "split long rows")
-    assert "a window of 1024 tokens, which is all that the base reads at once" in split.why
+    assert "a window of 1024 tokens, the context length of the base" in split.why
     few = Observed(cut=0.01, learned=0.5, left_out=0.0)
     assert suggest(Curves(), recipe, [no_gain()], observed=few) == []
 

@@ -65,13 +65,13 @@ SHOWN = {"least": -0.04, "most": 0.03}
     ("weight", "thumbs", "latency", "action", "reason"),
     [
         (5, {"in_stage": 199}, {}, "wait", "outcomes of the candidate at 5 %: thumbs: 199 of 200"),
-        (5, {}, {}, "advance", "200 outcomes or more at 5 %"),
-        (5, SHOWN, SHOWN, "advance", "200 outcomes or more"),
+        (5, {}, {}, "advance", "at least 200 outcomes at 5 %"),
+        (5, SHOWN, SHOWN, "advance", "at least 200 outcomes"),
         # It goes at once, also before it has the minimum, and whatever the other kind says.
-        (5, {"in_stage": 40, "most": -0.01}, SHOWN, "roll_back", "shown to be worse than the incumbent: thumbs:"),
+        (5, {"in_stage": 40, "most": -0.01}, SHOWN, "roll_back", "significantly worse than the incumbent: thumbs:"),
         (25, SHOWN, {"most": -0.01}, "roll_back", "latency: 0.800 good"),
-        (25, SHOWN, {}, "wait", "not yet shown to be within its margin: latency"),
-        (25, {**SHOWN, "least": -0.05}, SHOWN, "wait", "not yet shown"),
+        (25, SHOWN, {}, "wait", "not yet proved to be within the margin: latency"),
+        (25, {**SHOWN, "least": -0.05}, SHOWN, "wait", "not yet proved"),
         (25, SHOWN, {**SHOWN, "in_stage": 3}, "wait", "latency: 3 of 200"),
         (25, SHOWN, SHOWN, "complete", "the difference is within -0.040 and +0.030"),
     ],
@@ -86,9 +86,14 @@ def test_evidence_decides(weight: int, thumbs: dict, latency: dict, action: str,
 @pytest.mark.parametrize(
     ("production", "obstacle", "action", "reason"),
     [
-        (CANDIDATE.address, "", "completed", "the candidate stands in production"),
-        ("acme/adapter/other", "", "cancel", "production changed meanwhile: now acme/adapter/other stands there"),
-        ("", "", "cancel", "now nothing stands there"),
+        (CANDIDATE.address, "", "completed", "the candidate is in production"),
+        (
+            "acme/adapter/other",
+            "",
+            "cancel",
+            "in the meantime: it now has acme/adapter/other",
+        ),
+        ("", "", "cancel", "it now has no adapter"),
         (INCUMBENT.address, "the candidate was archived", "roll_back", "the candidate was archived"),
     ],
 )

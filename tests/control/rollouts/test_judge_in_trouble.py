@@ -43,7 +43,7 @@ def test_a_judge_that_cannot_be_asked_decides_nothing_and_is_told(fault, asked, 
         step = asked.ask(told)
         number = len(broken.asked)
         # It is left alone for a while.
-        assert asked.ask(told).said == "asked judges about 0 copied requests"
+        assert asked.ask(told).said == "judged 0 copied requests"
         assert len(broken.asked) == number <= 8
     said = {
         "status": "not available",
@@ -100,7 +100,7 @@ def test_a_text_that_the_endpoint_does_not_permit_is_told_and_left_out_and_holds
         asked.begin(file)
         asked.copy(1, "Damn.", GOOD, at=datetime.now(UTC) - timedelta(seconds=5))
         asked.copy(4, BAD, GOOD)
-        assert asked.ask(file).warnings == (f"{LINE}: its judge answers 403 on 1 copied requests, which are left out",)
+        assert asked.ask(file).warnings == (f"{LINE}: its judge returned 403 for 1 copied requests, which are skipped",)
         # Never again, while the others go on at the next tick.
         assert asked.ask(file).warnings == ()
         assert sum("Damn." in each for each in server.messages) == 2

@@ -61,7 +61,7 @@ def test_a_candidate_that_is_worse_loses_its_traffic_and_the_record_says_why(rol
     rolled.serve(45, (0.3, 0.9), BEGIN, "one")
     record = rolled.conduct(BEGIN + HOUR).record
     assert (record.kind, record.weight, record.actor) == ("rolled_back", 0, "auto")
-    assert record.reason.startswith("shown to be worse than the incumbent: thumbs: 0.289 good of 45")
+    assert record.reason.startswith("significantly worse than the incumbent: thumbs: 0.289 good of 45")
     assert rolled.weights == {"incumbent": 100}
     assert read_line(rolled.store, LINE).at("production").adapter == rolled.incumbent.ref
     # Whoever wants may try again: it begins with no outcomes.
@@ -86,7 +86,7 @@ def test_production_by_two_people_waits_for_the_second_and_a_declined_completion
     for _ in range(2):
         waits = rolled.conduct(BEGIN + HOUR, TWO)
         assert waits.record is None
-        assert "needs a second person; ann proposed" in waits.said
+        assert "requires approval by a second person; ann proposed" in waits.said
     assert rolled.weights == {"candidate": 25, "incumbent": 75}
     answer = decline if declined else approve
     answer(rolled.artifacts, LINE, decided("bea", reason="it is rude", tenants=TWO))
@@ -99,10 +99,10 @@ def test_production_by_two_people_waits_for_the_second_and_a_declined_completion
 
 @pytest.mark.parametrize("steps", [(99, 100), (26, 100), (50, 75, 100)])
 def test_a_large_first_step_waits_for_the_second_person_as_production_does(rolled: Rolled, steps) -> None:
-    with pytest.raises(WaitsForSecondPerson, match="needs a second person; ann proposed"):
+    with pytest.raises(WaitsForSecondPerson, match="requires approval by a second person; ann proposed"):
         rolled.start(tenants=TWO, steps=steps)
     assert rolled.weights == {"incumbent": 100}
-    with pytest.raises(NotPermitted, match="somebody else"):
+    with pytest.raises(NotPermitted, match="another person"):
         approve(rolled.artifacts, LINE, decided("ann", tenants=TWO))
     approve(rolled.artifacts, LINE, decided("bea", tenants=TWO))
     assert rolled.weights == {"candidate": 100}
@@ -113,12 +113,12 @@ def test_a_large_first_step_waits_for_the_second_person_as_production_does(rolle
 )
 def test_no_later_step_gets_past_the_second_person(rolled: Rolled, monkeypatch, begin: dict[str, object]) -> None:
     rolled.start(tenants=TWO, margins={}, **begin)
-    seen = Look(evidence=[], verdict=Verdict(action="advance", reason="none shows it worse"))
+    seen = Look(evidence=[], verdict=Verdict(action="advance", reason="none significantly worse"))
     monkeypatch.setattr(conducting, "look", lambda *_: seen)
     before = rolled.weights
     waits = rolled.conduct(BEGIN + HOUR, TWO)
     assert (waits.record, rolled.weights) == (None, before)
-    assert "needs a second person" in waits.said
+    assert "requires approval by a second person" in waits.said
     # Without the rule it is a step as each other.
     assert rolled.conduct(BEGIN + HOUR).record.weight == 99
 
@@ -146,11 +146,15 @@ def test_a_completion_waits_while_a_check_of_promotions_refuses_it(rolled: Rolle
 @pytest.mark.parametrize(
     ("happens", "kind", "reason"),
     [
-        (lambda rolled: rolled.promote(rolled.line.adapter(3)), "cancelled", "production changed meanwhile"),
-        (lambda rolled: rollback(rolled.artifacts, LINE, decided()), "cancelled", "production changed meanwhile"),
+        (lambda rolled: rolled.promote(rolled.line.adapter(3)), "cancelled", "production was changed in the meantime"),
+        (
+            lambda rolled: rollback(rolled.artifacts, LINE, decided()),
+            "cancelled",
+            "production was changed in the meantime",
+        ),
         (lambda rolled: rolled.promote(rolled.candidate, "archived"), "rolled_back", "the candidate was archived"),
         (lambda rolled: rolled.promote(rolled.candidate, "deprecated"), "rolled_back", "the candidate was deprecated"),
-        (lambda rolled: rolled.promote(rolled.candidate), "completed", "the candidate stands in production"),
+        (lambda rolled: rolled.promote(rolled.candidate), "completed", "the candidate is in production"),
     ],
 )
 def test_what_happens_to_the_line_ends_the_rollout(line: Promotable, happens, kind: str, reason: str) -> None:
@@ -168,7 +172,7 @@ def test_a_person_ends_a_rollout_another_may_begin_and_of_two_decisions_at_one_m
     started = rolled.start()
     made = started.model_copy(update={"seq": 2, "kind": "cancelled", "id": "late", "seal": ""})
     cancel(rolled.store, LINE, actor="bea", reason="not today")
-    with pytest.raises(RolloutLost, match="bea was faster: the rollout was cancelled"):
+    with pytest.raises(RolloutLost, match="concurrent change by bea: the rollout was cancelled"):
         append(rolled.store, made)
     rolled.start()
     with pytest.raises(UserError, match="a rollout is open"):
@@ -185,12 +189,12 @@ def test_a_person_ends_a_rollout_another_may_begin_and_of_two_decisions_at_one_m
 
 def test_only_what_may_go_to_production_may_be_rolled_out_and_only_beside_what_stands_there(line: Promotable) -> None:
     wish = Wish(candidate=str(line.adapter(5).address))
-    with pytest.raises(UserError, match="nothing stands in production"):
+    with pytest.raises(UserError, match="there is no adapter in production"):
         start(line.world.artifacts, LINE, wish, decided())
     assert weights_of(line.world.store, LINE) == ()
     rolled = Rolled(line)
     unsafe = line.adapter(4, verdicts=[{"gate": "safety", "outcome": "fail", "reason": "rude"}])
-    for adapter, said in ((unsafe, "not every gate accepted it"), (rolled.incumbent, "stands in production already")):
+    for adapter, said in ((unsafe, "not every gate accepted it"), (rolled.incumbent, "is already in production")):
         with pytest.raises(UserError, match=said):
             rolled.start(adapter)
     with pytest.raises(UserError, match="is not on the servers"):
@@ -203,11 +207,11 @@ def test_only_what_may_go_to_production_may_be_rolled_out_and_only_beside_what_s
     [
         ({"steps": (5, 25)}, "steps rise"),
         ({"outcomes": ("mood",), "margins": {}}, "'mood' is not a kind of outcome"),
-        ({"outcomes": ("judge",)}, "a margin is given for what does not count"),
+        ({"outcomes": ("judge",)}, "a margin is set for a kind of outcome that is not used"),
         ({"outcomes": (), "margins": {}}, "at least one kind"),
         ({"outcomes": ("format",), "margins": {}}, "no answer format is set"),
         ({"minimum": 0}, "greater than or equal to 1"),
-        ({"outcomes": ("thumbs", "latency")}, "usual latency is not known: 0 answers"),
+        ({"outcomes": ("thumbs", "latency")}, "usual latency is unknown: 0 answers"),
     ],
 )
 def test_a_wish_that_makes_no_plan_is_refused(rolled: Rolled, changes: dict, said: str) -> None:
@@ -322,7 +326,7 @@ def test_a_lines_settings_may_leave_the_last_step_to_a_person(rolled: Rolled) ->
     rolled.serve(600, good=(0.9, 0.9), begin=BEGIN, server="one")
     waits = rolled.conduct(BEGIN + HOUR, by_hand)
     assert waits.record is None
-    assert "leave to a person" in waits.said
+    assert "require a person" in waits.said
     assert rolled.weights == {"candidate": 5, "incumbent": 95}
     rolled.promote(rolled.candidate)
     assert rolled.weights == {"candidate": 100}

@@ -99,7 +99,7 @@ def test_a_candidate_whose_format_is_broken_is_rolled_back_before_any_user_had_i
     leave_pairs(rolled, [answer(valid=False)] * 40, answer())
     record = rolled.conduct(BEGIN + HOUR).record
     assert (record.kind, record.actor) == ("rolled_back", "auto")
-    assert record.reason.startswith("shown to be worse than the incumbent: format: 0.000 good of 40")
+    assert record.reason.startswith("significantly worse than the incumbent: format: 0.000 good of 40")
     assert rolled.weights == {"incumbent": 100}
     assert traffic_of(rolled.store, LINE).shadow == 0
     assert max(each.weight for each in read_rollouts(rolled.store, LINE).rollouts[-1].records) == 0
@@ -142,7 +142,7 @@ def test_a_good_candidate_goes_on_to_its_first_weight_and_from_there_only_users_
     leave_outcomes(rolled.store, [each for each in earlier if "@" + rolled.incumbent.digest[:16] in each.model], "old")
     record = rolled.conduct(BEGIN + HOUR).record
     assert (record.kind, record.weight) == ("advanced", 5)
-    assert record.reason == "50 outcomes or more of 20 % of requests, copied, and none shows it worse"
+    assert record.reason == "at least 50 outcomes of 20 % of requests, copied, none significantly worse"
     assert [each.kind for each in record.evidence] == ["format"]
     assert rolled.weights == {"candidate": 5, "incumbent": 95}
     assert traffic_of(rolled.store, LINE).shadow == 0

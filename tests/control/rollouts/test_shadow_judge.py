@@ -24,7 +24,7 @@ def test_a_candidate_that_the_judge_likes_less_is_rolled_back_before_any_user_ha
     file = tenants(judge.url, pair_cost=0.02)
     asked.begin(file)
     asked.copy(25, BAD, GOOD)
-    assert asked.ask(file).said == "asked judges about 25 copied requests"
+    assert asked.ask(file).said == "judged 25 copied requests"
     # Each pair in both orders, with the key, and as evaluations ask.
     assert len(judge.asked) == 50
     assert sorted({answers_in(message) for message in judge.messages}) == sorted([(BAD, GOOD), (GOOD, BAD)])
@@ -78,7 +78,7 @@ def test_a_pair_is_asked_about_once_and_the_day_has_its_number_and_its_money(ask
     asked.begin(file)
     asked.copy(2, GOOD, BAD)
     asked.ask(file)
-    assert asked.ask(file).said == "asked judges about 0 copied requests"
+    assert asked.ask(file).said == "judged 0 copied requests"
     asked.copy(10, GOOD, BAD)
     assert asked.ask(file).worked == 1
     assert asked.ask(file).worked == 0
@@ -134,7 +134,7 @@ def test_a_judge_that_the_line_lets_see_nothing_any_more_is_sent_nothing(change,
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda url: tenants(url, keep=False), "no longer keeps conversations"),
+        (lambda url: tenants(url, keep=False), "keeps no conversations"),
         (lambda url: tenants(url, hosts=[]), "may not receive this tenant's rows"),
         (lambda url: tenants(url, hosts=[{"host": "127.0.0.1", "private": True}]), "may not be sent to 127.0.0.1"),
         (lambda url: tenants(url, model={"allow_same_family": False}), "the family of the judge"),

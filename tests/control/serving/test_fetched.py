@@ -67,7 +67,7 @@ def test_a_name_that_may_mean_other_bytes_tomorrow_means_nothing(lines, base, ad
     lines.promote(adapter, base)
     fetched = fetching(lines, tmp_path / "copies")
     for name in (LINE, f"{LINE}@staging"):
-        with pytest.raises(NotFound, match="does not say which adapter") as caught:
+        with pytest.raises(NotFound, match="does not identify an adapter") as caught:
             fetched.take(name)
         assert name_of(adapter) in caught.value.remedy
 
@@ -99,7 +99,7 @@ def test_an_adapter_of_another_base_and_a_whole_model_are_refused(lines: Lines, 
         lines.promote(each, base, "staging")
     with pytest.raises(BadAdapter, match=f"was trained on {BASE}, and this server has hub:acme/other@"):
         fetching(lines, tmp_path / "copies", base=f"hub:acme/other@{COMMIT}").take(name_of(adapter))
-    with pytest.raises(BadAdapter, match="whole model"):
+    with pytest.raises(BadAdapter, match="complete model"):
         fetching(lines, tmp_path / "copies").take(name_of(whole))
     assert not (tmp_path / "copies").exists()
 

@@ -92,5 +92,5 @@ def test_a_whole_model_is_not_offered_to_servers(line: Line) -> None:
     whole = leave(line.artifacts, request, {"model.safetensors": b"0"}, {"line": LINE})
     line.promote(whole)
     assert list_models(line.artifacts, "acme") == {}
-    with pytest.raises(UserError, match="whole model"):
+    with pytest.raises(UserError, match="complete model"):
         served(find_model(line.artifacts, LINE, tenant="acme"))

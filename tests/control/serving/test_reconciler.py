@@ -67,7 +67,7 @@ def test_what_is_promoted_is_served_and_said_so_at_the_next_look(lines, base, fl
     first, second = reconciler.look(), reconciler.look()
     assert fleet.all_served() == {name_of(adapter)}
     assert [(each.stage, each.servers, each.trouble) for each in first.lines] == [
-        ("staging", (), f"one-{base.digest[:4]}: it is being loaded")
+        ("staging", (), f"one-{base.digest[:4]}: loading")
     ]
     assert [(each.stage, each.servers, each.trouble) for each in second.lines] == [
         ("staging", (f"one-{base.digest[:4]}",), "")
@@ -217,7 +217,7 @@ def test_a_base_that_somebody_asks_for_is_served_after_those_of_stages(
 def test_a_base_that_no_server_has_is_told(lines: Lines, base, reconciler: Reconciler, fleet: FakeFleet) -> None:
     lines.promote(lines.adapter(base), base)
     fleet.names = ()
-    assert [each.trouble for each in reconciler.look().lines] == ["any server: none has its base"]
+    assert [each.trouble for each in reconciler.look().lines] == ["any server: no server has its base"]
 
 
 def test_logs_are_read_only_where_something_changed(lines: Lines, base, monkeypatch: pytest.MonkeyPatch) -> None:

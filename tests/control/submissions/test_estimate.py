@@ -45,7 +45,7 @@ def test_the_pack_s_tokens_and_the_architecture_give_time_memory_and_price(world
     assert found.seconds == pytest.approx(arithmetic, rel=0.1)
     assert found.gpu_hours.expected > arithmetic / 3600
     assert found.price.expected == pytest.approx(3.5 * found.gpu_hours.expected)
-    assert (found.currency, found.price_from) == ("EUR", "3.50 EUR an hour of one H100")
+    assert (found.currency, found.price_from) == ("EUR", "3.50 EUR per hour of one H100")
     assert json.loads(json.dumps(asdict(found)))["fits"] == "yes"
 
 
@@ -66,7 +66,7 @@ def test_a_machine_without_the_recipes_gpus_says_so_with_the_estimate(world, mon
 
 def test_gpu_hours_count_the_gpus_of_all_nodes_and_a_cpu_takes_none(world: World) -> None:
     found = packed(world, gpus=2, nodes=4)
-    assert found.gpu_hours_from == "time to train and to start, on 8 GPUs of 4 nodes"
+    assert found.gpu_hours_from == "time to start and train, on 8 GPUs of 4 nodes"
     assert found.gpu_hours.expected > 8 * found.seconds / 3600
     found = packed(world, "cpu.v1", gpus=0, gpu_type=None)
     assert (found.gpu_hours.expected, found.price, found.fits) == (0, None, None)
@@ -79,10 +79,10 @@ def test_a_training_that_compares_counts_the_scoring_of_its_reference_until_that
     world.prepare(recipe, form="preference")
     world.pack(recipe)
     before = estimated(world, recipe)
-    assert before.gpu_hours_from == "time to train and to start, on 2 GPUs; before it one GPU scores the reference"
+    assert before.gpu_hours_from == "time to start and train, on 2 GPUs; before that, one GPU scores the reference"
     world.make(identity.reference_logps_request(world.artifacts, DATASET, recipe), {})
     after = estimated(world, recipe)
-    assert after.gpu_hours_from == "time to train and to start, on 2 GPUs"
+    assert after.gpu_hours_from == "time to start and train, on 2 GPUs"
     assert after.gpu_hours.expected < before.gpu_hours.expected
     assert after.seconds == before.seconds
 
@@ -90,7 +90,7 @@ def test_a_training_that_compares_counts_the_scoring_of_its_reference_until_that
 def test_before_the_pack_rows_are_sampled_with_the_base_s_tokenizer_and_before_that_bytes_are_counted(world) -> None:
     recipe = world.recipe()
     found = estimated(world, recipe)
-    assert found.tokens_from == "a guess from the upload's bytes and the policy's split, at 4 bytes a token"
+    assert found.tokens_from == "a guess from the upload's bytes and the policy's split, at 4 bytes per token"
     assert "llama" in found.memory_from
     assert found.memory is not None
     world.prepare(recipe)
@@ -126,7 +126,7 @@ def test_before_the_first_training_on_a_cpu_the_time_is_a_rough_range(world: Wor
     assert found.rough_seconds is not None
     assert 0 < found.rough_seconds.lower < found.rough_seconds.upper < 3600
     assert re.match(r"arithmetic for \d+ CPU cores, as this machine has; the base model is not", found.seconds_from)
-    assert any(value.startswith("roughly ") for name, value, _ in rows_of(found) if name == "time to train")
+    assert any(value.startswith("about ") for name, value, _ in rows_of(found) if name == "training time")
     # Once it is measured there, the figure is of the tenant's own trainings.
     world.trained(recipe, 500.0)
     measured = estimated(world, recipe)
@@ -176,7 +176,7 @@ def test_a_training_of_another_shape_is_converted_by_its_operations_and_says_so(
     # Adapters of rank 512 have 1.34e9 parameters, at 6 operations each, beside the base's 7.5e9 at 4.
     faster = (4 * 7.5e9 + 6 * 1.34e9) / (4 * 7.5e9 + 6 * 2.1e7)
     words, _, rate = found.seconds_from.partition(", at ")
-    assert words == ("the last training of another shape on this base and hardware, converted by operations a token")
+    assert words == ("the last training of another shape on this base and hardware, converted by operations per token")
     assert float(rate.split()[0].replace(",", "")) == pytest.approx(1000 * faster, rel=0.03)
     assert found.gpu_hours.expected > 1.45 * found.gpu_hours.lower
 
@@ -223,8 +223,8 @@ def test_a_recipe_file_is_estimated_without_being_registered_and_says_what_is_no
     [
         ("gpu_prices: {H10O: 3.5}", "there is no GPU type 'H10O'; did you mean 'H100'?"),
         ("gpu_prices: {H100: 3.5, nvidia-h100: 4}", "'nvidia-h100' and 'H100' are the same GPU type"),
-        ("gpu_prices: {H100: -1}", "gpu_prices.H100: should be greater than or equal to 0"),
-        ("gpu_prices: {H100: cheap}", "gpu_prices.H100: should be a valid number"),
+        ("gpu_prices: {H100: -1}", "gpu_prices.H100: should be at least 0"),
+        ("gpu_prices: {H100: cheap}", "gpu_prices.H100: should be a number"),
         ("gpu_price: {H100: 3}", "did you mean 'gpu_prices'?"),
         ("tiers: {trial: {max_gpu_hours: 0}}", "max_gpu_hours"),
     ],
@@ -244,10 +244,10 @@ def test_a_training_in_a_part_costs_the_part_and_is_requested_there(world: World
     found = estimated(world, recipe)
     settings = {path: (value, origin) for path, value, origin in found.settings}
     assert settings["hardware.gpu_type"][0] == "H100-3g.40gb"
-    assert settings["hardware.gpu_type"][1].startswith("auto: the smallest of its parts that surely holds the training")
+    assert settings["hardware.gpu_type"][1].startswith("auto: the smallest part that is certain to fit the training")
     assert found.fits is Fits.YES
     # Four eighths of an H100's memory are more than its three of seven slices.
-    assert found.price_from == "2.00 USD an hour of one H100-3g.40gb"
+    assert found.price_from == "2.00 USD per hour of one H100-3g.40gb"
     assert "a part that counts as 0.5 of a GPU" in found.gpu_hours_from
     assert found.seconds is not None
     assert found.gpu_hours.expected == pytest.approx(0.5 * found.seconds / 3600, rel=0.2)

@@ -192,6 +192,6 @@ def test_a_refused_submission_ends_with_the_reason_launches_no_run_and_a_higher_
 
 @pytest.mark.parametrize("maximum", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_maximum_that_means_nothing_is_refused_and_leaves_no_trace(world: World, maximum: float) -> None:
-    with pytest.raises(UserError, match="GPU-hours is not possible"):
+    with pytest.raises(UserError, match="GPU-hours is invalid"):
         asked(world, world.recipe(), maximum)
     assert list(world.store.entries("open_submissions")) == []

@@ -45,8 +45,8 @@ def test_ft_estimate_shows_memory_hours_and_price_and_what_they_stand_on(world, 
         "llama with 8,030,261,248 parameters, from config.json",
         "fits the GPU",
         "GPU-hours",
-        "time to train and to start, on 1 GPU",
-        "3.50 USD an hour of one H100",
+        "time to start and train, on 1 GPU",
+        "3.50 USD per hour of one H100",
     ):
         assert words in shown
     found = json.loads(ft("estimate", DATASET, recipe, "--json").stdout)
@@ -73,12 +73,12 @@ def test_ft_submit_says_what_it_will_take_and_keeps_the_maximum(world: World, ft
     result = ft("submit", DATASET, recipe, "--max-gpu-hours", "0.1")
     assert result.exit_code == 0, result.stderr
     assert "estimated: 313 steps, 20,000,000 tokens (counted in the token pack)" in result.stderr
-    assert "that is above the maximum of 0.1 GPU-hours" in result.stderr
+    assert "that exceeds the maximum of 0.1 GPU-hours" in result.stderr
     (submission,) = open_submissions(world.store)
     assert submission.max_gpu_hours == 0.1
     again = ft("submit", DATASET, recipe, "--max-gpu-hours", "2")
-    assert "was submitted before and is in progress, with a maximum of 0.1 GPU-hours" in again.stderr
-    assert "GPU-hours is not possible" in ft("submit", DATASET, recipe, "--max-gpu-hours", "0").stderr
+    assert "was already submitted and is in progress, with a maximum of 0.1 GPU-hours" in again.stderr
+    assert "GPU-hours is invalid" in ft("submit", DATASET, recipe, "--max-gpu-hours", "0").stderr
 
 
 def test_ft_run_ends_with_the_reason_where_the_training_is_refused(world, ft, monkeypatch) -> None:
@@ -139,7 +139,7 @@ def test_ft_estimate_says_before_anything_is_made_whether_holdout_and_suites_are
         ("safety", 40, "safe prompts", True),
     ]
     shown = ft("estimate", DATASET, path.name)
-    assert "no: about 873 would be" in shown.stdout, shown.stderr
+    assert "no; about 873 are needed" in shown.stdout, shown.stderr
     recipe = register_recipe(world.store, path, actor="ann").key
     world.pack(recipe)
     curated = ft("estimate", DATASET, recipe)

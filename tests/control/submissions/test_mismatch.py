@@ -66,9 +66,9 @@ def test_what_turns_out_not_to_fit_ends_the_submission_whoever_drives_it(world: 
     [
         ("deprecated_methods: [sft/lora]", "sft/lora is deprecated"),
         ("deprecated_methods: [lora]", "sft/lora is deprecated"),
-        ("tiers: {default: {allowed_methods: [dpo, full]}}", "allows dpo, full, and this recipe uses sft/lora"),
+        ("tiers: {default: {allowed_methods: [dpo, full]}}", "allows dpo, full; this recipe uses sft/lora"),
         ("tiers: {default: {allowed_methods: []}}", "allows nothing"),
-        ("tiers: {default: {allowed_bases: ['hub:a/b']}}", "allows the bases hub:a/b, and this recipe uses"),
+        ("tiers: {default: {allowed_bases: ['hub:a/b']}}", "allows the bases hub:a/b; this recipe uses"),
     ],
 )
 def test_what_may_not_be_used_is_refused_and_nothing_is_recorded(world, tenants, text, words) -> None:
@@ -98,7 +98,7 @@ def test_an_unknown_method_is_named(world: World, tenants: Tenants) -> None:
 def test_a_gpu_hour_quota_is_held_at_submission(world: World, tenants: Tenants) -> None:
     recipe = world.recipe()
     tenants("tenants: {acme: {quota: {hard_gpu_hours: 0.0001}}}")
-    with pytest.raises(UserError, match=r"of acme's 0\.0001 a month 0\.00 are used and 0\.00 reserved"):
+    with pytest.raises(UserError, match=r"of acme's 0\.0001 per month 0\.00 are used and 0\.00 reserved"):
         submitted(world.store, DATASET, recipe)
     assert list(open_submissions(world.store)) == []
     tenants("tenants: {acme: {quota: {hard_gpu_hours: 500, soft_gpu_hours: 0}}}")

@@ -76,7 +76,7 @@ def stands(*changes: PauseChange, submission: Submission = SUBMISSION, left: str
 def test_a_paused_submission_says_by_whom_why_and_how_it_goes_on_and_a_resumed_one_is_queued() -> None:
     found = stands(PAUSED)
     assert (found.state, found.detail) == (State.PAUSED, "paused by bob: the GPUs are needed")
-    assert found.remedy == f"To go on with it: ft resume {SUBMISSION.id}"
+    assert found.remedy == f"To continue: ft resume {SUBMISSION.id}"
     assert (found.step, found.steps, found.loss, found.eta_s) == (40, 120, 1.5, None)
     said = stands(PAUSED, submission=CALLERS, left="process 7 is gone")
     assert said.state is State.PAUSED
@@ -86,7 +86,7 @@ def test_a_paused_submission_says_by_whom_why_and_how_it_goes_on_and_a_resumed_o
     left = stands(PAUSED, RESUMED, submission=CALLERS, left="process 7 is gone")
     assert (left.state, left.remedy) == (
         State.STOPPED,
-        "To go on with it: ft run acme.support.v1 tiny.v1 --key mine",
+        "To continue: ft run acme.support.v1 tiny.v1 --key mine",
     )
 
 

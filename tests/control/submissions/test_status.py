@@ -99,7 +99,7 @@ def test_a_silent_worker_is_preempted_and_a_fresh_sign_of_life_is_not() -> None:
     assert status(running("checkpoint", seconds_ago=29)).state is State.TRAINING
     silent = status(running("checkpoint", seconds_ago=31))
     assert silent.state is State.PREEMPTED
-    assert "no sign of life for 31 s" in silent.detail
+    assert "no heartbeat for 31 s" in silent.detail
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ def test_a_submission_whose_process_is_gone_is_stopped_once_no_worker_goes_on() 
     for works in ([work("dataset")], [done("dataset"), work("base_model")], [running("dataset", seconds_ago=99)]):
         found = left(*works)
         assert (found.state, found.detail) == (State.STOPPED, "process 7 is gone")
-        assert found.remedy == "To go on with it: ft run acme.support.v1 tiny.v1 --gate 'exact_match > 0.6' --key k"
+        assert found.remedy == "To continue: ft run acme.support.v1 tiny.v1 --gate 'exact_match > 0.6' --key k"
     working = left(done("dataset"), running("checkpoint"))
-    assert (working.state, working.detail) == (State.TRAINING, "process 7 is gone; its worker goes on to its end")
+    assert (working.state, working.detail) == (State.TRAINING, "process 7 is gone; its worker continues until it ends")
     assert working.remedy == found.remedy
     assert left(ended("checkpoint", Outcome.DIVERGED)).state is State.FAILED
 
@@ -175,7 +175,7 @@ def told(tmp_path, reason: str, **facts: object) -> Status:
         actor="a",
         created_at="",
         state=State.PREEMPTED,
-        detail="no sign of life",
+        detail="no heartbeat",
     )
     work = Work(asset="checkpoint", address=spec_of().address, attempt=1, **facts)  # type: ignore[arg-type]
     return explained(Store(str(tmp_path / "s")), status, (work,), Says(reason))

@@ -99,7 +99,7 @@ def test_what_cannot_be_tried_is_named_and_nothing_is_stored(store, write_sweep,
             {"variant": "full", "sweep": {"search": "grid", "parameters": {"lora.rank": [4, 8]}}},
         ),
         (
-            "asks for 30 trials and the limit is 25",
+            "has 30 trials; the limit is 25",
             {"sweep": {"search": "grid", "parameters": {"lora.rank": list(range(1, 31))}}},
         ),
     ],
@@ -152,7 +152,7 @@ def test_a_grid_is_every_combination_in_the_order_written_and_more_than_the_limi
         (1e-4, 8),
         (1e-4, 16),
     ]
-    with pytest.raises(ValueError, match="asks for 6 trials and the limit is 5"):
+    with pytest.raises(ValueError, match="has 6 trials; the limit is 5"):
         draw(grid(), 5)
     many = {path: tuple(range(100)) for path in (RATE, RANK, "lora.alpha", "training.epochs", "training.max_steps")}
     with pytest.raises(ValueError, match="10,000,000,000 trials"):
@@ -198,7 +198,7 @@ def test_random_draws_go_on_reach_both_ends_and_each_order_of_magnitude_and_neve
         ("needs trials", {"search": "random", "parameters": {RANK: (4, 8)}}),
         ("leave trials out", {"search": "grid", "parameters": {RANK: (4, 8)}, "trials": 2}),
         ("a grid needs a list", {"search": "grid", "parameters": {RANK: Range(low=1, high=2)}}),
-        ("lists a value twice", {"search": "grid", "parameters": {RANK: (4, 4)}}),
+        ("a value is listed twice", {"search": "grid", "parameters": {RANK: (4, 4)}}),
         ("should be below high", {"search": "random", "parameters": {RANK: {"low": 2, "high": 2}}, "trials": 2}),
         ("this large", {"search": "random", "parameters": {RANK: {"low": 1, "high": 10**400}}, "trials": 2}),
         ("this large", {"search": "random", "parameters": {RANK: {"low": 10**400, "high": 1}}, "trials": 2}),

@@ -247,7 +247,7 @@ def test_work_that_kueue_preempts_saves_and_is_queued_again(on_cluster: OnCluste
 def test_waiting_longer_than_the_queue_timeout_is_told_from_running_too_long(on_cluster: OnCluster) -> None:
     queue = on_cluster.access.queue(gpus=1)
     request = on_cluster.work(gpus=4)
-    with pytest.raises(WorkFailed, match="waited longer for its pods"):
+    with pytest.raises(WorkFailed, match="its pods took longer to start"):
         on_cluster.place(queue=queue, queue_timeout_s=0.1, run_timeout_s=3600.0).execution().run(request, actor="a")
     (attempt,) = attempts_at(on_cluster.store, request.address)
     place = ended_as(attempt, Cause.QUEUE_TIMEOUT)

@@ -100,7 +100,7 @@ def test_work_that_waits_for_a_quota_can_be_cancelled_and_does_not_wait_for_ever
     assert on_cluster.place().execution().cancel(request.address, actor="ann")
     thread.join()
     assert "ann cancelled it before it started" in str(got[0])
-    with pytest.raises(WorkFailed, match="waited longer for its pods than allowed: the quota of namespace"):
+    with pytest.raises(WorkFailed, match="its pods took longer to start than allowed: the quota of namespace"):
         on_cluster.place(queue_timeout_s=0.1).execution().run(request, actor="a")
 
 

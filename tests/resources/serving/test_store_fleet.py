@@ -163,7 +163,7 @@ def test_a_server_that_fetches_is_asked_by_name_and_nothing_is_copied(
     assert (far.asked, far.loaded) == ([asked.name], {})
     assert not (tmp_path / "shared").exists()
     # It need not be asked for what it cannot load.
-    with pytest.raises(BadAdapter, match="whole model"):
+    with pytest.raises(BadAdapter, match="complete model"):
         fleet.load(model(lines.adapter(base, {"model.safetensors": b"1"}), base), at)
     assert far.asked == [asked.name]
 
@@ -197,7 +197,7 @@ def test_what_is_not_there_and_what_is_a_whole_model_are_refused(lines: Lines, f
     fleet.provide([wanted(base)])
     (at,) = fleet.endpoints(base.digest)
     whole = lines.adapter(base, {"model.safetensors": b"1"})
-    with pytest.raises(BadAdapter, match="whole model"):
+    with pytest.raises(BadAdapter, match="complete model"):
         fleet.load(model(whole, base), at)
     with pytest.raises(NotFound):
         fleet.load(ServedModel(line=LINE, address="acme/adapter/none", digest="0" * 64, base=base.digest), at)

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from ft_assets.workers.evals import stop_sequences as until
-from ft_assets.workers.evals.baseline import score_baseline
 from ft_assets.workers.evals.evaluate import evaluate
 from ft_assets.workers.evals.model import LoadedModel
 from ft_assets.workers.evals.samples import read_suite_samples
@@ -49,7 +48,7 @@ def baseline_of(world: World, named: dict[str, Artifact]) -> Artifact:
     request = world.request(
         "baseline_report", tenant="shared", inputs={"base": world.base(), **named}, params={"settings": SETTINGS}
     )
-    return world.publish_result(request, score_baseline(world.context(request)))
+    return world.baseline(request)
 
 
 def report_request(world: World, baseline: Artifact, named: dict[str, Artifact], **params: object) -> WorkRequest:

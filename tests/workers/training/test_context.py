@@ -122,8 +122,8 @@ def kill_after_a_save(bench: Bench) -> None:
     ("kind", "ranks", "together", "packing", "reason"),
     [
         ("lfm2", 2, 2, "auto", "documents of this base run apart"),
-        ("llama", 2, 2, "apart", "the recipe asks for it"),
-        ("llama", 4, 4, "auto", "2 key/value heads cannot be divided evenly among 4"),
+        ("llama", 2, 2, "apart", "set in the recipe"),
+        ("llama", 4, 4, "auto", "2 key/value heads are not divisible by 4"),
         ("llama", 3, 2, "auto", "3 processes of a node cannot be divided"),
     ],
 )

@@ -68,7 +68,7 @@ def test_a_further_node_records_the_fault_as_the_first_may_have_nobody_left_to_t
     bench = make_bench(tmp_path)
 
     def hangs(context: WorkContext) -> WorkResult:
-        raise Hung("rank 0 on gpu-1 does not answer any more", where="hang", remedy="It is tried again.")
+        raise Hung("rank 0 on gpu-1 no longer responds", where="hang", remedy="It is tried again.")
 
     monkeypatch.setattr(worker, "_load", lambda asset: hangs)
     # Signals stay the test runner's.
@@ -79,7 +79,7 @@ def test_a_further_node_records_the_fault_as_the_first_may_have_nobody_left_to_t
     assert ending is not None
     assert ending.outcome is Outcome.PLATFORM_ERROR
     assert ending.error is not None
-    assert (ending.error["type"], ending.error["what"]) == ("Hung", "rank 0 on gpu-1 does not answer any more")
+    assert (ending.error["type"], ending.error["what"]) == ("Hung", "rank 0 on gpu-1 no longer responds")
 
 
 def test_a_machine_is_called_as_the_cluster_calls_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +103,7 @@ def test_the_rank_that_has_entered_fewer_collectives_than_others_is_the_one_they
 
 def test_a_rank_that_does_not_answer_is_named_before_those_that_it_holds_up() -> None:
     problem = verdict({0: place(0, 40), 1: place(1, 40), 2: place(2, 39)}, NODES)
-    assert problem.what.startswith("rank 3 on gpu-2 does not answer any more")
+    assert problem.what.startswith("rank 3 on gpu-2 no longer responds")
 
 
 def test_where_all_have_entered_as_many_nobody_is_blamed_but_the_network() -> None:

@@ -126,7 +126,7 @@ def _unknown(row: dict[str, Any], settings: FormSettings, present: set[str]) -> 
     """The fields that the row has and should have, with a hint if a field name is nearly right."""
     if "text" in present:
         others = ", ".join(sorted(present - {"text"}))
-        return f"the row has text beside {others}, so its form is not clear"
+        return f"the row has both text and {others}, so its form is ambiguous"
     wanted = sorted({settings.source(name) for form in GUESSED.values() for name in form.needs})
     names = [key for key in row if NAME.fullmatch(key)][:_SHOWN]
     for name in names:

@@ -53,7 +53,7 @@ REASONS: dict[Reason, str] = {
     Reason.NEAR_DUPLICATE: "nearly the same text as an earlier row",
     Reason.CONTAMINATED: "text of a test that the model is measured on",
     Reason.PARAPHRASED: "what a test asks, in other words",
-    Reason.HELD_OUT: "what the holdout of an earlier version held, or nearly that",
+    Reason.HELD_OUT: "rows of an earlier version's holdout, or near-duplicates of them",
     Reason.SET_ASIDE: "the prompt or group of a row that you set aside to measure on",
     Reason.HOLDOUT_OVERLAP: "text that the holdout has, too",
     Reason.LOW_QUALITY: "a quality heuristic that the policy filters by",

@@ -155,7 +155,9 @@ def _with_parts(calls: str, parts: Parts, where: str) -> str:
     if not parts.calls:
         return calls
     if calls:
-        raise RowProblem(Reason.TOOL_CALLS, f"{where}.content", "this turn has tool calls in its parts and beside them")
+        raise RowProblem(
+            Reason.TOOL_CALLS, f"{where}.content", "this turn has tool calls both in its parts and outside them"
+        )
     return read_calls(parts.calls, f"{where}.content")[0]
 
 

@@ -119,7 +119,7 @@ def check_header(header: list[str], source: Source, place: str) -> None:
         else:
             seen.add(field)
             continue
-        raise BadData(what, where=where, remedy="Give every column a name of its own in the first line.")
+        raise BadData(what, where=where, remedy="Give every column a unique name in the first line.")
 
 
 def _check_mark(header: list[str], source: Source, mark: str) -> None:

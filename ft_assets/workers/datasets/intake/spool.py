@@ -136,7 +136,7 @@ def check_lines(path: Path, name: str) -> None:
         raise BadData(
             "this is one JSON array, not one object a line",
             where=name,
-            remedy="Name the file .json instead, or write each object on a line of its own.",
+            remedy="Name the file .json instead, or write one object per line.",
         )
     if first == b"{" and head[1:].lstrip(b" \t\r")[:1] == b"\n":
         raise BadData(

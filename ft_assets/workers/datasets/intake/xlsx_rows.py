@@ -41,14 +41,14 @@ def read(source: Source, sink: Sink, _settings: dict[str, Any]) -> None:
                 raise BadData(
                     f"the sheets {first[0]!r:.60} and {sheet.title!r:.60} have different columns",
                     where=source.name,
-                    remedy="Save each sheet as a file of its own, and add those that hold examples.",
+                    remedy="Save each sheet as a separate file, and add those with examples.",
                 )
             for row in rows:
                 if len(row) > len(header):
                     raise BadData(
                         f"a row of sheet {sheet.title!r:.60} has a value beyond the last named column",
                         where=f"{source.name}, row {count + 1} below the names",
-                        remedy="Give every column a name of its own in the first row.",
+                        remedy="Give every column a unique name in the first row.",
                     )
                 sink.write(line_of(dict(zip(header, [*row, *[""] * (len(header) - len(row))], strict=True))))
                 count += 1

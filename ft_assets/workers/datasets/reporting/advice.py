@@ -19,11 +19,11 @@ _FEW = 3
 _UNDETERMINED = "und"
 
 _FLAGGED = {
-    "empty_answer": "have an answer with nothing in it; the model would learn to say nothing",
+    "empty_answer": "have an empty answer; the model would learn to answer nothing",
     "short": "have an answer of fewer characters than min_answer_characters ({quality.min_answer_characters})",
     "long": "are longer than max_characters ({quality.max_characters}); what exceeds the recipe's length is cut off",
     "repetitive": "have an answer that repeats itself, which models learn readily",
-    "truncated": "have an answer that breaks off; the model would learn to stop in the middle",
+    "truncated": "have a truncated answer; the model would learn to stop early",
 }
 
 
@@ -88,7 +88,7 @@ def _small_splits(report: DatasetReport) -> Iterator[str]:
     for side, numbers in report.splits.items():
         if numbers.rows < SMALL_SPLIT:
             yield (
-                f"The {side} split has only {_rows(numbers.rows)}; numbers measured on so few mean little. "
+                f"The {side} split has only {_rows(numbers.rows)}; results on so few rows are unreliable. "
                 f"{split_advice(report, side)}"
             )
 
@@ -97,13 +97,13 @@ def _contamination(report: DatasetReport) -> Iterator[str]:
     removed, stayed = _count(report, "contamination", "removed"), _count(report, "contamination", "warned")
     if removed:
         yield (
-            f"{_rows(removed)} {_have(removed)} text of public tests and {_were(removed)} left out. Look at where "
-            "they come from: other rows of that source may give test answers away in other words."
+            f"{_rows(removed)} {_have(removed)} text of public tests and {_were(removed)} left out. Look at "
+            "where they come from: other rows of that source may paraphrase test answers."
         )
     if stayed:
         yield (
-            f"{_rows(stayed)} {_have(stayed)} text of public tests and stayed in. Scores on these tests will be too "
-            "good to believe; set contamination.action to remove."
+            f"{_rows(stayed)} {_have(stayed)} text of public tests and stayed in. Scores on these tests will "
+            "be inflated; set contamination.action to remove."
         )
     own = _count(report, "own_holdout", "warned") + _count(report, "own_holdout", "removed")
     if own:
@@ -136,13 +136,14 @@ def _duplicates(report: DatasetReport) -> Iterator[str]:
     removed, stayed = _count(report, "duplicates", "removed"), _count(report, "duplicates", "warned")
     if removed > _MUCH_DUPLICATED * report.rows_read:
         yield (
-            f"{removed / report.rows_read:.0%} of the rows repeat an earlier row and were left out. If some examples "
-            "were repeated to weigh more, that has no effect here."
+            f"{removed / report.rows_read:.0%} of the rows repeat an earlier row and were left out. Repeating "
+            "examples to increase their weight has no effect here."
         )
     if stayed:
         yield (
-            f"{_rows(stayed)} {_are(stayed)} nearly the same as an earlier row and stayed in, on one side of the "
-            "split. They weigh more than others; set duplicates.near to remove if that is not meant."
+            f"{_rows(stayed)} {_are(stayed)} nearly the same as an earlier row and stayed in, on one side of "
+            "the split. They have more weight than others; set duplicates.near to remove if this is not "
+            "intended."
         )
 
 

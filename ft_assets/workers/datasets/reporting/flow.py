@@ -26,17 +26,17 @@ _TITLES: dict[Step, str] = {
     "mix": "Other data mixed in",
 }
 _QUESTIONS: dict[Step, str] = {
-    "read": "Can each row be read, and learned from?",
-    "personal_data": "Who or what could be given away?",
-    "duplicates": "Which rows say the same?",
-    "contamination": "Which rows give away public tests?",
-    "paraphrases": "Which rows ask what public tests ask, in other words?",
-    "quality": "Which answers are empty, cut off, or repeat themselves?",
-    "toxicity": "Which rows does the classifier flag?",
-    "split": "What is for learning, what for measuring?",
-    "own_holdout": "Which rows give away the holdout?",
-    "balance": "Which categories have too many rows?",
-    "mix": "What keeps the model's other skills?",
+    "read": "Rows that cannot be read or used",
+    "personal_data": "Personal data and secrets",
+    "duplicates": "Repeated rows",
+    "contamination": "Rows that contain public test items",
+    "paraphrases": "Rows that paraphrase public test items",
+    "quality": "Answers that are empty, truncated or repetitive",
+    "toxicity": "Rows flagged by the classifier",
+    "split": "Rows for training, validation and holdout",
+    "own_holdout": "Rows that overlap with the holdout",
+    "balance": "Categories with too many rows",
+    "mix": "General data that preserves other abilities",
 }
 _SAID: dict[Action, str] = {"removed": "left out", "changed": "changed", "warned": "noted", "held": "held"}
 # Steps whose findings may name the same row several times.

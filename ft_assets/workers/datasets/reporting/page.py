@@ -15,9 +15,9 @@ _SHOWN_KINDS = 20
 _SHOWN_WARNINGS = 8
 
 _MEANING = {
-    "train": "what the model learns from",
-    "validation": "what training watches its loss on",
-    "holdout": "what only the final evaluation sees",
+    "train": "for training the model",
+    "validation": "for validation loss during training",
+    "holdout": "for the final evaluation only",
 }
 _LANGUAGES = {
     "ar": "Arabic",
@@ -47,15 +47,15 @@ _LANGUAGES = {
     "th": "Thai",
     "tr": "Turkish",
     "uk": "Ukrainian",
-    "und": "too short to tell",
+    "und": "too short to detect",
     "vi": "Vietnamese",
     "zh": "Chinese",
 }
 _PERSONAL_ACTION = {
     "detect": "They stayed in the texts. `personal_data: {action: scrub}` in dataset.yaml puts placeholders there.",
-    "scrub": "Each was replaced by a placeholder that says what was there, such as <EMAIL>.",
+    "scrub": "Each was replaced by a typed placeholder, such as <EMAIL>.",
     "escalate": "They stayed in the texts, and the version is held until a person approves it.",
-    "off": "The policy says not to look for them.",
+    "off": "The policy disables this search.",
 }
 
 
@@ -121,7 +121,7 @@ def _verdict(report: DatasetReport) -> dict[str, str]:
         return {
             "state": "held",
             "word": "Held for review",
-            "sentence": f"{rows} passed, but nothing is trained on them before a person has looked at this:",
+            "sentence": f"{rows} passed, but they are not used for training until a person approves the version:",
             "do": "Look at the rows named below. If they may stay, approve the version with `ft dataset approve`; "
             "otherwise correct the file and add it as the next version.",
         }
@@ -130,8 +130,7 @@ def _verdict(report: DatasetReport) -> dict[str, str]:
         return {
             "state": "warned",
             "word": "Accepted",
-            "sentence": f"{rows} are ready to train on. {count} {'thing is' if count == 1 else 'things are'} worth "
-            "a look first.",
+            "sentence": f"{rows} are ready to train on. Check {count} {'warning' if count == 1 else 'warnings'} first.",
             "do": "",
         }
     return {"state": "accepted", "word": "Accepted", "sentence": f"{rows} are ready to train on.", "do": ""}

@@ -6,15 +6,15 @@ REASONS: dict[str, str] = {
     **{reason.value: words for reason, words in _ROWS.items()},
     "personal_data": "personal data or secrets",
     # The filters of the policy.
-    "empty_answer": "an answer with nothing in it",
+    "empty_answer": "an empty answer",
     "short": "a very short answer",
     "long": "a very long example",
     "repetitive": "an answer that repeats itself",
-    "truncated": "an answer that breaks off",
+    "truncated": "a truncated answer",
     # Not left out, but shown.
     "stays_held_out": "what an earlier version held out stays in the holdout",
     "no_category": "no category to balance by",
-    "kept": "an example the model learns from",
+    "kept": "an example used in training",
 }
 
 

@@ -63,7 +63,7 @@ def _engine(folder: str, language: str) -> tuple[Any, Any]:
         from presidio_analyzer.predefined_recognizers import SpacyRecognizer
     except ImportError as error:
         raise UserError(
-            "the policy asks for names, which presidio finds, and this environment does not have it",
+            "the policy searches for names with presidio, which is not installed in this environment",
             where="dataset.yaml: personal_data: names",
             remedy="Install ft-platform[presidio] where workers run, or leave names out.",
         ) from error

@@ -47,7 +47,7 @@ def _recognisers(entities: tuple[NationalId, ...]) -> list[tuple[Any, re.Pattern
         from presidio_analyzer import PatternRecognizer, predefined_recognizers
     except ImportError as error:
         raise UserError(
-            "the policy asks for presidio, which this environment does not have",
+            "the policy uses presidio, which is not installed in this environment",
             where="dataset.yaml: personal_data: recogniser",
             remedy="Install ft-platform[presidio] where workers run, or leave the recogniser out.",
         ) from error

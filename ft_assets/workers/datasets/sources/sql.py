@@ -181,7 +181,7 @@ def _failed(error: Any) -> UserError:
         return UserError(
             f"the database refused the query ({said})",
             where="source.sql.query",
-            remedy="Grant the connection's user SELECT on what it reads."
+            remedy="Grant the connection's user SELECT on the tables of the query."
             if getattr(getattr(error, "orig", None), "pgcode", None) == _NO_RIGHT
             else "Correct the query.",
         )

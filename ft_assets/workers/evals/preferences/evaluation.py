@@ -1,6 +1,5 @@
 """The part of an evaluation in which judges compare answers: to the holdout, or to a suite of golden prompts."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -160,6 +159,5 @@ def _of_holdout(context: WorkContext, holdout: HoldoutComparison) -> list[Contes
 
 def _names(judge: Artifact) -> list[str]:
     """A local judge's names: its source, if it was mirrored, and its architecture."""
-    config = json.loads(judge.read("config.json"))
-    architectures = config.get("architectures") if isinstance(config, dict) else None
-    return [*names_of_base(judge), *(str(each) for each in architectures or [])]
+    architectures = judge.read_json("config.json").get("architectures")
+    return [*names_of_base(judge), *(map(str, architectures) if isinstance(architectures, list) else ())]

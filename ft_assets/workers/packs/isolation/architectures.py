@@ -108,7 +108,7 @@ def require_packable_modules(model: torch.nn.Module) -> None:
         if mixes(module) and not name.startswith(told):
             reason = f"{name} ({type(module).__name__}) mixes neighbouring tokens"
         elif layers and not told:
-            reason = f"{layers}, which are not told where documents begin"
+            reason = f"{layers}, which do not receive document boundaries"
         else:
             continue
         raise BadBase(f"this architecture cannot be packed: {reason}", where="base_model", remedy=REMEDY)

@@ -71,7 +71,7 @@ def left(
         # All variants of an entry can be requested by one name.
         families = list(dict.fromkeys(hub[key].family for key in suites))
         asked = " ".join(families if whole else map(_short, suites))
-        why = f"their data are on the Hub ({hub[suites[0]].entry.licence}), and nobody pinned a commit for you"
+        why = f"their data are on the Hub ({hub[suites[0]].entry.licence}), and no commit is pinned"
         found.append(Left(suites=suites, why=why, command=f"ft suite install {asked} --from hub:{repo}@COMMIT"))
     for key in missing:
         if key in catalogue.suites and (package := catalogue.lacks_package(key, offline)):

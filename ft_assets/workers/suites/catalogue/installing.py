@@ -39,7 +39,7 @@ def install_chosen(
     if unpinned or not (pinned or there or sources):
         lines = left(store, unpinned or chosen.grouped, catalogue, known, offline)
         raise UserError(
-            f"the data of {', '.join(names)} are on the Hub, and nobody pinned a commit for you",
+            f"the data of {', '.join(names)} are on the Hub, and no commit is pinned",
             where=", ".join(names),
             remedy="Choose one: " + "; ".join(each.command for each in lines),
         )

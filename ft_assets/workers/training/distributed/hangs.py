@@ -150,7 +150,7 @@ def verdict(places: Mapping[int, Place], nodes: Sequence[str]) -> Hung:
             remedy="No rank is behind: look at the network between the nodes. The records are in the attempt's hang/.",
         )
     named = ", ".join(f"rank {rank} on {nodes[rank]}" for rank in blamed[:8])
-    did = "does not answer any more" if silent else f"has entered only {min(p.entered for p in places.values())}"
+    did = "no longer responds" if silent else f"has entered only {min(p.entered for p in places.values())}"
     return Hung(
         f"{named} {did}; the others wait {waits}",
         where="hang",

@@ -94,8 +94,8 @@ class Alarms:
         if row["step"] < leaving.last or abs(apart) >= _UNMOVED_NATS:
             return []
         what = (
-            f"the model hardly left its reference: what people liked and what they did not came {apart:.2g} nats apart "
-            f"at a learning rate of at most {self._highest:g}"
+            f"the model hardly left its reference: liked and disliked answers differ by {apart:.2g} nats at a "
+            f"learning rate of at most {self._highest:g}"
         )
         return [Alert(kind="unmoved", step=row["step"], what=what, remedy=_UNMOVED_REMEDY)]
 

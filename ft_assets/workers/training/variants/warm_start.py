@@ -23,7 +23,7 @@ def start_from(model: Any, folder: Path) -> None:
     earlier, new = load_file(folder / WEIGHTS), _adapters(model)
     if problem := _difference(earlier, new):
         raise BadRecipe(
-            f"the adapter to continue does not fit the one that this recipe asks for: {problem}",
+            f"the adapter to continue does not match this recipe's adapter settings: {problem}",
             where="training.warm_start",
             remedy="Write the lora settings that it was trained with, or base: artifact:… in place of warm_start.",
         )

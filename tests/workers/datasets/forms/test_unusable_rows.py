@@ -65,7 +65,7 @@ def calls(*after: dict[str, Any], call: Any = CALL) -> dict[str, Any]:
             {"text": "a", "instruction": "b"},
             "unknown_schema",
             "",
-            "the row has text beside instruction, so its form is not clear",
+            "the row has both text and instruction, so its form is ambiguous",
         ),
         (
             {"x": 1, "a secret sentence": 2},

@@ -74,7 +74,7 @@ FILL = "Upload a file with examples in it."
 ENCODE = "Save the file as UTF-8 (in Excel: CSV UTF-8); it may be in an older encoding, in part or as a whole."
 RENAME = "Rename it: at most 120 printable characters, and no dot or hyphen in front."
 UNPACK = "Add the data uncompressed."
-NAME_COLUMNS = "Give every column a name of its own in the first line."
+NAME_COLUMNS = "Give every column a unique name in the first line."
 GIVE_ROWS = "Give the path of a file with rows."
 FORMATS = "JSONL, JSON, Parquet, CSV, TSV, XLSX, TXT, Markdown, HTML, DOCX or PDF, as it is or as .gz or .zst"
 OTHER_FORMAT = f"Save it as {FORMATS}, and name it so."
@@ -168,7 +168,7 @@ CASES: list[Upload] = [
          "Transfer the file again and compare its size or checksum with the original's."),
     file("array as jsonl", "data.jsonl", json.dumps(ROWS, indent=1).encode(),
          ": this is one JSON array, not one object a line",
-         "Name the file .json instead, or write each object on a line of its own."),
+         "Name the file .json instead, or write one object per line."),
     file("pretty-printed jsonl", "data.jsonl", b"\n".join(json.dumps(r, indent=1).encode() for r in ROWS),
          ": the first object spans more than one line",
          "Write each object on one line; or, if it is one JSON document, name the file .json."),

@@ -189,7 +189,7 @@ def test_the_holdout_is_the_persons_own_only_where_they_gave_one(role: Role, sai
         (report(personal_data={"email": 2, "card": 1}), "3 pieces of personal data or secrets stayed", "to scrub"),
         (report(step("quality", finding("long", 20, "warned"))), "20 rows (2%) are longer than", "adding long"),
         (report(step("quality", finding("repetitive", 1, "warned"))), "1 row has an answer that repeats", "Correct it"),
-        (report(step("quality", finding("truncated", 2, "warned"))), "2 rows have an answer that breaks off", "row 1"),
+        (report(step("quality", finding("truncated", 2, "warned"))), "2 rows have a truncated answer", "row 1"),
         (report(languages={"en": 80, "de": 15, "fr": 5}), "en 80%, de 15%, fr 5%", "If only one is meant"),
         (
             report(languages={"en": 97, "de": 3}, policy=DatasetPolicy(quality=QualitySettings(language="en"))),

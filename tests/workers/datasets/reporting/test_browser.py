@@ -108,7 +108,7 @@ def test_a_person_can_check_every_finding_on_the_page(browser: Any, found: Path)
         "The same text as an earlier row": ["1"],
         "Nearly the same text as an earlier row": ["6"],
         "Text of a test that the model is measured on exam.v1": ["2"],
-        "What the holdout of an earlier version held, or nearly that": ["36"],
+        "Rows of an earlier version's holdout, or near-duplicates of them": ["36"],
         "Text that the holdout has, too": ["3"],
         "What a test asks, in other words exam.v1": ["1"],
         "Personal data or secrets payment cards": ["1"],

@@ -24,7 +24,7 @@ def refusal(model: JudgeModel, *, base: tuple[str, ...] = LLAMA, written_by: tup
 
 
 def test_a_judge_of_the_bases_family_is_refused_by_name_and_by_architecture() -> None:
-    assert "is of the base's family (Llama)" in refusal(judge("meta-llama/Llama-3.3-70B-Instruct"))
+    assert "is from the base's family (Llama)" in refusal(judge("meta-llama/Llama-3.3-70B-Instruct"))
     assert "(Llama)" in refusal(judge("llama-judge"), base=("folder:sha256:ab", "LlamaForCausalLM"))
     assert "(Llama)" in refusal(judge("DeepSeek-R1-Distill-Llama-70B"))
     assert refusal(judge("Qwen/Qwen3-32B")) == ""
@@ -32,15 +32,15 @@ def test_a_judge_of_the_bases_family_is_refused_by_name_and_by_architecture() ->
 
 
 def test_a_judge_of_the_family_that_wrote_the_answers_is_refused() -> None:
-    assert "family of gpt-4o, which wrote" in refusal(judge("gpt-4.1"), written_by=("gpt-4o",))
-    assert "which wrote the dataset's answers" in refusal(judge("house-1", family="Qwen"), written_by=("House-1",))
+    assert "family of gpt-4o, which generated" in refusal(judge("gpt-4.1"), written_by=("gpt-4o",))
+    assert "which generated the dataset's answers" in refusal(judge("house-1", family="Qwen"), written_by=("House-1",))
     assert refusal(judge("gpt-4.1"), written_by=("claude-3",)) == ""
 
 
 def test_what_nobody_knows_is_said_and_needs_leave() -> None:
-    assert "the family of the judge our-judge at judge.example.com is not known" in refusal(judge("our-judge"))
+    assert "the family of the judge our-judge at judge.example.com is unknown" in refusal(judge("our-judge"))
     assert refusal(judge("our-judge", family="Qwen")) == ""
-    assert "is of the base's family (Llama)" in refusal(judge("our-judge", family="llama"))
+    assert "is from the base's family (Llama)" in refusal(judge("our-judge", family="llama"))
     assert "family of the base" in refusal(judge("gpt-4.1"), base=("folder:sha256:00", "OddForCausalLM"))
     assert "family of our-writer" in refusal(judge("gpt-4.1"), written_by=("our-writer",))
     assert refusal(judge("our-judge", allow_same_family=True), written_by=("our-writer",)) == ""

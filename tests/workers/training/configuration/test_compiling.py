@@ -12,9 +12,9 @@ from tests.workers.training.configuration.made import LLAMA_70B, known, on_gpus,
 @pytest.mark.parametrize(
     ("made", "pair", "compiled", "why"),
     [
-        (on_gpus(1), known(), "on", "minutes, of which compiling takes a few"),
+        (on_gpus(1), known(), "on", "minutes, including a few for compiling"),
         (on_gpus(8, hardware={"sharding": "fsdp"}), known(LLAMA_70B), "on", "minutes"),
-        (on_gpus(1), known(windows=20, tokens=80_000), "off", "compiling pays from 30 on"),
+        (on_gpus(1), known(windows=20, tokens=80_000), "off", "compiling pays off from 30 minutes"),
         (on_gpus(1, training={"max_steps": 3}), known(), "off", "3 steps take about"),
         (on_gpus(1, "H100", training={"precision": "fp8", "max_steps": 3}), known(), "on", "fp8 is faster than bf16"),
         (recipe(), known(), "off", "not on a CPU"),

@@ -19,7 +19,7 @@ def test_activations_are_computed_again_only_where_they_do_not_fit() -> None:
     assert roomy.recipe.training.recompute == "off"
     assert roomy.origins["training.recompute"].startswith("auto: not needed: at most")
     assert tight.recipe.training.recompute == "on"
-    assert tight.origins["training.recompute"].startswith("auto: without it the training would not surely fit")
+    assert tight.origins["training.recompute"].startswith("auto: without it the training might not fit")
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_activations_wait_on_the_host_only_where_nothing_else_fits(
     assert (training.recompute, training.offload) == (recompute, offload)
     assert fit_of(found.recipe).offload is (recompute == offload == "on")
     if "offload" not in written:
-        why = "what takes less time would not surely fit: " if offload == "on" else "not needed"
+        why = "a faster setting might not fit: " if offload == "on" else "not needed"
         assert found.origins["training.offload"].startswith(f"auto: {why}")
 
 
@@ -127,7 +127,7 @@ def test_auto_gives_up_no_more_exactness_of_an_8b_than_it_must_and_says_why(
     assert found.recipe.hardware.sharding == sharding
     for name, value in (("weights", "bfloat16"), ("optimizer", "adamw_8bit")):
         chosen, origin = getattr(found.recipe.training, name), found.origins[f"training.{name}"]
-        told = "what is more exact would not surely fit: " if chosen == value else f"{chosen} is the most exact: "
+        told = "a higher precision might not fit: " if chosen == value else f"{chosen} is the most exact: "
         assert origin.startswith(f"auto: {told}")
         assert f"GiB of one {gpu}" in origin
 

@@ -137,7 +137,7 @@ def test_an_estimate_settles_from_what_is_known_and_says_what_is_a_guess(world: 
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        ({"hardware": {"sharding": "zero3"}}, "divides a training among GPUs"),
+        ({"hardware": {"sharding": "zero3"}}, "shards a training over GPUs"),
         ({"lora": {"target_modules": ["query_proj"]}}, "llama has no module 'query_proj'"),
     ],
 )

@@ -36,7 +36,7 @@ def test_a_training_gets_the_smallest_part_that_surely_holds_it(model: Any, leng
     assert best_fit(found.recipe, known(model)).sure
     assert found.larger_gpu_type == (None if gpu == "H100" else "H100")
     (why,) = [why for path, _, why in shown_settings(found.recipe, found.origins) if path == "hardware.gpu_type"]
-    said = "no part surely holds" if gpu == "H100" else "the smallest of its parts that surely holds the training, at"
+    said = "no part is certain to fit" if gpu == "H100" else "the smallest part that is certain to fit the training, at"
     assert why.startswith(f"auto: {said}")
 
 
@@ -71,9 +71,9 @@ def test_what_is_settled_once_stays() -> None:
     [
         ({"gpus": 2, "gpu_type": "H100", "parts": PARTS}, "parts of GPUs cannot train together"),
         ({"gpus": 1, "nodes": 2, "gpu_type": "H100", "parts": PARTS}, "parts of GPUs cannot train together"),
-        ({"gpus": 1, "parts": PARTS}, "no known part of gpu_type None"),
-        ({"gpus": 1, "gpu_type": "H100", "parts": ["A100-80-1g.10gb"]}, "no known part of gpu_type H100"),
-        ({"gpus": 1, "gpu_type": "H100", "parts": ["H100"]}, "no known part of gpu_type H100"),
+        ({"gpus": 1, "parts": PARTS}, "not a known part of gpu_type None"),
+        ({"gpus": 1, "gpu_type": "H100", "parts": ["A100-80-1g.10gb"]}, "not a known part of gpu_type H100"),
+        ({"gpus": 1, "gpu_type": "H100", "parts": ["H100"]}, "not a known part of gpu_type H100"),
         ({"gpus": 1, "gpu_type": "H100", "parts": [PARTS[0], PARTS[0]]}, "twice"),
     ],
 )

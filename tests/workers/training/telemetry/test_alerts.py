@@ -139,7 +139,7 @@ def compared(margins: list[float], beta: float = 0.1) -> list[Alert]:
 def test_a_model_that_stays_beside_its_reference_is_told_at_its_last_step_with_steps_and_rate() -> None:
     (alert,) = compared([0.001] * 12)
     assert (alert.kind, alert.step) == ("unmoved", 12)
-    assert "came 0.01 nats apart at a learning rate of at most 5e-06, after step 12." in str(alert)
+    assert "differ by 0.01 nats at a learning rate of at most 5e-06, after step 12." in str(alert)
     assert "a smaller training.global_batch_size" in str(alert)
 
 
