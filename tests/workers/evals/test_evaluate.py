@@ -8,7 +8,6 @@ import pytest
 
 from ft_assets.worker import drop_saves
 from ft_assets.workers.adapters.export import measured_weights
-from ft_assets.workers.evals.baseline import score_baseline
 from ft_assets.workers.evals.evaluate import evaluate
 from ft_assets.workers.evals.evidence import BadEvidence, Chosen
 from ft_assets.workers.evals.gates import passed
@@ -33,7 +32,7 @@ def baseline(world: World, base: Artifact, suite: Artifact, **settings: object) 
         inputs={"base": base, SUITE_INPUT: suite},
         params={"settings": {"seed": 17, "limit": None, "chat_template": None, **settings}},
     )
-    return world.publish_result(request, score_baseline(world.context(request)))
+    return world.baseline(request)
 
 
 def eval_request(world: World, variant: str = "lora", **inputs: Artifact) -> WorkRequest:

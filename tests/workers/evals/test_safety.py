@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from ft_assets.workers.evals.asking import Chat
-from ft_assets.workers.evals.baseline import score_baseline
 from ft_assets.workers.evals.evaluate import evaluate
 from ft_assets.workers.evals.evidence import RefusalEvidence
 from ft_assets.workers.evals.model import load_model
@@ -42,7 +41,7 @@ def baseline_of(world: World, **settings: object) -> Artifact:
         inputs={"base": base, SUITES["suite"]: world.suite(), SUITES["safety"]: safety_suite(world)},
         params={"settings": {"seed": 17, "limit": None, "chat_template": None, "refusals": RULE, **settings}},
     )
-    return world.publish_result(request, score_baseline(world.context(request)))
+    return world.baseline(request)
 
 
 def request_of(world: World, baseline: Artifact, seed: int) -> WorkRequest:
