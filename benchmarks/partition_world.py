@@ -1,8 +1,4 @@
-"""A Dagster instance on PostgreSQL with the partitions of a large platform, its webserver and its daemon.
-
-The pairs that somebody asked for are a list, as in the project. Beside them the same instance has Dagster's default:
-``adapter_product``, an asset over the product of both lists, materialized for the same pairs.
-"""
+"""A Dagster instance on PostgreSQL with the partitions of a large platform, its webserver and its daemon."""
 
 import os
 import random
@@ -28,7 +24,6 @@ from tests.e2e.dagster_server import DagsterServer, free_port, wait_for
 from tests.postgres import postgres_database
 
 _ROOT = Path(__file__).resolve().parents[1]
-PRODUCT = "adapter_product"
 PAIR_ASSETS = ("token_pack", "checkpoint", "eval_report", "adapter")
 # Assets of pairs whose pages are opened; their pairs have events.
 SHOWN_ASSETS = ("adapter", "eval_report")
@@ -39,22 +34,6 @@ class NoLauncher(WatchedRunLauncher):
 
     def launch_run(self, context: object) -> None:
         pass
-
-
-@dg.asset(
-    name=PRODUCT,
-    partitions_def=dg.MultiPartitionsDefinition(
-        {
-            "dataset": dg.DynamicPartitionsDefinition(name="dataset"),
-            "recipe": dg.DynamicPartitionsDefinition(name="recipe"),
-        }
-    ),
-)
-def adapter_product() -> None:
-    """Never executed."""
-
-
-defs = dg.Definitions(assets=[adapter_product])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,6 +63,7 @@ def filled(folder: Path, seed: int, *, datasets: int, recipes: int, pairs: int, 
         (folder / "instance" / "dagster.yaml").write_text(yaml.safe_dump(config))
         os.environ["FT_STATE"] = str(folder / "state")
         with dg.DagsterInstance.from_config(str(folder / "instance")) as instance:
+            # No asset has the list `pair`: the copies below are made from it.
             for dimension, keys in (("dataset", names), ("recipe", versions), ("pair", listed)):
                 add_keys(instance, dimension, keys)
             world = World(
@@ -94,19 +74,16 @@ def filled(folder: Path, seed: int, *, datasets: int, recipes: int, pairs: int, 
                 url=config["storage"]["postgres"]["postgres_url"],
             )
             instance.report_runless_asset_event(dg.AssetMaterialization("base_model", partition=versions[0]))
-            for asset in (*SHOWN_ASSETS, PRODUCT):
+            for asset in SHOWN_ASSETS:
                 _materialize(world, asset)
             yield world
 
 
 @contextmanager
 def webserver(world: World) -> Iterator[tuple[DagsterServer, psutil.Process]]:
-    """Dagster's webserver over the project's code location and that of ``adapter_product``."""
-    workspace, port = world.folder / "workspace.yaml", free_port()
-    ours = yaml.safe_load((_ROOT / "workspace.yaml").read_text())["load_from"]
-    product = {"python_module": {"module_name": "benchmarks.partition_world", "location_name": "product"}}
-    workspace.write_text(yaml.safe_dump({"load_from": [*ours, product]}))
-    options = ["-w", str(workspace), "-p", str(port), "-h", "127.0.0.1"]
+    """Dagster's webserver over the project's code location."""
+    port = free_port()
+    options = ["-w", str(_ROOT / "workspace.yaml"), "-p", str(port), "-h", "127.0.0.1"]
     with _started(world, "dagster_webserver", *options) as process:
         server = DagsterServer(port, process)
         wait_for(server.answers, 180, "the Dagster webserver")
@@ -152,8 +129,7 @@ def _materialize(world: World, asset: str) -> None:
     first, *others, last = world.materialized
 
     def report(pair: str) -> None:
-        parts = dict(zip(("dataset", "recipe"), pair.split("|"), strict=True))
-        partition = dg.MultiPartitionKey(parts) if asset == PRODUCT else pair
+        partition = pair_key(*pair.split("|"))
         world.instance.report_runless_asset_event(dg.AssetMaterialization(asset, partition=partition))
 
     report(first)

@@ -3,7 +3,8 @@
 A version of Dagster that moves one of these breaks only here, at import.
 """
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
@@ -12,15 +13,21 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData as JudgedMaterialization,
 )
 
+# What a backfill of assets with different partitions consists of.
+from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
+from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraphSubset
+from dagster._core.definitions.events import AssetKeyPartitionKey
+
 # A job executed in this process with a run that says where its job comes from: `execute_in_process` records none.
 from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.definitions.partitions.context import partition_loading_context
 
 # An error that is shown by its message only, without a stack.
 from dagster._core.errors import DagsterUserCodeProcessError
 from dagster._core.execution.api import execute_run_iterator
 
-# `DagsterInstance.get_backfills` is public, but its filter is not.
-from dagster._core.execution.backfill import BulkActionStatus
+# `DagsterInstance.get_backfills` is public, but its filter is not; nor is a backfill that no dialog made.
+from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 
 # `DefaultRunLauncher` is public, but the return type of its `check_run_worker_health` is not.
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
@@ -34,6 +41,7 @@ from dagster._core.storage.local_compute_log_manager import LocalComputeLogManag
 
 # The run tag with the address of the code server that executes a run, set by the default launcher.
 from dagster._core.storage.tags import GRPC_INFO_TAG
+from dagster._core.utils import make_new_backfill_id
 
 # The type of the first argument of `from_config_value`.
 from dagster._serdes import ConfigurableClassData
@@ -52,12 +60,42 @@ __all__ = [
     "any_backfill",
     "cancel_backfill",
     "execute_here",
+    "request_backfill",
 ]
 
 
 def any_backfill(instance: dg.DagsterInstance) -> bool:
     """Whether a backfill is in progress, which may be about to launch runs of any partition."""
     return bool(instance.get_backfills(status=BulkActionStatus.REQUESTED, limit=1))
+
+
+def request_backfill(
+    instance: dg.DagsterInstance,
+    graph: AssetGraph,
+    partitions: Mapping[str, Sequence[str]],
+    *,
+    title: str,
+    tags: Mapping[str, str],
+) -> str:
+    """Ask the daemon to materialize partitions of assets, of whatever partitioning; the backfill's id.
+
+    The UI's dialog makes the same, for assets that have one partitioning at their roots.
+    """
+    wanted = {AssetKeyPartitionKey(dg.AssetKey(asset), key) for asset, keys in partitions.items() for key in keys}
+    now = time.time()
+    with partition_loading_context(dynamic_partitions_store=instance):
+        backfill = PartitionBackfill.from_asset_graph_subset(
+            backfill_id=make_new_backfill_id(),
+            backfill_timestamp=now,
+            tags=tags,
+            dynamic_partitions_store=instance,
+            asset_graph_subset=AssetGraphSubset.from_asset_partition_set(wanted, graph),
+            title=title,
+            description=None,
+            run_config=None,
+        )
+        instance.add_backfill(backfill)
+    return backfill.backfill_id
 
 
 def cancel_backfill(instance: dg.DagsterInstance, backfill_id: str) -> None:

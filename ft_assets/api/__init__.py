@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ft_assets.api.artifacts import lineage as lineage
     from ft_assets.api.artifacts import prove_ledger as prove_ledger
     from ft_assets.api.artifacts import verify as verify
+    from ft_assets.api.backfills import backfill as backfill
     from ft_assets.api.base_bumps import BaseBumpReport as BaseBumpReport
     from ft_assets.api.base_bumps import advance_base_bumps as advance_base_bumps
     from ft_assets.api.base_bumps import base_bump as base_bump
@@ -322,6 +323,7 @@ _MODULES = {
     "name_base require_downloaded sign_adapter",
     "addresses": "find_address",
     "artifacts": "Lineage lineage prove_ledger verify",
+    "backfills": "backfill",
     "base_bumps": "BaseBumpReport advance_base_bumps base_bump carry release_base start_base_bump start_base_bumps",
     "cluster_plans": "TierPlan cluster_plan",
     "clusters": "bucket_policy cluster_manifests",

@@ -46,8 +46,12 @@ class Orchestrator(Protocol):
         """Show keys, and the pair of both, in the graph; showing one again changes nothing."""
         ...
 
-    def show_all_keys(self, *, datasets: Sequence[str], recipes: Sequence[str], pairs: Sequence[str]) -> int:
+    def show_all_keys(self, *, datasets: Sequence[str], recipes: Sequence[str]) -> int:
         """The same for many; returns how many were new."""
+        ...
+
+    def backfill(self, datasets: Sequence[str], recipes: Sequence[str], allow_pairs: int) -> str:
+        """Request every asset of each pair at once; returns the id by which the orchestrator knows it."""
         ...
 
     def show_artifacts(self, known: Iterable[Known]) -> int:

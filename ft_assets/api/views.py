@@ -59,8 +59,7 @@ def rebuild(*, store: Store | None = None, orchestrator: Orchestrator | None = N
     store, shown = store_or_default(store), orchestrator_or_default(orchestrator)
     done = Rebuilt(partitions=0, materializations=0)
     datasets, recipes = _dataset_keys(store), listed_recipes(store)
-    pairs = [f"{dataset}|{recipe}" for dataset, recipe in _asked_pairs(store, recipes) if dataset in datasets]
-    done.partitions = shown.show_all_keys(datasets=datasets, recipes=recipes, pairs=pairs)
+    done.partitions = shown.show_all_keys(datasets=datasets, recipes=recipes)
 
     def counted() -> Iterator[Known]:
         for each in known_artifacts(store, done.problems):

@@ -10,6 +10,7 @@ from ft_assets.cli import (
     adapters,
     api_keys,
     audit,
+    backfill,
     base_bump,
     cancel,
     chat,
@@ -115,6 +116,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
     },
     "Work": {
         "submit": run.submit,
+        "backfill": backfill.backfill,
         "logs": logs.logs,
         "cancel": cancel.cancel,
         "pause": cancel.pause,

@@ -33,6 +33,9 @@ def record_failures(
     found = {record.dagster_run.run_id: record for record in records}
     seen: list[Seen] = []
     for run_id, record in found.items():
+        # A rejection is a result, and a hold waits for a person: each has a notice of its own.
+        if record.dagster_run.tags.get(tags.VERDICT) in ("rejected", "held"):
+            continue
         try:
             seen.append(_see(instance, store, record))
         except UserError as error:

@@ -1,11 +1,10 @@
-"""The keys that Dagster lists as partitions: datasets, recipes, and the pairs that somebody asked for."""
+"""The keys that Dagster lists as partitions: datasets and recipes. Pairs are their product."""
 
 from collections.abc import Collection, Iterable
 
 import dagster as dg
 
 from ft_assets.api import Launch
-from ft_assets.graph.partitions import pair_key
 from ft_resources.run_states import ACTIVE_STATUSES
 
 # Databases limit the parameters of a query.
@@ -15,9 +14,8 @@ _RACES = 5
 
 
 def list_keys(instance: dg.DagsterInstance, *, dataset: str = "", recipe: str = "") -> None:
-    """List a dataset, a recipe or, where both are given, their pair too. Listing one again changes nothing."""
-    pair = pair_key(dataset, recipe) if dataset and recipe else ""
-    for dimension, key in (("dataset", dataset), ("recipe", recipe), ("pair", pair)):
+    """List a dataset, a recipe or both, which lists their pair. Listing one again changes nothing."""
+    for dimension, key in (("dataset", dataset), ("recipe", recipe)):
         if key and not instance.has_dynamic_partition(dimension, key):
             add_keys(instance, dimension, [key])
 
@@ -27,7 +25,6 @@ def list_launched(instance: dg.DagsterInstance, launches: Iterable[Launch]) -> N
     pairs = {(each.submission.dataset, each.trial or each.submission.recipe) for each in launches}
     add_keys(instance, "dataset", {dataset for dataset, _ in pairs})
     add_keys(instance, "recipe", {recipe for _, recipe in pairs})
-    add_keys(instance, "pair", {pair_key(*pair) for pair in pairs})
 
 
 def add_keys(instance: dg.DagsterInstance, dimension: str, keys: Iterable[str]) -> None:
@@ -47,14 +44,8 @@ def add_keys(instance: dg.DagsterInstance, dimension: str, keys: Iterable[str]) 
 
 
 def unlist_keys(instance: dg.DagsterInstance, dimension: str, keys: Collection[str]) -> None:
-    """Take the pairs of some keys, and then the keys themselves, off Dagster's lists: while a key is listed, whoever
-    died half-way is repeated."""
-    gone = set(keys)
-    pairs = instance.get_dynamic_partitions("pair") if gone else []
-    for pair in pairs:
-        if gone & set(pair.split("|")):
-            instance.delete_dynamic_partition("pair", pair)
-    for key in sorted(gone):
+    """Take keys off one of Dagster's lists, and so the pairs that they are part of."""
+    for key in sorted(set(keys)):
         instance.delete_dynamic_partition(dimension, key)
 
 

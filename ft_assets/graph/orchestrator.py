@@ -10,6 +10,7 @@ from pathlib import Path
 import dagster as dg
 
 from ft_assets.api import Known, Launch, end_interrupted
+from ft_assets.graph.backfill import start_backfill
 from ft_assets.graph.checks.datasets import report_review
 from ft_assets.graph.checks.serving import report_parity
 from ft_assets.graph.instance import open_instance
@@ -67,13 +68,16 @@ class Dagster:
     def show_keys(self, *, dataset: str = "", recipe: str = "") -> None:
         list_keys(self.instance, dataset=dataset, recipe=recipe)
 
-    def show_all_keys(self, *, datasets: Sequence[str], recipes: Sequence[str], pairs: Sequence[str]) -> int:
+    def show_all_keys(self, *, datasets: Sequence[str], recipes: Sequence[str]) -> int:
         added = 0
-        for dimension, keys in (("dataset", datasets), ("recipe", recipes), ("pair", pairs)):
+        for dimension, keys in (("dataset", datasets), ("recipe", recipes)):
             missing = sorted(set(keys) - set(self.instance.get_dynamic_partitions(dimension)))
             add_keys(self.instance, dimension, missing)
             added += len(missing)
         return added
+
+    def backfill(self, datasets: Sequence[str], recipes: Sequence[str], allow_pairs: int) -> str:
+        return start_backfill(self.instance, datasets, recipes, allow_pairs)
 
     def show_artifacts(self, known: Iterable[Known]) -> int:
         return show_artifacts(self.instance, known)

@@ -8,6 +8,9 @@ from ft_assets.graph import partitions
 from ft_assets.settings.tenants import NO_TENANTS, TenantsFile, load_tenants
 from ft_resources.errors import UserError
 
+# The lineage draws it, and no version waits for a partition of it.
+_SOURCE = dg.AssetDep("source", partition_mapping=dg.SpecificPartitionsPartitionMapping([]))
+
 
 def below_upstream(raw_dataset: dg.AssetsDefinition) -> list[dg.AssetsDefinition | dg.AssetSpec]:
     """``raw_dataset`` as the lineage draws it: below every asset that ``tenants.yaml`` lets a tenant's source wait for,
@@ -29,7 +32,7 @@ def below_upstream(raw_dataset: dg.AssetsDefinition) -> list[dg.AssetsDefinition
         owners=["team:ml-platform"],
         partitions_def=partitions.source_partitions,
     )
-    below = raw_dataset.map_asset_specs(lambda spec: spec.merge_attributes(deps=[partitions.upstream("source")]))
+    below = raw_dataset.map_asset_specs(lambda spec: spec.merge_attributes(deps=[_SOURCE]))
     return [source, below]
 
 

@@ -34,7 +34,7 @@ def test_a_rejected_pair_is_not_promoted_and_its_verdict_is_the_reason(project: 
     report(project, BAD, make_results(correct=flips(0.2, 0.1, 400)))
     refused = CliRunner().invoke(app, ["promote", BAD, "--to", "staging", "--reason", "x"])
     assert refused.exit_code == 2
-    assert "the candidate did not pass every gate" in refused.stderr
+    assert "the candidate was rejected by" in refused.stderr
     assert "task_gain: fail, exact_match 0.2 → 0.1" in refused.stderr
 
 

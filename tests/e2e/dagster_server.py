@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -97,14 +97,55 @@ class DagsterServer:
 
     def backfill(self, assets: list[str], partitions: list[str]) -> str:
         """Materialize partitions of assets as the dialog over several partitions does; the backfill's id."""
+        return self._backfill({"assetSelection": [{"path": [asset]} for asset in assets], "partitionNames": partitions})
+
+    def _backfill(self, params: dict[str, Any]) -> str:
         answer = self.query(
             """mutation($params: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $params) {
                  __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }""",
-            params={"assetSelection": [{"path": [asset]} for asset in assets], "partitionNames": partitions},
+            params=params,
         )["launchPartitionBackfill"]
         assert answer["__typename"] == "LaunchBackfillSuccess", answer
         backfill: str = answer["backfillId"]
         return backfill
+
+    def backfill_by_assets(self, partitions: Mapping[str, Sequence[str]]) -> str:
+        """Materialize partitions of each asset, of whatever partitioning; the backfill's id."""
+        chosen = [
+            {"assetKey": {"path": [asset]}, "partitions": {"ranges": [{"start": key, "end": key} for key in keys]}}
+            for asset, keys in partitions.items()
+        ]
+        return self._backfill({"partitionsByAssets": chosen})
+
+    def mappings(self, asset: str) -> dict[str, str]:
+        """How an asset's partitions depend on those of each asset above it; "" where they are the same."""
+        node = self.query(
+            """query($key: AssetKeyInput!) { assetNodeOrError(assetKey: $key) { ... on AssetNode { dependencies {
+                 asset { assetKey { path } } partitionMapping { className } } } } }""",
+            key={"path": [asset]},
+        )["assetNodeOrError"]
+        return {
+            each["asset"]["assetKey"]["path"][-1]: (each["partitionMapping"] or {}).get("className", "")
+            for each in node["dependencies"]
+        }
+
+    def dimensions(self, asset: str) -> dict[str, list[str]]:
+        """The rows and columns of the grid on an asset's partition page."""
+        node = self.query(
+            """query($key: AssetKeyInput!) { assetNodeOrError(assetKey: $key) { ... on AssetNode {
+                 partitionKeysByDimension { name partitionKeys } } } }""",
+            key={"path": [asset]},
+        )["assetNodeOrError"]
+        return {each["name"]: sorted(each["partitionKeys"]) for each in node["partitionKeysByDimension"]}
+
+    def preview(self, assets: Sequence[str], partitions: Sequence[str]) -> dict[str, list[str]]:
+        """What a backfill from partitions of the first asset reaches of the others."""
+        found = self.query(
+            """query($params: AssetBackfillPreviewParams!) { assetBackfillPreview(params: $params) {
+                 assetKey { path } partitions { partitionKeys } } }""",
+            params={"assetSelection": [{"path": [each]} for each in assets], "partitionNames": list(partitions)},
+        )["assetBackfillPreview"]
+        return {each["assetKey"]["path"][-1]: sorted(each["partitions"]["partitionKeys"] or []) for each in found}
 
     def backfill_status(self, backfill: str) -> str:
         """Such as ``COMPLETED_SUCCESS``; empty while the webserver knows nothing of it."""

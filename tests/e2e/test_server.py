@@ -29,18 +29,14 @@ from ft_assets.records.submissions import SubmissionOutcome, SubmissionStatus, a
 from ft_assets.settings import tags
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.settings.tenants import NO_TENANTS, load_tenants
-from ft_resources.artifacts import Address, Artifacts
+from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import Attempt, attempts_at
 from ft_resources.errors import MissingInput
 from tests.e2e.dagster_server import LONG_S, DagsterServer, dagster_server, wait_for
 from tests.e2e.ft_serve import ft_serve
 from tests.e2e.project import LONG, Project, make_project
-from tests.fake_base import make_fake_base
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
-
-RECIPES = {"first.v1": 4, "second.v1": 2}
-PAIRS = {f"acme.boxes.v1|{recipe}" for recipe in RECIPES}
 
 
 WAREHOUSE = '''
@@ -185,52 +181,6 @@ def test_one_action_in_the_ui_ends_in_an_adapter_although_its_run_worker_is_kill
     outcome = wait_for(lambda: outcome_of(project, "acme.things.v1|hardy.v1"), LONG_S, "the end of the submission")
     assert outcome.status is SubmissionStatus.ACCEPTED, outcome.reason
     assert len(attempts_at(project.store, attempt.address)) == 1
-
-
-def ended(server: DagsterServer, backfill: str) -> str:
-    over = ("COMPLETED_SUCCESS", "COMPLETED_FAILED", "COMPLETED", "FAILED", "CANCELED")
-    return wait_for(lambda: status if (status := server.backfill_status(backfill)) in over else "", LONG_S, "the end")
-
-
-def test_two_pairs_from_upload_to_adapter_by_backfills_of_the_ui(project: Project, server: DagsterServer) -> None:
-    """Dagster takes assets of one partitioning into a backfill, so the graph is three: datasets, recipes, pairs."""
-    store = project.store
-    kinds = {("shared", "baseline_report"): 1, ("acme", "checkpoint"): 2, ("acme", "dataset"): 1}
-    before = {kind: set(store.folders("/".join(kind))) for kind in kinds}
-    rows = project.dataset(120, "boxes.jsonl")
-    add_dataset_version(store, rows, tenant="acme", name="boxes", policy=DatasetPolicy(), actor="ann")
-    make_fake_base(project.folder / "another", seed=1)
-    server.add_partition("dataset", "acme.boxes.v1")
-    for recipe, rank in RECIPES.items():
-        register_recipe(store, project.recipe(recipe, base="folder:./another", lora={"rank": rank}), actor="ann")
-        server.add_partition("recipe", recipe)
-    roots = [
-        server.backfill(["raw_dataset", "dataset"], ["acme.boxes.v1"]),
-        server.backfill(["base_model", "baseline_report"], list(RECIPES)),
-    ]
-    assert [ended(server, each) for each in roots] == ["COMPLETED_SUCCESS"] * 2
-    for pair in sorted(PAIRS):
-        server.add_partition("pair", pair)
-    pairs = server.backfill(["token_pack", "checkpoint", "eval_report", "adapter"], sorted(PAIRS))
-    assert ended(server, pairs) == "COMPLETED_SUCCESS"
-    # Of all recipes and datasets, the page counts the pairs that were asked for and no others.
-    asked = {each.pair for each in all_submissions(store, "acme")}
-    assert server.partition_counts("adapter")["partitions"] == len(asked)
-    for asset in ("token_pack", "checkpoint", "eval_report", "adapter"):
-        assert server.stale_statuses(asset, sorted(PAIRS)) == ["FRESH"] * 2, asset
-
-    # Each pair is a submission of the backfill, and ended in an adapter. The sensor that records how a submission
-    # ended comes after the backfill's own end.
-    submissions = [each for each in all_submissions(store, "acme") if each.dataset == "acme.boxes.v1"]
-    assert {(each.pair, each.origin) for each in submissions} == {(pair, "backfill") for pair in PAIRS}
-    outcomes = [wait_for(lambda: find_outcome(store, each), LONG_S, "an outcome") for each in submissions]  # noqa: B023
-    assert [outcome.status for outcome in outcomes] == [SubmissionStatus.ACCEPTED] * 2
-    assert len({outcome.adapter for outcome in outcomes}) == 2
-    # One base is mirrored and scored once for both recipes, and each pair is trained once.
-    for (tenant, asset), count in kinds.items():
-        made = set(store.folders(f"{tenant}/{asset}")) - before[tenant, asset]
-        attempts = [len(attempts_at(store, Address.parse(f"{tenant}/{asset}/{each}"))) for each in made]
-        assert attempts == [1] * count, asset
 
 
 def test_a_materialized_upstream_asset_ends_as_an_adapter(project: Project, server: DagsterServer) -> None:

@@ -22,6 +22,7 @@ COMMANDS = [
     ("demo",),
     ("doctor",),
     ("rebuild",),
+    ("backfill", "--dataset", "acme.things.v1", "--recipe", "tiny.v1"),
     ("collect",),
     ("erase", "acme", "--reason", "x"),
     ("refund", "acme", "attempt", "--reason", "x"),
@@ -40,6 +41,7 @@ COMMANDS = [
 BESIDE = {
     *("add_classifier", "add_encoder", "add_name_model", "add_suite", "install_suites", "suites_left"),
     *("bucket_policy", "cluster_manifests", "cluster_plan", "doctor", "export", "open_access", "rebuild", "refund"),
+    "backfill",
     *("apply_folder", "plan_folder"),
     *("check_servers", "follow_lines", "open_fleet", "watch_drift"),
     *("collect_deleted", "collect_leftovers", "collect_unreferenced", "erase_tenant"),

@@ -77,9 +77,9 @@ def test_a_held_submission_waits_with_the_reasons_and_goes_on_by_itself_after_ap
     assert tick(instance, project) == {"prepare_dataset": asked.dataset, "prepare_recipe": RECIPE}
     leave_dataset(artifacts, asked.dataset, [LEAK])
     prepare_base(artifacts)
-    # A hold is a result: the run ends well, and its page says what a person can do.
+    # The run's page says what a person can do.
     held = run(instance, project, Stage.PREPARE_DATASET, asked.dataset, asked.id)
-    assert held.success
+    assert f"HeldForReview: dataset {asked.dataset}: {asked.dataset} is held for review: {LEAK}" in refusal_of(held)
     assert instance.get_run_by_id(held.run_id).tags[tags.VERDICT] == "held"
     (check,) = held.get_asset_check_evaluations()
     said = f"held: {LEAK} To continue: ft dataset approve {asked.dataset} --note TEXT"

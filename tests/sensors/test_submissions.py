@@ -114,10 +114,9 @@ def test_launching_many_costs_one_query_for_each_list_and_none_about_what_is_not
             lambda *given, name=name, real=real, **more: asked.append(name) or real(*given, **more),
         )
     assert launched(drive(project, instance)) == {*datasets, "tiny.v1"}
-    assert asked == ["add_dynamic_partitions"] * 3
+    assert asked == ["add_dynamic_partitions"] * 2
     assert set(instance.get_dynamic_partitions("dataset")) == datasets
     assert list(instance.get_dynamic_partitions("recipe")) == ["tiny.v1"]
-    assert set(instance.get_dynamic_partitions("pair")) == {f"{dataset}|tiny.v1" for dataset in datasets}
     # Again, while the runs have not been started: nothing is added twice.
     assert launched(drive(project, instance)) == {*datasets, "tiny.v1"}
     assert len(instance.get_dynamic_partitions("dataset")) == 3

@@ -1,6 +1,7 @@
 """The doctor's verdicts on a pair's token pack, and the refusal of a failed pack, or of a holdout that an earlier
 training has read."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -31,12 +32,16 @@ def pack_findings(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> li
 
 def refuse_sick_pack(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> None:
     """Raise DoctorRefused for a pack that must not be trained on."""
-    findings = pack_findings(artifacts, dataset_key, recipe_key)
+    refuse_sick(pack_findings(artifacts, dataset_key, recipe_key), f"{dataset_key}|{recipe_key}")
+
+
+def refuse_sick(findings: Sequence[Finding], pair: str) -> None:
+    """Raise DoctorRefused if one of the findings on a pair's pack blocks."""
     failed = [finding for finding in findings if not finding.passed and finding.blocks]
     if failed:
         raise DoctorRefused(
             "; ".join(f"{in_words(finding.name)}: {finding.detail}" for finding in failed),
-            where=f"token_pack of {dataset_key}|{recipe_key}",
+            where=f"token_pack of {pair}",
             remedy=f"{_OPEN if failed[0].name == 'end_of_turn_is_learned' else _CORRECT}; nothing was trained.",
         )
 

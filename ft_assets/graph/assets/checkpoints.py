@@ -15,7 +15,7 @@ from ft_assets.control.sweeps.mlflow_comparison import tell_mlflow
 from ft_assets.control.sweeps.trial_states import decide
 from ft_assets.graph.actors import acting
 from ft_assets.graph.glue import common_metadata, pair_of, run_work
-from ft_assets.graph.partitions import GROUP, pair_partitions, upstream
+from ft_assets.graph.partitions import GROUP, of_recipe, pair_partitions
 from ft_assets.graph.runs import submission_of
 from ft_assets.graph.told import told
 from ft_assets.graph.trial_table import trial_table
@@ -42,7 +42,7 @@ _FEW = 0.02
 
 @dg.asset(
     partitions_def=pair_partitions,
-    deps=["token_pack", upstream("base_model")],
+    deps=["token_pack", of_recipe("base_model")],
     group_name=GROUP,
     kinds={"pytorch"},
     owners=["team:ml-platform"],

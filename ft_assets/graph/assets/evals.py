@@ -6,8 +6,8 @@ from ft_assets.control import identity
 from ft_assets.control.rejections.record import quarantine
 from ft_assets.graph.actors import acting
 from ft_assets.graph.glue import asked_gates, common_metadata, pair_of, run_work, tenants_of_run
-from ft_assets.graph.partitions import GROUP, pair_partitions, upstream
-from ft_assets.graph.rejections import shown_suggestions
+from ft_assets.graph.partitions import GROUP, of_dataset, of_recipe, pair_partitions
+from ft_assets.graph.rejections import show_rejection, shown_suggestions
 from ft_assets.graph.report_links import report_link
 from ft_assets.graph.told import told
 from ft_assets.settings import tags
@@ -19,7 +19,7 @@ from ft_resources.dagster_resources import LauncherResource, StoreResource
 
 @dg.asset(
     partitions_def=pair_partitions,
-    deps=["checkpoint", upstream("dataset"), upstream("base_model"), upstream("baseline_report")],
+    deps=["checkpoint", of_dataset("dataset"), of_recipe("base_model"), of_recipe("baseline_report")],
     group_name=GROUP,
     kinds={"pytorch", "python"},
     owners=["team:ml-platform"],
@@ -40,6 +40,8 @@ def eval_report(
     wanted = identity.adapter_request(store.artifacts, dataset_key, recipe_key, asked_gates(context, store))
     verdicts = judge_candidate(store.artifacts, wanted.inputs, wanted.params)
     rejected = quarantine(store.artifacts, wanted, verdicts, actor=acting(context, store.store))
+    if rejected is not None:
+        context.log_event(show_rejection(context, verdicts, rejected, artifact))
     return dg.MaterializeResult(
         data_version=dg.DataVersion(artifact.digest),
         metadata={

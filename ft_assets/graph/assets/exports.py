@@ -8,7 +8,7 @@ import dagster as dg
 from ft_assets.control import identity
 from ft_assets.control.exports.judging import judge_export, require_as_good
 from ft_assets.graph.glue import asked_gates, common_metadata, pair_of, run_work, tenants_of_run
-from ft_assets.graph.partitions import GROUP, pair_partitions, upstream
+from ft_assets.graph.partitions import GROUP, of_dataset, of_recipe, pair_partitions
 from ft_assets.graph.report_links import report_link
 from ft_assets.graph.told import told
 from ft_assets.settings import tags
@@ -32,7 +32,7 @@ def export_asset(asset: str) -> dg.AssetsDefinition:
     @dg.asset(
         name=asset,
         partitions_def=pair_partitions,
-        deps=["adapter", upstream("base_model"), upstream("dataset")],
+        deps=["adapter", of_recipe("base_model"), of_dataset("dataset")],
         description=" ".join(f"Export {each.name}: {each.what}." for each in formats)
         + " Compared with its adapter and gated again on the adapter's suites and holdout. Created if the "
         "recipe's exports include it.",

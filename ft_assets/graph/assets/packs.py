@@ -6,7 +6,7 @@ from ft_assets.control import identity
 from ft_assets.control.planning.estimate import estimate_training
 from ft_assets.graph.estimate_metadata import estimate_metadata
 from ft_assets.graph.glue import common_metadata, pair_of, run_work
-from ft_assets.graph.partitions import GROUP, pair_partitions, upstream
+from ft_assets.graph.partitions import GROUP, of_dataset, of_recipe, pair_partitions
 from ft_assets.graph.report_links import report_link
 from ft_assets.graph.told import told
 from ft_assets.settings import tags
@@ -19,7 +19,7 @@ from ft_resources.dagster_resources import LauncherResource, StoreResource
 
 @dg.asset(
     partitions_def=pair_partitions,
-    deps=[upstream("dataset"), upstream("base_model")],
+    deps=[of_dataset("dataset"), of_recipe("base_model")],
     group_name=GROUP,
     kinds={"python", "numpy"},
     owners=["team:ml-platform"],

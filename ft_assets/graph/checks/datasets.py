@@ -1,6 +1,6 @@
 """The state of a curated version as an asset check of its partition.
 
-It shows why a version is held and stops nothing: a hold is a result. What keeps a held version from being used is
+It blocks what would be made of a held version in the same run. What keeps it from being used anywhere else is
 ``identity``, which asks for the approval wherever something is made of the version.
 """
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 
+from ft_assets.control import identity
 from ft_assets.control.identity.review import Review, review_of
 from ft_assets.graph.partitions import dataset_check, dataset_partitions
 from ft_assets.graph.shown_checks import show_checks
@@ -20,11 +21,13 @@ REVIEW = "review"
 _DESCRIPTION = "The version was accepted by curation or approved by a person."
 
 
-@dg.multi_asset_check(specs=[dataset_check("dataset", REVIEW, _DESCRIPTION)])
+@dg.multi_asset_check(specs=[dataset_check("dataset", REVIEW, _DESCRIPTION, blocking=True)])
 @told
 def dataset_review(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
-    """Reads curation's reasons for a hold, and the approval if there is one. A missing record is a fail."""
+    """Reads curation's reasons for a hold, and the approval if there is one. A missing record is a fail. Raises
+    HeldForReview for a held version once that is shown."""
     yield partition_verdict(store.artifacts, context.partition_key)
+    identity.approved_dataset(store.artifacts, context.partition_key)
 
 
 def report_review(instance: dg.DagsterInstance, artifacts: Artifacts, dataset_key: str) -> bool:

@@ -1,7 +1,6 @@
-"""The gates' verdicts as asset checks of the partition at hand.
+"""The gates' verdicts as blocking asset checks of the partition at hand: a rejected pair's run ends before ``adapter``.
 
-They show the verdicts and stop nothing: ``adapter`` judges again and exports only what passed. A blocking check would
-end the run of a rejected pair with a traceback, and a rejection is a result.
+The checks are the door and ``adapter`` is the lock: it judges again for itself, however it was launched.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,8 +10,11 @@ import dagster as dg
 from ft_assets.control import identity
 from ft_assets.graph.glue import asked_gates, pair_of
 from ft_assets.graph.partitions import pair_check
+from ft_assets.graph.rejections import without_adapter
+from ft_assets.graph.shown_checks import show_checks
 from ft_assets.graph.told import told
 from ft_assets.settings.catalogue.gates import GATES
+from ft_assets.workers.adapters.rejection import rejected
 from ft_assets.workers.evals.gates import refuse
 from ft_assets.workers.evals.verdict import Verdict
 from ft_assets.workers.evals.verdicts import in_words, judge_candidate
@@ -35,26 +37,29 @@ def partition_verdicts(artifacts: Artifacts, partition_key: str, gates: Sequence
 
 
 @dg.multi_asset_check(
-    specs=[pair_check("eval_report", gate.name, gate.claim) for gate in GATES.values()],
+    specs=[pair_check("eval_report", gate.name, gate.claim, blocking=True) for gate in GATES.values()],
     # So that the UI can judge again without an evaluation, such as after a waiver.
     can_subset=True,
 )
 @told
 def eval_gates(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
-    """Judges the evidence in this partition's report, gate by gate."""
+    """Judges the evidence in this partition's report, gate by gate. Raises GateRejected once all are shown."""
     selected = {key.name for key in context.selected_asset_check_keys}
-    for result in gate_results(store.artifacts, context.partition_key, asked_gates(context, store)):
-        if result.check_name in selected:
-            yield result
+    verdicts = partition_verdicts(store.artifacts, context.partition_key, asked_gates(context, store))
+    judged = [verdict for verdict in verdicts if verdict.gate in selected]
+    yield from gate_results(judged)
+    if not all(verdict.lets_through for verdict in judged):
+        show_checks(context.instance, without_adapter(), context.partition_key)
+        raise rejected(judged, context.partition_key)
 
 
-def gate_results(artifacts: Artifacts, partition_key: str, gates: Sequence[str] = ()) -> Iterator[dg.AssetCheckResult]:
-    """The verdicts on a pair, as Dagster shows them: one for each gate.
+def gate_results(verdicts: Sequence[Verdict]) -> Iterator[dg.AssetCheckResult]:
+    """The verdicts as Dagster shows them: one check for each gate.
 
     Dagster calls a check without a result skipped or failed. So a gate that nobody asked for passes, and its
     description says that it is not required.
     """
-    for verdict in partition_verdicts(artifacts, partition_key, gates):
+    for verdict in verdicts:
         yield dg.AssetCheckResult(
             asset_key="eval_report",
             check_name=verdict.gate,

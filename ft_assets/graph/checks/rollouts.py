@@ -6,7 +6,7 @@ It shows the records and stops nothing. How an open rollout stands is in ``ft ro
 import dagster as dg
 
 from ft_assets.control.rollouts.rollouts import RolloutRecord, read_rollouts
-from ft_assets.graph.partitions import pair_check, pair_of
+from ft_assets.graph.partitions import listed_pair, pair_check
 from ft_assets.graph.shown_checks import show_checks
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import UserError
@@ -18,15 +18,10 @@ LIVE_OUTCOMES_SPEC = pair_check("adapter", LIVE_OUTCOMES, _DESCRIPTION)
 """It belongs to the step of ``adapter``, as ``serve_parity`` does."""
 
 
-def never_rolled_out() -> dg.AssetCheckResult:
-    """The check's result where a pair had no rollout."""
-    return _result(passed=True, description="no rollout of the adapter has ended")
-
-
 def report_outcomes(instance: dg.DagsterInstance, artifacts: Artifacts, adapter: Artifact) -> bool:
     """Report to Dagster how the adapter's last rollout ended; False if that must wait for the partition's next run. For
     display only: the records decide."""
-    partition = pair_of(instance, adapter)
+    partition = listed_pair(instance, adapter)
     return bool(partition) and show_checks(instance, [outcomes_result(artifacts, adapter)], partition)
 
 
@@ -37,7 +32,7 @@ def outcomes_result(artifacts: Artifacts, adapter: Artifact) -> dg.AssetCheckRes
     except UserError as error:
         return _result(passed=False, description=str(error))
     ended = [each.last for each in rollouts if not each.last.going and each.last.candidate == adapter.ref]
-    return _ended(ended[-1]) if ended else never_rolled_out()
+    return _ended(ended[-1]) if ended else _result(passed=True, description="no rollout of the adapter has ended")
 
 
 def _ended(record: RolloutRecord) -> dg.AssetCheckResult:

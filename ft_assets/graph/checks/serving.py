@@ -9,7 +9,7 @@ import dagster as dg
 
 from ft_assets.control.parity.proofs import Proof, proofs_of
 from ft_assets.control.parity.records import ParityRecord, list_parity
-from ft_assets.graph.partitions import pair_check, pair_of
+from ft_assets.graph.partitions import listed_pair, pair_check
 from ft_assets.graph.shown_checks import show_checks
 from ft_assets.settings.servers import load_servers
 from ft_assets.settings.tenants import load_tenants
@@ -21,18 +21,13 @@ _DESCRIPTION = "The servers reproduce the evaluated answers with their current s
 
 
 SERVE_PARITY_SPEC = pair_check("adapter", SERVE_PARITY, _DESCRIPTION)
-"""It belongs to the step of ``adapter``: a step of its own would be skipped, and shown as red, for a rejected pair."""
-
-
-def no_adapter() -> dg.AssetCheckResult:
-    """The check's result where a pair has no adapter."""
-    return _result(passed=True, description="not required: there is no adapter to serve")
+"""It belongs to the step of ``adapter``, which has what it looks at."""
 
 
 def report_parity(instance: dg.DagsterInstance, artifacts: Artifacts, adapter: Artifact) -> bool:
     """Report how an adapter's servers stand to Dagster; False if that must wait for the partition's next run. For
     display only: the records decide."""
-    partition = pair_of(instance, adapter) if adapter.address.asset == "adapter" else ""
+    partition = listed_pair(instance, adapter) if adapter.address.asset == "adapter" else ""
     return bool(partition) and show_checks(instance, [parity_result(artifacts, adapter)], partition)
 
 

@@ -195,15 +195,19 @@ def test_an_adapter_that_gains_more_than_its_recipes_margin_goes_to_staging_in_t
     assert [(record.actor, record.stage) for record in state.records] == [("auto", "staging")]
 
 
-def test_a_rejection_ends_the_run_as_a_result_and_so_does_a_separate_run_of_the_adapter(project, capfd) -> None:
+def test_a_rejection_ends_the_run_before_the_adapter_and_so_it_does_a_separate_run_of_the_adapter(project) -> None:
     report(project, BAD, REGRESSION)
     result = run(project, BAD)
     checks = gates_in(result)
     assert "a drop of 5.2 points (allowed: at most 2)" in (checks["regression"].description or "")
     assert {name for name, check in checks.items() if not check.passed} == {"regression"}
     alone = run(project, BAD, "adapter")
-    for ended in (result, alone):
-        assert ended.success
+    for ended, step in ((result, "eval_gates"), (alone, "adapter")):
+        (failure,) = [event for event in ended.all_events if event.is_step_failure]
+        error = failure.step_failure_data.error
+        # The first line of the run's failure; no stack of Dagster's.
+        assert (failure.step_key, error.cls_name, error.stack) == (step, "GateRejected", [])
+        assert f"{BAD}: the candidate was rejected by regression" in error.message.splitlines()[0]
         told = rejection_in(ended)
         assert list(told) == ["verdict", "gates", "suggestions", "report"]
         assert told["verdict"] == "rejected by regression"
@@ -211,10 +215,6 @@ def test_a_rejection_ends_the_run_as_a_result_and_so_does_a_separate_run_of_the_
         assert told["report"].endswith("report/report.html")
         assert "adapter" not in materialized(ended)
     assert adapter_of(project, BAD) is None
-    # Of a backfill it tells the end that Dagster will give it.
-    assert "backfill" not in capfd.readouterr().err
-    assert run(project, BAD, "adapter", tagged={"dagster/backfill": "b"}).success
-    assert "Dagster will show the backfill as failed" in capfd.readouterr().err
 
 
 def test_a_tag_of_a_run_names_nobody_who_had_it_rejected_or_trained(project, monkeypatch) -> None:
@@ -240,7 +240,7 @@ def test_a_rejection_is_on_record_with_what_to_try_and_the_submission_ends_with_
     asked = submitted(project.store, dataset, recipe)
     assert not present(asked, store=project.store).suggestions
     result = run(project, BAD, tagged={tags.SUBMISSION: asked.id, tags.TENANT: "acme", tags.ACTOR: "ann"})
-    assert "use a lower learning rate (training.learning_rate: 0.0001" in rejection_in(result)["suggestions"]
+    assert "take smaller steps (training.learning_rate: 0.0001" in rejection_in(result)["suggestions"]
     (entry,) = project.store.entries("acme/rejections")
     record = RejectionRecord.get(project.store, entry.path)
     assert (record.actor, record.dataset, record.recipe) == ("ann", dataset, recipe)

@@ -136,7 +136,6 @@ def test_keys_that_another_process_adds_at_the_same_moment_are_added_once(instan
     assert others.times == 0
     assert instance.get_dynamic_partitions("dataset") == ["acme.before.v1", "acme.dagster.v1", "acme.docs.v1"]
     assert instance.get_dynamic_partitions("recipe") == ["small.v1"]
-    assert instance.get_dynamic_partitions("pair") == ["acme.docs.v1|small.v1"]
 
 
 def test_what_is_busy_is_read_without_the_runs_that_a_backfill_has_queued(instance, monkeypatch) -> None:

@@ -142,12 +142,10 @@ def test_retired_trials_are_gone_from_dagster_and_come_back_with_no_rebuild(worl
         instance.delete_run(run.run_id)
         assert retire_trials(world.store, instance) == list(TRIALS)
         assert instance.get_dynamic_partitions("recipe") == [SWEEP]
-        assert instance.get_dynamic_partitions("pair") == [f"{DATASET}|{SWEEP}"]
         assert retire_trials(world.store, instance) == []
         assert listed_recipes(world.store) == [SWEEP]
         rebuild(store=world.store, orchestrator=Dagster(instance))
         assert instance.get_dynamic_partitions("recipe") == [SWEEP]
-        assert instance.get_dynamic_partitions("pair") == [f"{DATASET}|{SWEEP}"]
     # What they made stays.
     assert decide(world.artifacts, DATASET, SWEEP) is not None
 
@@ -161,7 +159,6 @@ def test_before_a_decision_a_rebuild_lists_the_trials_with_what_they_made(world,
         done = rebuild(store=world.store, orchestrator=Dagster(instance))
         assert done.problems == []
         assert set(instance.get_dynamic_partitions("recipe")) == {SWEEP, *TRIALS}
-        assert set(instance.get_dynamic_partitions("pair")) == {f"{DATASET}|{key}" for key in (SWEEP, *TRIALS)}
         partitions = instance.get_materialized_partitions(dg.AssetKey("checkpoint"))
         assert partitions == {f"{DATASET}|{TRIALS[0]}"}
 

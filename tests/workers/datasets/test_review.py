@@ -216,14 +216,15 @@ def test_the_check_is_partitioned() -> None:
     assert spec.partitions_def == dataset.partitions_def
 
 
-def test_the_check_fails_with_the_reasons_and_the_run_ends_well_until_somebody_approves(
+def test_the_check_blocks_with_the_reasons_until_somebody_approves(
     artifacts: Artifacts, curate: Curate, store: Store
 ) -> None:
     curate([LEAK, SECRETS])
     with dg.DagsterInstance.ephemeral() as instance:
         result = run(store, instance)
         (held,) = result.get_asset_check_evaluations()
-        assert result.success
+        (failed,) = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
+        assert f"{KEY} is held for review: {LEAK}" in failed.message
         assert instance.get_run_by_id(result.run_id).tags["ft/verdict"] == "held"
         assert (held.passed, held.partition) == (False, KEY)
         assert held.metadata["reasons"].value == f"- {LEAK}\n- {SECRETS}"
@@ -231,6 +232,7 @@ def test_the_check_fails_with_the_reasons_and_the_run_ends_well_until_somebody_a
         approve(artifacts, KEY, actor="ann", note="the tests are public")
         result = run(store, instance)
         (approved,) = result.get_asset_check_evaluations()
+        assert result.success
         assert "ft/verdict" not in instance.get_run_by_id(result.run_id).tags
         assert approved.passed
         assert approved.metadata["approved_by"].value == "ann"

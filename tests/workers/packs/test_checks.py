@@ -112,8 +112,9 @@ def test_a_pack_without_evidence_fails_every_check_and_is_refused_by_what_trains
     evaluations = result.get_asset_check_evaluations()
     assert len(evaluations) == len(DOCTOR_CHECKS)
     assert not any(evaluation.passed for evaluation in evaluations)
-    # Of a failed check Dagster shows a stack of its own; the trainer's asset says what the doctor found.
-    assert result.success
+    (failed,) = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
+    assert failed.cls_name == "DoctorRefused"
+    # However it is launched, what trains refuses it too.
     with pytest.raises(DoctorRefused, match="template is the base's: the pack has no evidence of the doctor"):
         refuse_sick_pack(workbench.artifacts, *PAIR.split("|"))
 
