@@ -240,7 +240,7 @@ def test_a_rejection_is_on_record_with_what_to_try_and_the_submission_ends_with_
     asked = submitted(project.store, dataset, recipe)
     assert not present(asked, store=project.store).suggestions
     result = run(project, BAD, tagged={tags.SUBMISSION: asked.id, tags.TENANT: "acme", tags.ACTOR: "ann"})
-    assert "take smaller steps (training.learning_rate: 0.0001" in rejection_in(result)["suggestions"]
+    assert "use a lower learning rate (training.learning_rate: 0.0001" in rejection_in(result)["suggestions"]
     (entry,) = project.store.entries("acme/rejections")
     record = RejectionRecord.get(project.store, entry.path)
     assert (record.actor, record.dataset, record.recipe) == ("ann", dataset, recipe)
