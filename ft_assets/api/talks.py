@@ -18,6 +18,7 @@ from ft_assets.records.tombstones import require_alive, require_dataset_alive
 from ft_assets.settings.environment import caller_tenant
 from ft_assets.settings.keys import DatasetKey, RecipeKey, line_of
 from ft_assets.settings.ungated import UNGATED
+from ft_assets.workers.evals.verdicts import load_evidence
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import MissingInput, NotFound, UserError
 from ft_resources.file_cache import FileCache
@@ -58,7 +59,7 @@ def find_result(target: str = "", *, tenant: str = "", store: Store | None = Non
     store = store_or_default(store)
     tenant = tenant or caller_tenant()
     if "/" in target:
-        return _at(store, find_address(target, store=store), tenant)
+        return _at(store, target, tenant)
     if target.startswith((_JOB, _MODEL)):
         target = _submission_of_job(store, target, tenant)
     if "@" in target:
@@ -81,7 +82,6 @@ def open_talk(result: FoundResult, *, store: Store | None = None) -> Iterator["T
     Raises UserError for what is deleted or gone, CorruptArtifact, BadBase, and StoreUnavailable.
     """
     from ft_assets.workers.adapters.export import measured_weights
-    from ft_assets.workers.evals.verdicts import load_evidence
     from ft_assets.workers.serving.prompts import Prompts
     from ft_assets.workers.serving.talk import Talk
 
@@ -105,10 +105,13 @@ def open_talk(result: FoundResult, *, store: Store | None = None) -> Iterator["T
             cache.close()
 
 
-def _at(store: Store, address: Address, tenant: str) -> FoundResult:
-    artifact = Artifacts(store).find(address) if tenant in ("", address.tenant) else None
+def _at(store: Store, target: str, tenant: str) -> FoundResult:
+    # What begins like another tenant's address is not looked for either.
+    is_own = tenant in ("", Address.parse(target).tenant)
+    address = find_address(target, store=store) if is_own else Address.parse(target)
+    artifact = Artifacts(store).find(address) if is_own else None
     if artifact is None:
-        raise NotFound(f"there is nothing at {address}", where="result", remedy="See what there is: ft status.")
+        raise NotFound(f"there is nothing at {target}", where="result", remedy="See what there is: ft status.")
     if address.asset not in _STATES:
         remedy = "Name an adapter or an ungated result; of a rejected candidate, its submission: ft status"
         raise UserError(f"this is of the kind {address.asset}, and does not answer", where=str(address), remedy=remedy)

@@ -137,6 +137,7 @@ _TABLE = (
     read("find_base", source=ADAPTER),
     read("show_gates", dataset=DATASET, recipe=RECIPE, gates=GATES),
     read("evaluation", dataset=DATASET, recipe=RECIPE),
+    slow_read("find_result", target=SHORT, tenant=TENANT),
     slow_read("answers_side_by_side", dataset=DATASET, recipe=RECIPE, most=Annotated[int, Field(ge=1, le=30)]),
     change("waive_gate", "promoter", dataset=DATASET, recipe=RECIPE, gate=SHORT, note=REASON, gates=GATES),
     slow_read("estimate", dataset=DATASET, recipe=RECIPE),

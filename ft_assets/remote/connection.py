@@ -1,5 +1,6 @@
 """Requests to a server, with its errors as the functions of the API raise them."""
 
+import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ _TRIES = 5
 _MOST_REST_S = 60.0
 _EXPIRES_S = 86_400
 _JSON = "application/json"
+_EVENT = "data: "
 _KINDS: dict[str, type[UserError]] = {
     kind.__name__: kind for kind in (BadBase, BadData, BadRecipe, NotFound, SubmissionPaused)
 }
@@ -51,6 +53,20 @@ class Connection:
     def post(self, path: str, body: Any, *, again: bool) -> httpx.Response:
         """``again``: whether it may be asked again after an answer was lost."""
         return self._ask("POST", path, again=again, json=body)
+
+    def events(self, path: str, body: Any) -> Iterator[Any]:
+        """The server-sent events of a POST's answer, as they come; asked again while a model's server starts."""
+        for left in range(_TRIES - 1, -1, -1):
+            with self._explained(), self._http.stream("POST", path, json=body) as answer:
+                if answer.status_code == 200:
+                    for line in answer.iter_lines():
+                        if line.startswith(_EVENT):
+                            yield json.loads(line.removeprefix(_EVENT))
+                    return
+                answer.read()
+                if not left or answer.status_code not in (_TOO_MUCH, *_UNAVAILABLE):
+                    raise self._error(answer)
+            time.sleep(_rest(answer))
 
     def upload(self, path: Path) -> str:
         """The id of an uploaded copy of a file, which the server removes after a day. Raises UserError for a file that

@@ -23,6 +23,7 @@ from ft_assets.server import (
     models,
     platform,
     sent,
+    talks,
     uploads,
 )
 from ft_assets.server.answering import Answering
@@ -125,6 +126,7 @@ def api_app(
         sent,
         adapter_files,
         feedback,
+        talks,
     ):
         app.include_router(part.router)
     app.mount("/console", console_app(context))

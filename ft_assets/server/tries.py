@@ -1,77 +1,77 @@
-"""One question to a fine-tuned model and to its base, side by side, as the router asks them."""
+"""A fine-tuned model or its base asked by a person, as the router asks them, and told in parts as the answer is
+written."""
 
-import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from functools import partial
+from typing import Any
 
-from ft_assets.api import FoundModel, Identity
-from ft_assets.server.answering import Output, Question, absent
+from ft_assets.api import FoundModel
+from ft_assets.server.answering import Question, absent
 from ft_assets.server.context import Context
-from ft_assets.server.errors import operators_words, status_of_error
-from ft_resources.errors import UserError, in_sentences
-from ft_resources.serving.errors import BadRequest
-from ft_resources.serving.server import Sampling
+from ft_assets.server.errors import operators_words
+from ft_resources.serving.server import Piece, Sampling
 
 MOST_TOKENS = 512
-"""Of each answer; a base that was never taught to stop would fill its context."""
-_SERVER = 500
+"""Of an answer for which nothing else is said; a base that was never taught to stop would fill its context."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tried:
-    """What one of the two said.
+async def try_model(
+    context: Context,
+    model: FoundModel,
+    turns: Sequence[dict[str, Any]],
+    *,
+    tools: Sequence[dict[str, Any]] = (),
+    of_base: bool = False,
+    most: int = MOST_TOKENS,
+) -> AsyncGenerator[dict[str, Any]]:
+    """What ``model``, or its base, says to a conversation: its likeliest tokens, once the first is there. Model and
+    base read the same prompt. Without a chat template the last message is continued.
 
-    Args:
-        text: of the answer.
-        thoughts: before it.
-        tokens: that were written, the end token included.
-        cut_off: whether the answer was ended by its length.
-        problem: why there is no answer; "" where there is one.
+    Parts are ``{"thoughts", "text", "tokens", "finish_reason"}``: what is added, the number of tokens so far, and why
+    the answer ended. Raises BadRequest for what cannot be asked, NoServer, and what asking a server raises.
     """
-
-    text: str = ""
-    thoughts: str = ""
-    tokens: int = 0
-    cut_off: bool = False
-    problem: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Trial:
-    """Both answers, and the address of the adapter that gave the first."""
-
-    adapter: str
-    model: Tried
-    base: Tried
-
-
-async def try_model(context: Context, caller: Identity, name: str, text: str, system: str = "") -> Trial:
-    """What the tenant's model ``name`` and its base say to ``text``: their likeliest tokens, of the same prompt.
-
-    Raises NotFound for no model of the tenant, BadRequest for what cannot be asked, and NoServer.
-    """
-
-    if not text.strip():
-        raise BadRequest("the prompt is empty", where="prompt", remedy="Write what the model is to answer.")
-    # Whoever tries is no user of the line: nothing is noted for a rollout.
-    model = (await context.models.find(caller.tenant, name)).choose(caller.actor)
-    if why_not(context, model):
+    if context.fleet is None or not context.fleet.endpoints(model.served.base):
         raise absent(context.fleet, model.served)
     room = context.answering.known_context(model.served.base)
 
-    def prepare() -> tuple[Question, Question]:
+    def prepare() -> Question:
         prompts = context.prompts.of(model.artifact)
-        said = [{"role": "system", "content": system}] if system.strip() else []
-        asked = [*said, {"role": "user", "content": text}]
-        ids = prompts.chat(asked, room) if prompts.chats else prompts.text(text, room)
-        ends = prompts.stop_token_ids if prompts.chats else ()
-        output = partial(prompts.output, ids) if prompts.chats else None
-        return _question(model, ids, ends, output), _question(model, ids, ends, output, of_base=True)
+        chats = prompts.chats
+        ids = prompts.chat(turns, room, tools) if chats else prompts.text(str(turns[-1].get("content") or ""), room)
+        ends = prompts.ends(with_tools=bool(tools)) if chats else ()
 
-    of_model, of_base = await context.answering.prepared(prepare)
-    told = await asyncio.gather(_tried(context, of_model), _tried(context, of_base))
-    return Trial(adapter=model.served.address, model=told[0], base=told[1])
+        def sampling(left: int) -> Sampling:
+            return Sampling(max_tokens=min(left, most), stop_token_ids=ends)
+
+        return Question(
+            model=model.served,
+            prompt=ids,
+            most=None,
+            sampling=sampling,
+            where="prompt",
+            of_base=of_base,
+            output=partial(prompts.output, ids) if chats else None,
+        )
+
+    return _told(await context.answering.ask(await context.answering.prepared(prepare)))
+
+
+async def _told(pieces: AsyncGenerator[Piece]) -> AsyncGenerator[dict[str, Any]]:
+    tokens = 0
+    async with aclosing(pieces):
+        async for piece in pieces:
+            tokens += len(piece.tokens)
+            said = {"thoughts": piece.thoughts, "text": piece.text}
+            yield {**said, "tokens": tokens, "finish_reason": piece.finish_reason}
+
+
+async def as_events(parts: AsyncGenerator[dict[str, Any]]) -> AsyncIterator[bytes]:
+    """``parts`` as server-sent events."""
+    async with aclosing(parts):
+        async for part in parts:
+            yield b"data: " + json.dumps(part).encode() + b"\n\n"
 
 
 def why_not(context: Context, model: FoundModel) -> str:
@@ -79,33 +79,3 @@ def why_not(context: Context, model: FoundModel) -> str:
     if context.fleet is not None and context.fleet.endpoints(model.served.base):
         return ""
     return operators_words(absent(context.fleet, model.served))
-
-
-def _question(
-    model: FoundModel,
-    prompt: list[int],
-    ends: tuple[int, ...],
-    output: Callable[[], Output] | None,
-    *,
-    of_base: bool = False,
-) -> Question:
-    def sampling(room: int) -> Sampling:
-        return Sampling(max_tokens=min(room, MOST_TOKENS), stop_token_ids=ends)
-
-    served = model.served
-    return Question(
-        model=served, prompt=prompt, most=None, sampling=sampling, where="prompt", of_base=of_base, output=output
-    )
-
-
-async def _tried(context: Context, question: Question) -> Tried:
-    """An answer, or the error instead of it: if one model fails, the other's answer is still shown."""
-    texts, thoughts, tokens, reason = [], [], 0, None
-    try:
-        async for piece in await context.answering.ask(question):
-            texts.append(piece.text)
-            thoughts.append(piece.thoughts)
-            tokens, reason = tokens + len(piece.tokens), piece.finish_reason
-    except UserError as error:
-        return Tried(problem=operators_words(error) if status_of_error(error) >= _SERVER else in_sentences(error.what))
-    return Tried(text="".join(texts), thoughts="".join(thoughts), tokens=tokens, cut_off=reason == "length")

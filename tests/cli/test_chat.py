@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from ft_assets import api
 from ft_assets.api import FoundResult
-from ft_assets.cli.chat import Talking
 from ft_assets.cli.main import app
+from ft_assets.cli.talking import Talking
 from ft_assets.cli.tool_calls import calls_in
 from ft_resources.serving.errors import BadRequest
 from tests.cli.conftest import Ft

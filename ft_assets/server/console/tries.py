@@ -1,6 +1,9 @@
 """The box on the pages of jobs and lines in which a person asks a model and its base the same question."""
 
-from collections.abc import Mapping
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -8,7 +11,7 @@ from urllib.parse import quote
 from anyio import from_thread
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from ft_assets import api
 from ft_assets.api import Identity, JobState, LineState, Pointer
@@ -21,11 +24,14 @@ from ft_assets.server.context import Context, Ctx
 from ft_assets.server.errors import operators_words, status_of_error
 from ft_assets.server.names import JOB, model_name
 from ft_assets.server.owned import own_line
-from ft_assets.server.tries import try_model, why_not
+from ft_assets.server.tries import as_events, try_model, why_not
 from ft_resources.errors import NotFound, UserError, in_sentences
+from ft_resources.serving.errors import BadRequest
 
 router = APIRouter()
 _SERVER = 500
+MODEL, BASE = "model", "base"
+_TOOLS = "Write a JSON list of tools, as OpenAI's API takes them."
 _ASKED: tuple[Pointer, ...] = ("production", "staging")
 """The stages whose adapters servers hold."""
 
@@ -99,20 +105,65 @@ async def _answered(
 ) -> Response:
     # Nothing is changed: no entry of the audit log.
     request.state.reads = True
-    # The base's answer is a second question.
-    await run_in_threadpool(rate_limits.count, request, context.access, who)
     which = fields.get("which") or next(iter(box.names), "")
     if which not in box.names:
         raise NotFound(box.why_not or f"there is no {which!r} to try", where="model", remedy="Load the page again.")
     text, system = fields.get("prompt", ""), fields.get("system", "")
-    work = try_model(context, who, box.names[which], text, system)
+    if not text.strip():
+        raise BadRequest("the prompt is empty", where="prompt", remedy="Write what the model is to answer.")
+    said = [{"role": "system", "content": system}] if system.strip() else []
+    tools = _read_tools(fields.get("tools", ""))
+    # Whoever tries is no user of the line: nothing is noted for a rollout.
+    model = (await context.models.find(who.tenant, box.names[which])).choose(who.actor)
+    names = {MODEL: f"{which}, {model.served.address.rpartition('/')[2][:12]}", BASE: "base"}
+
+    def ask(of: str) -> AsyncGenerator[dict[str, Any]]:
+        asking = try_model(context, model, [*said, {"role": "user", "content": text}], tools=tools, of_base=of == BASE)
+        return _told(names[of], asking)
+
+    if by_script(request):
+        # The script asks for each of the two by itself, so that neither waits for the other.
+        parts = ask(BASE if fields.get("of") == BASE else MODEL)
+        return StreamingResponse(as_events(parts), media_type="text/event-stream")
+    # The base's answer is a second question.
+    await run_in_threadpool(rate_limits.count, request, context.access, who)
     try:
-        trial = await unless_gone(request, work)
+        tried = await unless_gone(request, asyncio.gather(*(_whole(ask(of)) for of in names)))
     except ClientGone:
         return Response(status_code=GONE)
-    template = "fragments/tried.html" if by_script(request) else "tried.html"
-    shown: dict[str, Any] = {"box": box, "which": which, "prompt": text, "system": system, "trial": trial}
-    return page(request, template, **shown)
+    shown: dict[str, Any] = {"which": which, "prompt": text, "system": system, "tools": fields.get("tools", "")}
+    return page(request, "tried.html", box=box, tried=tried, **shown)
+
+
+async def _told(who: str, asking: Awaitable[AsyncGenerator[dict[str, Any]]]) -> AsyncGenerator[dict[str, Any]]:
+    """Who answers, the parts of the answer, and the problem where there is one: the other's answer is still shown."""
+    yield {"who": who}
+    try:
+        async with aclosing(await asking) as parts:
+            async for part in parts:
+                yield part
+    except UserError as error:
+        words = operators_words(error) if status_of_error(error) >= _SERVER else in_sentences(error.what, error.remedy)
+        yield {"problem": words}
+
+
+async def _whole(parts: AsyncGenerator[dict[str, Any]]) -> dict[str, Any]:
+    """All parts in one: texts joined, and of the rest what came last."""
+    whole: dict[str, Any] = {"problem": "", "thoughts": "", "text": "", "tokens": 0, "finish_reason": None}
+    async for part in parts:
+        joined = {name: whole[name] + part[name] for name in ("thoughts", "text") if name in part}
+        whole |= part | joined
+    return whole
+
+
+def _read_tools(text: str) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(text) if text.strip() else []
+    except ValueError as error:
+        raise BadRequest(f"this is no JSON ({error})", where="tools", remedy=_TOOLS) from None
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise BadRequest("this is no list of tools", where="tools", remedy=_TOOLS)
+    return found
 
 
 def _box(context: Context, who: Identity, action: str, back: str, names: Mapping[str, str]) -> TryBox:

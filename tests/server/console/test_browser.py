@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
 
 from ft_assets import api
 from ft_assets.api import sign_in
@@ -16,6 +17,7 @@ from tests.server.console.world import World
 from tests.server.identity_provider import CLIENT, SECRET, identity_provider
 from tests.server.scripted_server import Scripted
 from tests.workers.datasets.reporting.browser import chromium, too_wide
+from tests.workers.serving.world import BASE
 
 pytestmark = [
     pytest.mark.browser,
@@ -49,7 +51,7 @@ def start_a_job(browser: Browser, file: Path, name: str) -> str:
     browser.choose(file)
     browser.sees("rows can be used", "#look")
     browser.press("Upload")
-    browser.sees("Each column of the file")
+    browser.sees("Columns of the file")
     browser.press("Next: base")
     browser.press("Next: method")
     browser.press("Next: recipe")
@@ -83,13 +85,13 @@ def test_the_main_way_from_signing_in_to_the_verdict_and_production(world: World
     training.evaluate()
     browser.sees("General abilities")
     training.accept()
-    browser.sees("The adapter is there")
+    browser.sees("The adapter is ready")
     browser.sees("The job has successfully completed", ".log")
-    browser.press("candidate beside base")
+    browser.press("candidate and base")
     browser.sees("what colour is thing 80?")
     browser.sees("candidate, as yours")
     browser.open("lines/acme.colours." + training.submission.recipe.split(".")[-2])
-    browser.sees("Nothing was decided yet")
+    browser.sees("No decisions yet")
     browser.type("#promote-reason", "better on every colour")
     browser.press("Promote")
     browser.sees("better on every colour")
@@ -126,6 +128,32 @@ def test_a_bad_file_is_told_row_by_row_before_it_is_uploaded(world: World, brows
     assert "No files yet" in browser.text()
 
 
+def test_the_columns_of_a_large_table_are_chosen_by_clicking(world: World, browser: Browser, tmp_path: Path) -> None:
+    browser.sign_in(world.key("clicker"))
+    large = tmp_path / "large.csv"
+    rows = "".join(f"What is {number}?,It is {'x' * 60} {number}.,{number}\n" for number in range(6000))
+    large.write_text(f"aa,bb,cc\n{rows}")
+    browser.open("files")
+    browser.choose(large)
+    browser.sees("as far as its beginning shows", "#look")
+    browser.press("Upload")
+    browser.sees("Columns of the file")
+    for column, use in enumerate(("prompt", "", "completion")):
+        Select(browser.find(f"#c{column}")).select_by_value(use)
+    browser.sees("large.csv holds chat data")
+    browser.sees("What is 0?", ".examples")
+    browser.press("Next: base")
+    for step in ("Next: method", "Next: recipe"):
+        browser.press(step)
+    browser.type("#name", "large")
+    browser.press("Next: estimate")
+    browser.press("Start")
+    browser.sees("queued")
+    dataset = api.list_datasets(tenant="clicker", store=world.project.store)
+    assert [str(each.key) for each in dataset] == ["clicker.large.v1"]
+    assert browser.errors() == []
+
+
 def test_a_file_that_is_something_else_is_refused_at_its_choice_and_at_its_upload(
     world: World, browser: Browser, tmp_path: Path
 ) -> None:
@@ -143,28 +171,33 @@ def test_a_file_that_is_something_else_is_refused_at_its_choice_and_at_its_uploa
 
 def test_a_wrong_key_opens_nothing(world: World, browser: Browser) -> None:
     browser.sign_in("ft-wrong")
-    browser.sees("The API key is not known")
+    browser.sees("The API key is unknown")
     browser.open("jobs")
     browser.sees("Sign in")
 
 
 def test_a_viewer_sees_and_may_not_start(world: World, browser: Browser) -> None:
     browser.sign_in(world.key("lookers", "viewer"))
-    browser.sees("Your role sees jobs and starts none")
+    browser.sees("Your role can view jobs but not start them")
     browser.open("new")
-    browser.sees("This needs the role member")
+    browser.sees("This requires the role member")
 
 
 @pytest.fixture(scope="module")
-def tried(world: World) -> Iterator[str]:
+def answering() -> Iterator[Scripted]:
+    engine = Scripted(["That is a **billing** question.\n", "I have passed it on to the team that sends invoices."])
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="module")
+def tried(world: World, answering: Scripted) -> str:
     """A line with an adapter in production, and a server that answers for it and its base."""
     line = Line(world.project, "furnished.tickets.tiny")
     line.promote(line.adapter(1))
-    engine = Scripted(["That is a **billing** question.\n", "I have passed it on to the team that sends invoices."])
     world.fleet.base = line.base.digest
-    world.fleet.add(engine.url)
-    yield f"lines/{line.line}"
-    engine.close()
+    world.fleet.add(answering.url)
+    return f"lines/{line.line}"
 
 
 def test_a_prompt_is_answered_by_the_model_and_its_base_side_by_side(
@@ -174,11 +207,30 @@ def test_a_prompt_is_answered_by_the_model_and_its_base_side_by_side(
     browser.open(tried)
     browser.type("#try-prompt", "My invoice of May is wrong.")
     browser.press("Ask both")
-    browser.sees("That is a **billing** question.", "#try-answers .answer:last-child")
-    browser.sees("billing", "#try-answers .answer:first-child")
+    browser.sees("That is a **billing** question.", "#try-answers [data-of=model]")
+    browser.sees("billing", "#try-answers [data-of=base]")
+    browser.sees("2 tokens, cut off there", "#try-answers [data-of=model]")
     # By the keyboard alone, again.
     browser.type("#try-prompt", " And that of June" + Keys.CONTROL + Keys.ENTER)
     browser.sees("My invoice of May is wrong. And that of June", "#try-answers")
+    assert browser.errors() == []
+
+
+def test_the_models_answer_does_not_wait_for_its_bases_which_can_be_stopped(
+    world: World, browser: Browser, tried: str, answering: Scripted
+) -> None:
+    browser.sign_in(world.key("furnished", "viewer"))
+    browser.open(tried)
+    answering.hanging.add(BASE)
+    browser.type("#try-prompt", "My invoice of May is wrong.")
+    browser.press("Ask both")
+    browser.sees("I have passed it on", "#try-answers [data-of=model]")
+    assert browser.text("#try-answers [data-of=base]").strip() in ("base", "base\n…", "base\n …")
+    browser.press("Stop")
+    browser.sees("Ask both")
+    answering.hanging.clear()
+    browser.press("Ask both")
+    browser.sees("billing", "#try-answers [data-of=base]")
     assert browser.errors() == []
 
 
@@ -211,8 +263,18 @@ def furnished(world: World, tried: str) -> dict[str, str]:
     failed.prepare()
     failed.evaluate(good=False)
     failed.reject()
+    votes = "".join(f"Is it {n}?,It is {n}.,{'up' if n % 2 else 'maybe' if n < 24 else 'down'}\n" for n in range(150))
+    table = world.project.folder / "votes.csv"
+    table.write_text(f"question,answer,vote\n{votes}")
+    voted = person.upload(table)
+    talks = world.project.folder / "talks.jsonl"
+    said = '{"talk": [{"who": "customer", "said": "Hi %d"}, {"who": "agent", "said": "Hello %d"}]}\n'
+    talks.write_text("".join(said % (n, n) for n in range(150)))
     return {
         "jobs": "jobs",
+        "choose a file": "new",
+        "columns": f"new/rows?file={voted}",
+        "turns": f"new/rows?file={person.upload(talks)}",
         "job under way": f"jobs/{under_way}",
         "job done": f"jobs/{done}",
         "job rejected": f"jobs/{rejected}",
@@ -284,14 +346,14 @@ def test_every_page_that_answers_a_form_is_accessible_and_fits(
 
     browser.open("sign-in")
     browser.press("Sign in with Example Ltd")
-    browser.sees("For whom do you work now?")
+    browser.sees("Choose a tenant")
     look("choose a tenant")
     browser.press("furnished")
     browser.sees("Jobs")
     browser.sign_in(world.key("furnished", "admin"))
     browser.open("keys")
     browser.type("#name", "a script at night")
-    browser.press("Make the key")
+    browser.press("Create key")
     browser.sees("The key a script at night is made")
     look("new key")
     browser.open(furnished["line that can be tried"])
@@ -303,7 +365,7 @@ def test_every_page_that_answers_a_form_is_accessible_and_fits(
     browser.open(furnished["recipe"])
     browser.type("#name", "estimated")
     browser.press("Next: estimate")
-    browser.sees("Nothing runs yet")
+    browser.sees("Nothing is running yet")
     browser.find("summary").click()
     look("estimate")
     assert {name: found for name, found in wrong.items() if found} == {}

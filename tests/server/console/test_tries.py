@@ -1,6 +1,7 @@
 """The try-box: a model and its base answer the same prompt, through the router, and a sentence stands where they
 cannot."""
 
+import json
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -8,6 +9,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -36,7 +38,11 @@ from tests.workers.serving.world import alone, plain
 pytestmark = pytest.mark.training
 
 ASKED = "where is the fox?"
-_ANSWER = re.compile(r'<div class="answer"><b>(.*?)</b>(?:<pre>(.*?)</pre>|<p class="\w+">(.*?)</p>)', re.DOTALL)
+TOOLS = "{%- for tool in tools or [] -%}{{- '<|system|>' + tool.function.name -}}{%- endfor -%}"
+_ANSWER = re.compile(
+    r'<div class="answer" data-of="\w+"><b>(.*?)</b>.*?<pre class="text".*?>(.*?)</pre>\s*<p class="(\w+)">(.*?)</p>',
+    re.DOTALL,
+)
 
 
 @pytest.fixture
@@ -56,15 +62,32 @@ Person = Callable[..., Someone]
 
 
 def ask(person: Someone, path: str, prompt: str = ASKED, **fields: str) -> httpx.Response:
-    """What the box at ``path`` answers; by the page's script."""
+    """What the box at ``path`` answers to the page's script; of the model, unless ``of`` says otherwise."""
     data = {"form_token": person.token, "prompt": prompt, **fields}
     return person.client.post(f"/console/{path}/try", data=data, headers={**person.own, "x-part": "1"})
 
 
-def answers(answer: httpx.Response) -> dict[str, str]:
-    """What each of the two said, by whom."""
+def parts(answer: httpx.Response) -> list[dict[str, Any]]:
+    """The events that the script is told."""
     assert answer.status_code == 200, answer.text
-    return {who: unescape(text or problem) for who, text, problem in _ANSWER.findall(answer.text)}
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    return [json.loads(event.removeprefix("data: ")) for event in answer.text.split("\n\n") if event]
+
+
+def both(person: Someone, path: str, prompt: str = ASKED, **fields: str) -> dict[str, str]:
+    """What each of the two said, or its problem, by whom."""
+    found = {}
+    for of in ("model", "base"):
+        who, *told = parts(ask(person, path, prompt, of=of, **fields))
+        found[who["who"]] = "".join(each.get("text", "") + each.get("problem", "") for each in told)
+    return found
+
+
+def shown_both(page: httpx.Response) -> dict[str, str]:
+    """The same on a page, without the script."""
+    assert page.status_code == 200, page.text
+    found = _ANSWER.findall(page.text.rpartition("</template>")[2])
+    return {who: unescape(text or (said if kind == "problem" else "")) for who, text, kind, said in found}
 
 
 def expected(project: Project, adapter: Artifact | None, system: str = "") -> str:
@@ -86,13 +109,13 @@ def test_a_line_and_its_base_answer_the_same_prompt(project: Project, line: Line
     page = viewer.get(path).text
     assert "<option>production</option><option>staging</option>" in page
     base = expected(project, None, "be brief")
-    assert answers(ask(viewer, path, which="production", system="be brief")) == {
+    assert both(viewer, path, which="production", system="be brief") == {
         "base": base,
         f"production, {shown(first)}": expected(project, first, "be brief"),
     }
     # Without the script it is a page, which has the box again.
     whole = viewer.send(f"{path}/try", which="staging", system="be brief", prompt=ASKED)
-    assert answers(whole) == {"base": base, f"staging, {shown(second)}": expected(project, second, "be brief")}
+    assert shown_both(whole) == {"base": base, f"staging, {shown(second)}": expected(project, second, "be brief")}
     assert ("<option selected>staging</option>" in whole.text, "Ask both" in whole.text) == (True, True)
 
 
@@ -103,7 +126,7 @@ def test_a_jobs_model_is_tried_on_its_page(project: Project, line: Line, person:
     assert ask(member, path).status_code == 404
     finish(project.store, submission_of(project, path), SubmissionStatus.ACCEPTED, adapter=str(adapter.address))
     assert "Ask both" in member.get(f"{path}/live").text
-    told = answers(ask(member, path))
+    told = both(member, path)
     assert told == {"base": expected(project, None), f"candidate, {shown(adapter)}": expected(project, adapter)}
     stranger = person("globex", "admin")
     assert ask(stranger, path).status_code == 404
@@ -118,7 +141,7 @@ def test_the_page_says_why_nothing_can_be_tried(project: Project, line: Line, fl
     assert "Ask both" in member.get(path).text
     fleet.servers = []
     page = member.get(path).text
-    assert ("Ask both" in page, "No model server answers for this model" in page) == (False, True)
+    assert ("Ask both" in page, "No server has this model" in page) == (False, True)
     assert ask(member, path).status_code == 404
     job = started(project, member)
     finish(project.store, submission_of(project, job), SubmissionStatus.REJECTED, reason="task_gain", suggestions=())
@@ -134,9 +157,9 @@ def test_one_answer_that_fails_leaves_the_other(
         raise BadAdapter("it is torn", where="adapter", remedy="Export it anew.")
 
     monkeypatch.setattr(fleet, "load", torn)
-    base, model = answers(ask(person(), f"lines/{LINE}")).values()
+    model, base = both(person(), f"lines/{LINE}").values()
     assert "server" not in base
-    assert model == "The server cannot load this model's adapter. The platform's operator can mend it."
+    assert model == "The server cannot load this model's adapter. The platform's operator can fix this."
 
 
 def test_wrong_questions_are_told(line: Line, person: Person) -> None:
@@ -149,7 +172,7 @@ def test_wrong_questions_are_told(line: Line, person: Person) -> None:
     ):
         answer = ask(viewer, path, prompt, **fields)
         assert (answer.status_code, said in answer.text) == (status, True), answer.text
-    told = answers(ask(viewer, path, "fox " * 400))
+    told = both(viewer, path, "fox " * 400)
     assert len(told) == 2
     assert all("the context holds 256 tokens" in each for each in told.values())
 
@@ -159,7 +182,7 @@ def test_what_a_model_says_is_escaped(line: Line, fleet: OwnFleet, person: Perso
     engine = Scripted(["<script>alert", "(1)</script>"])
     fleet.servers = []
     fleet.add(engine.url)
-    told = ask(person(), f"lines/{LINE}", "<img src=x>").text
+    told = person().send(f"lines/{LINE}/try", prompt="<img src=x>").text
     engine.close()
     assert ("<script>" in told, "<img" in told) == (False, False)
     assert told.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 2
@@ -171,6 +194,25 @@ def test_another_tenants_line_cannot_be_tried(line: Line, person: Person) -> Non
     stranger = person("globex", "admin")
     told, nothing = (ask(stranger, f"lines/{name}") for name in (LINE, LINE.replace("acme", "nobody")))
     assert (told.status_code, told.text.replace("acme", "nobody")) == (404, nothing.text)
+
+
+def test_the_script_is_told_each_answer_by_itself_token_by_token(line: Line, person: Person) -> None:
+    line.promote(line.adapter(1))
+    told = parts(ask(person(), f"lines/{LINE}", of="model"))
+    assert told[0]["who"].startswith("production, ")
+    assert [each["tokens"] for each in told[1:]] == list(range(1, len(told)))
+    assert [each["finish_reason"] for each in told[-2:-1]] == [None]
+    assert told[-1]["finish_reason"] in ("stop", "length")
+
+
+def test_tools_are_refused_where_the_template_shows_none_and_where_they_are_none(line: Line, person: Person) -> None:
+    line.promote(line.adapter(1))
+    member, path = person(), f"lines/{LINE}"
+    told = both(member, path, tools='[{"type": "function", "function": {"name": "note"}}]')
+    assert all("the chat template of this model shows it no tools" in each.lower() for each in told.values())
+    assert "Write a JSON list of tools" in ask(member, path, tools="{}").text
+    line.promote(line.adapter(2, TOOLS + TEMPLATE))
+    assert both(member, path, tools='[{"type": "function", "function": {"name": "note"}}]') != both(member, path)
 
 
 def test_a_trial_counts_as_two_requests_and_is_no_traffic_of_the_line(
@@ -186,9 +228,12 @@ def test_a_trial_counts_as_two_requests_and_is_no_traffic_of_the_line(
     line.promote(line.adapter(1))
     member = person()
     before = left(member)
-    assert ask(member, f"lines/{LINE}").status_code == 200
+    assert member.send(f"lines/{LINE}/try", prompt=ASKED).status_code == 200
     # The trial's two, the page with its form's token, and the page that says what is left.
     assert left(member) == before - 4
+    # The script's two, each after a page with its form's token.
+    both(member, f"lines/{LINE}")
+    assert left(member) == before - 9
     later = datetime.now(UTC) + timedelta(minutes=2)
     served.state.context.outcomes.log.flush(later)
     assert list(read_outcomes(line.store, LINE, "2020-01-01", later.isoformat())) == []
