@@ -28,7 +28,7 @@ _OF_ITEMS = frozenset(
     {"map", "select", "reject", "selectattr", "rejectattr", "batch", "slice", "list", "reverse", "items", "sum"}
 )
 # Filters that split a text in Python code.
-_SLOW = frozenset({"title", "wordcount", "wordwrap", "striptags", "urlize", "urlencode", "pprint"})
+_SLOW = frozenset({"title", "wordcount", "striptags", "urlize", "urlencode", "pprint"})
 _COMPARING = (
     *("eq", "==", "equalto", "ne", "!=", "lt", "<", "lessthan", "le", "<=", "gt", ">", "greaterthan", "ge", ">="),
     *("in", "lower", "upper"),
@@ -40,22 +40,24 @@ _FIELD = re.compile(r"%(?:\([^)]*\))?[#0\- +]*(\*|\d*)(?:\.(\*|\d*))?")
 
 
 def limited_filters(usual: Mapping[str, Function]) -> dict[str, Function]:
-    """``usual`` filters of an environment by name, limited."""
+    """``usual`` filters of an environment by name, limited, but for ``wordwrap``, which is left out."""
     bounded = {name: _within(usual[name], STEPS) for name in ("center", "batch", "slice")}
     own: dict[str, Function] = {
         **bounded,
         "round": _within(usual["round"], MOST_DIGITS),
         "tojson": _within(usual["tojson"], MOST_DIGITS),
         "indent": _indent(usual["indent"]),
-        "wordwrap": _spread(usual["wordwrap"], 1),
-        "urlize": _spread(usual["urlize"], _LINK),
+        "urlize": _urlize(usual["urlize"]),
         "replace": _replace,
         "join": _join,
         "format": _format,
         "list": _list,
         "sum": _sum,
     }
-    return {name: _counted(name, function) for name, function in {**usual, **own}.items()}
+    limited = {name: _counted(name, function) for name, function in {**usual, **own}.items()}
+    # Its time is quadratic in a word's length, hours for a word of a few megabytes, and no prompt needs it.
+    del limited["wordwrap"]
+    return limited
 
 
 def limited_tests(usual: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,13 +119,13 @@ def _indent(usual: Function) -> Function:
     return limited
 
 
-def _spread(usual: Function, most: int) -> Function:
-    """A filter that writes its arguments, and ``most`` characters, at each word."""
+def _urlize(usual: Function) -> Function:
+    """The filter that writes its arguments, and ``_LINK`` characters, at each word."""
     needs = _PassArg.from_obj(usual)
 
     def limited(first: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
         around = sum(len(str(each)) for each in (*args, *kwargs.values()))
-        fit(len(str(value)) * (most + around))
+        fit(len(str(value)) * (_LINK + around))
         return usual(first, value, *args, **kwargs)
 
     limited.jinja_pass_arg = needs  # type: ignore[attr-defined]

@@ -80,7 +80,7 @@ USES_OF_NESTED = (
         "{% set t = 'a' * TEXT %}{% for _ in range(1000) %}{{ t.find('b') }}{% endfor %}",
         "{{ ('a ' * 100000000) | wordcount }}",
         "{{ ('\\n' * 100000000) | indent(1000000) }}",
-        "{{ ('a ' * 1000) | wordwrap(1, wrapstring='b' * 1000000) }}",
+        "{{ ('a ' * 1000) | urlize(target='b' * 1000000) }}",
         "{% for _ in range(100000) %}{{ range(100000) | sum }}{% endfor %}",
         "{% set ns = namespace(l=[])%}{% for _ in range(99)%}{% set ns.l = ns.l+[range(99999)|sort] %}{% endfor %}",
     ],
@@ -93,6 +93,11 @@ def test_a_template_that_makes_what_fits_no_memory_or_never_ends_is_refused(
     template._template.environment.steps = STEPS // part  # type: ignore[attr-defined]
     with pytest.raises(BadBase, match="without end"):
         template.render(chat("a", "b"), where="row 1")
+
+
+def test_a_filter_whose_time_is_quadratic_in_a_word_is_left_out(base_tokenizer: ChatTokenizer) -> None:
+    with pytest.raises(BadBase, match="No filter named 'wordwrap'"):
+        compiled("{{ ('a' * 7000000) | wordwrap(1) }}", base_tokenizer)
 
 
 def test_limits_change_nothing_of_what_templates_write(base_tokenizer: ChatTokenizer) -> None:
