@@ -161,9 +161,11 @@ class Answering:
         except NotFound as error:
             raise _NotLoaded(error.what) from error
         except BadRequest as error:
-            raise BadRequest(error.what, where=question.where, remedy="Mend the request.") from error
+            raise BadRequest(error.what, where=question.where, remedy="Correct the request.") from error
         except StopAsyncIteration:
-            raise ServerUnavailable("it gave an empty answer", where=endpoint.url, remedy="Look at its log.") from None
+            raise ServerUnavailable(
+                "it returned an empty answer", where=endpoint.url, remedy="Check its log."
+            ) from None
         return _after(first, pieces)
 
     async def _loaded(self, question: Question, endpoint: Endpoint) -> None:

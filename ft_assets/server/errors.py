@@ -48,13 +48,13 @@ _ANSWERS: tuple[tuple[type[UserError], int, str, str], ...] = (
 _OPERATORS = {
     "store_unavailable": "The store does not answer. Try again in a minute.",
     "database_unavailable": "A database does not answer. Try again in a minute.",
-    "model_starting": "A server of this model is starting. Ask again in a minute.",
-    "no_server": "No model server answers for this model, and none can be started for it now. The platform's operator "
-    "can: ft serve --embedded says for how many bases on a laptop, FT_SERVERS which there are on a cluster.",
+    "model_starting": "A server of this model is starting. Try again in a minute.",
+    "no_server": "No server has this model, and none can be started now. The platform's operator can add one: with "
+    "ft serve --embedded on a laptop, with FT_SERVERS on a cluster.",
     "model_unavailable": "The server of this model failed. Try again.",
-    "model_damaged": "The server cannot load this model's adapter. The platform's operator can mend it.",
-    "misconfigured": "The platform's configuration has a mistake. Its operator can mend it.",
-    "damaged_record": "A record of the platform is damaged. Its operator can mend it.",
+    "model_damaged": "The server cannot load this model's adapter. The platform's operator can fix this.",
+    "misconfigured": "The platform's configuration is invalid. Its operator can fix this.",
+    "damaged_record": "A record of the platform is damaged. Its operator can fix this.",
 }
 _PARAM = re.compile(
     r"(model|training_file|validation_file|suffix|seed|metadata|recipe|gates|max_gpu_hours|hyperparameters|file|store|purpose"

@@ -18,15 +18,15 @@ class Feedback(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    id: Annotated[str, Field(min_length=1, max_length=100, description="Of the answer, such as `chatcmpl-…`.")]
-    model: Annotated[str, Field(min_length=1, max_length=300, description="The line that was asked.")]
+    id: Annotated[str, Field(min_length=1, max_length=100, description="Id of the answer, such as `chatcmpl-…`.")]
+    model: Annotated[str, Field(min_length=1, max_length=300, description="Line that gave the answer.")]
     thumb: Annotated[Thumb | None, Field(description="A user's.")] = None
-    score: Annotated[float | None, Field(ge=0, le=1, description="A judge's, from 0 to 1.")] = None
+    score: Annotated[float | None, Field(ge=0, le=1, description="Score of a judge, from 0 to 1.")] = None
 
     @model_validator(mode="after")
     def _one(self) -> "Feedback":
         if (self.thumb is None) == (self.score is None):
-            raise ValueError("send either thumb or score, and not both")
+            raise ValueError("send either thumb or score, not both")
         return self
 
 

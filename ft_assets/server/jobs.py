@@ -80,8 +80,12 @@ class CreateJob(_Given):
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
     metadata: Annotated[dict[Annotated[str, Field(max_length=64)], _Text], Field(max_length=16)] | None = None
     integrations: Annotated[list[Any], Field(max_length=0)] | None = None
-    recipe: Annotated[str, Field(max_length=200)] = Field(default="", description="A registered recipe, not a model's.")
-    gates: Annotated[list[_Text], Field(max_length=20)] = Field(default=[], description="Stricter than the recipe's.")
+    recipe: Annotated[str, Field(max_length=200)] = Field(
+        default="", description="Key of a registered recipe, in place of the model's recipe."
+    )
+    gates: Annotated[list[_Text], Field(max_length=20)] = Field(
+        default=[], description="Additional gates, stricter than the recipe's."
+    )
     max_gpu_hours: Annotated[float, Field(gt=0)] | None = None
     rows: dict[str, Any] = Field(
         default={}, description="How the rows are read: `form`, `fields` … as in a dataset.yaml. Default: guessed."
@@ -101,7 +105,7 @@ class CreateJob(_Given):
                 )
         # A job's own answer has them in both places.
         if given and older and given != older:
-            raise UserError("it is given twice", where="hyperparameters", remedy="Leave it to `method`.")
+            raise UserError("it is given twice", where="hyperparameters", remedy="Set it in `method` only.")
         return {
             "model": self.model,
             "training_file": self.training_file.removeprefix("file-"),

@@ -25,7 +25,9 @@ class CreateKey(BaseModel):
 
     role: Role = "member"
     name: Annotated[str, Field(max_length=100)] = ""
-    expires: Annotated[str, Field(max_length=10)] = Field(default="", description="Such as 90d; never where empty.")
+    expires: Annotated[str, Field(max_length=10)] = Field(
+        default="", description="Lifetime, such as 90d; empty: no expiry."
+    )
     tenant: Annotated[str, Field(max_length=100)] = ""
 
 
@@ -41,7 +43,7 @@ def create(body: CreateKey, context: Ctx, caller: Administrator) -> dict[str, An
     """Make a key. The answer has its text, which nobody can see again."""
     tenant = tenant_asked_for(caller, body.tenant)
     if not tenant:
-        raise UserError("no tenant is named", where="tenant", remedy="Say whose key it will be.")
+        raise UserError("no tenant is named", where="tenant", remedy="Name the tenant of the key.")
     if caller.role != _PLATFORM:
         api.require_role(caller.role, body.role)
     key, text = api.create_key(

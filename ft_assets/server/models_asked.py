@@ -36,8 +36,8 @@ class ModelsAsked:
     def _look(self, asked: tuple[str, str]) -> Division:
         tenant, name = asked
         if name in api.offered_models().models:
-            what = f"{name!r} is offered to be fine-tuned, and does not answer itself"
-            raise NotFound(what, where="model", remedy="Ask for what a job made of it: its fine_tuned_model.")
+            what = f"{name!r} is a base for fine-tuning and does not answer requests"
+            raise NotFound(what, where="model", remedy="Use the fine_tuned_model of a job.")
         if not job_of_model(name):
             return api.find_division(name, tenant=tenant, store=self._store)
         state = made_by_job(tenant, name, store=self._store, launcher=self._launcher)

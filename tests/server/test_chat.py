@@ -84,7 +84,7 @@ def test_token_ids_that_no_vocabulary_has_are_refused_and_are_no_failure_of_a_se
             client().completions.create(model=LINE, prompt=[number], max_tokens=1)
         said = str(caught.value.body["message"]) if isinstance(caught.value.body, dict) else ""
         assert (caught.value.param, said.endswith("."), ".." in said) == ("prompt", True, False)
-        assert "base. Mend the request." in said or number >= 2**31
+        assert "base. Correct the request." in said or number >= 2**31
     context = served.state.context
     context.outcomes.log.flush(datetime.now(UTC) + timedelta(minutes=2))
     assert list(read_outcomes(line.store, LINE, "2020", "2100")) == []

@@ -112,7 +112,7 @@ def test_without_a_server_the_answer_says_when_there_will_be_one_or_who_can_star
 def test_a_model_that_is_offered_to_be_fine_tuned_says_that_it_does_not_answer(line: Line, client: Client) -> None:
     acme = client()
     assert "tiny" in {each.id for each in acme.models.list()}
-    with pytest.raises(openai.NotFoundError, match="'tiny' is offered to be fine-tuned, and does not answer itself"):
+    with pytest.raises(openai.NotFoundError, match="'tiny' is a base for fine-tuning and does not answer requests"):
         acme.chat.completions.create(model="tiny", messages=ASKS)
 
 

@@ -188,7 +188,7 @@ def test_who_is_in_no_group_any_more_is_refused_at_the_next_sign_in(provider: Pr
         provider.claims = {**ANN, "groups": groups}
         answer = browser.get("/console/oidc")
         assert answer.status_code == 403, groups
-        assert "no group of ann@acme.test has access to a tenant" in answer.text
+        assert "No group of ann@acme.test has access to a tenant" in answer.text
         assert "ft-session" not in browser.cookies
 
 

@@ -18,7 +18,7 @@ BOARD = Board(
             width=4,
         ),
         Panel(
-            title="Longest wait for a start",
+            title="Longest queue time",
             unit="s",
             queries={"wait": f"max(ft_submissions_oldest_queued_seconds) or {_TOLD}"},
             description="Age of the oldest submission in a queue.",
@@ -27,22 +27,22 @@ BOARD = Board(
             limit=3600,
         ),
         Panel(
-            title="Trainings with an alert",
+            title="Trainings with alerts",
             unit="short",
             queries={"trainings": f"sum(max by (tenant) (ft_trainings_alerted)) or {_TOLD}"},
-            description="Running trainings that are slow, starved of data, or diverge. ft status says which.",
+            description="Running trainings that are slow, starved of data, or diverging. Details: ft status.",
             kind="stat",
             width=4,
             limit=1,
         ),
         Panel(
-            title="Requests that fail",
+            title="Failed requests",
             unit="percentunit",
             queries={
                 "share": '(sum(rate(ft_http_requests_total{status=~"5.."}[5m])) or vector(0)) '
                 "/ sum(rate(ft_http_requests_total[5m]))"
             },
-            description="Share of the API's requests in 5 minutes that were answered with a status of 500 or above.",
+            description="Share of API requests in 5 minutes with a status of 500 or above.",
             kind="stat",
             width=4,
             limit=0.01,
@@ -51,7 +51,7 @@ BOARD = Board(
             title="Unreadable records",
             unit="short",
             queries={"records": "max(ft_platform_unreadable_records)"},
-            description="Records of the store that are corrupt. The API's log names them.",
+            description="Corrupt records in the store. Details: the API's log.",
             kind="stat",
             width=4,
             limit=1,
@@ -60,7 +60,7 @@ BOARD = Board(
             title="Age of these figures",
             unit="s",
             queries={"age": "time() - max(ft_platform_looked_at_seconds)"},
-            description="Time since what stands on the platform was last read. It is read once a minute.",
+            description="Time since the platform's state was last read. It is read once a minute.",
             kind="stat",
             width=4,
             limit=600,
@@ -73,10 +73,10 @@ BOARD = Board(
             stacked=True,
         ),
         Panel(
-            title="Longest wait for a start by tenant",
+            title="Longest queue time by tenant",
             unit="s",
             queries={"{{tenant}}": f"topk(10, {_WAITED})"},
-            description="Age of the oldest submission in a tenant's queue, of the ten tenants that wait longest.",
+            description="Age of a tenant's oldest queued submission, ten longest.",
             limit=3600,
         ),
         Panel(
@@ -90,30 +90,30 @@ BOARD = Board(
             title="Requests refused or failed",
             unit="reqps",
             queries={"{{status}}": 'sum by (status) (rate(ft_http_requests_total{status=~"[45].."}[5m]))'},
-            description="4xx: the client's mistake, or a limit. 5xx: the platform's; its log has the x-request-id.",
+            description="4xx: client error or rate limit. 5xx: server error; see the log by x-request-id.",
         ),
         Panel(
-            title="Time until an answer begins, by route (p99)",
+            title="Time to first byte by route (p99)",
             unit="s",
             queries={
                 "{{route}}": "topk(10, histogram_quantile(0.99, sum by (route, le) "
                 "(rate(ft_http_request_seconds_bucket[5m]))))"
             },
-            description="99 of 100 requests of the route had the first byte of their answer by then.",
+            description="99th percentile of the time until the first byte of a response.",
             width=24,
         ),
         Panel(
             title="GPU-hours this month",
             unit="suffix: h",
             queries={"{{tenant}}": 'topk(10, max by (tenant) (ft_month_gpu_seconds{kind="billed"}) / 3600)'},
-            description="Billed GPU time of the ten tenants with the most. The month begins in UTC.",
+            description="Billed GPU time, ten highest tenants. The month starts in UTC.",
             kind="bargauge",
         ),
         Panel(
             title="Cost this month",
             unit="none",
             queries={"{{tenant}} ({{currency}})": "topk(10, max by (tenant, currency) (ft_month_cost))"},
-            description="What billed GPU time costs, of the ten tenants with the most.",
+            description="Cost of billed GPU time, ten highest tenants.",
             kind="bargauge",
             decimals=2,
         ),

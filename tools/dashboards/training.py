@@ -26,12 +26,12 @@ BOARD = Board(
                 kept=True,
             )
             for title, unit, column, limit, description in (
-                ("Step", "none", "step", None, "The newest optimizer step."),
-                ("Epoch", "short", "epoch", None, "How often the data was read."),
-                ("Loss", "short", "loss", None, "Of the newest step."),
-                ("Validation loss", "short", "validation_loss", None, "Of the newest validation."),
+                ("Step", "none", "step", None, "Latest optimizer step."),
+                ("Epoch", "short", "epoch", None, "Completed passes over the data."),
+                ("Loss", "short", "loss", None, "Training loss of the latest step."),
+                ("Validation loss", "short", "validation_loss", None, "Loss of the latest validation."),
                 ("Tokens per second", "short", "tokens_per_s", None, "On all GPUs, without validation and saves."),
-                ("Alerts", "short", "alerts", 1, "Slow, starved, or a validation that fails. ft status has the words."),
+                ("Alerts", "short", "alerts", 1, "Slow, starved of data, or a failing validation. Details: ft status."),
             )
         ),
         Panel(
@@ -41,7 +41,7 @@ BOARD = Board(
                 f"training, {_LEGEND}": f"ft_training_loss{_OF}",
                 f"validation, {_LEGEND}": f"ft_training_validation_loss{_OF}",
             },
-            description="Of each step, and of the newest validation. A resumed attempt goes on where a save was.",
+            description="Loss of each step and of the latest validation. A resumed attempt continues from a save.",
             zero=False,
         ),
         Panel(
@@ -61,14 +61,14 @@ BOARD = Board(
             title="Learning rate",
             unit="sci",
             queries={_LEGEND: f"ft_training_learning_rate{_OF}"},
-            description="Of the step.",
+            description="Learning rate of the step.",
             width=8,
         ),
         Panel(
             title="Waiting for data in each step",
             unit="s",
             queries={_LEGEND: f"ft_training_data_wait_s{_OF}"},
-            description="Time in which the device had nothing to read. Over 20 % of each step raises an alert.",
+            description="Time that the device waited for data. More than 20 % of each step raises an alert.",
             width=8,
         ),
         Panel(
@@ -78,7 +78,7 @@ BOARD = Board(
                 f"model FLOPs, {_LEGEND}": f"ft_training_mfu{_OF}",
                 f"time at work, {_LEGEND}": f"ft_training_gpu_utilisation{_OF}",
             },
-            description="Share of the GPUs' peak that the model's own operations take, and of time at work.",
+            description="Share of the GPUs' peak used by the model's operations, and share of time in use.",
         ),
         Panel(
             title="Memory",
@@ -88,7 +88,7 @@ BOARD = Board(
                 f"GPU: allocator, {_LEGEND}": f"ft_training_gpu_reserved_gib{_OF}",
                 f"process, {_LEGEND}": f"ft_training_host_memory_gib{_OF}",
             },
-            description="Of the GPU with the most, and of the first rank's process.",
+            description="Of the GPU with the highest use, and of the first rank's process.",
         ),
     ),
 )

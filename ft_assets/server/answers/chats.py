@@ -43,7 +43,7 @@ class Reply(Object):
     content: str
     refusal: None
     reasoning_content: str | None = None
-    """Its thoughts, if it has some."""
+    """Thoughts of the model, if any."""
 
 
 class ChatChoice(Object):

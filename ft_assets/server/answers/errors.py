@@ -10,9 +10,8 @@ from ft_assets.server.answers.base import Object
 _MODEL = "#/components/schemas/{model}"
 _FASTAPIS = ("HTTPValidationError", "ValidationError")
 _SAID = {
-    "400": "The request is invalid, or asks for something impossible.",
-    "4XX": "The caller is not known (401) or may not do this (403), the object does not exist (404), or the caller "
-    "asks too often (429).",
+    "400": "The request is invalid or cannot be fulfilled.",
+    "4XX": "Authentication failed (401), permission denied (403), not found (404), or rate limit exceeded (429).",
     "5XX": "The server, its store or a model server failed.",
 }
 

@@ -76,7 +76,7 @@ def _upload(request: Request, context: Context, person: Person) -> str:
 
     form: Form[IncompleteFile] = read_form(request, "file", keep, IncompleteFile.discard)
     if form.file is None:
-        raise BadData("no file was chosen", where="file", remedy="Go back and choose one.")
+        raise BadData("no file was chosen", where="file", remedy="Go back and choose a file.")
     try:
         # Nothing is visible yet.
         require_form_token(person, form.fields.get(FORM_TOKEN, ""))

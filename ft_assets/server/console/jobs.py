@@ -24,11 +24,11 @@ from ft_resources.errors import NotFound, UserError
 router = APIRouter(prefix="/jobs")
 _SHOWN = 25
 _PAGES = {
-    ("dataset", "report/report.html"): "the dataset's report",
-    ("token_pack", "report/samples.html"): "samples of the tokens",
-    ("checkpoint", "report/loss.png"): "loss as a picture",
-    ("checkpoint", "report/throughput.png"): "tokens a second as a picture",
-    ("eval_report", "report/report.html"): "the evaluation's page",
+    ("dataset", "report/report.html"): "dataset report",
+    ("token_pack", "report/samples.html"): "token samples",
+    ("checkpoint", "report/loss.png"): "loss plot",
+    ("checkpoint", "report/throughput.png"): "throughput plot",
+    ("eval_report", "report/report.html"): "evaluation report",
 }
 
 

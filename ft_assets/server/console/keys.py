@@ -14,10 +14,10 @@ from ft_resources.errors import NotFound
 
 router = APIRouter(prefix="/keys")
 ROLES = {
-    "viewer": "sees jobs, datasets and lines",
-    "member": "also uploads, starts, pauses and cancels jobs",
-    "promoter": "also decides about held datasets and lines",
-    "admin": "also deletes models, and makes and revokes keys",
+    "viewer": "view jobs, datasets and lines",
+    "member": "also upload files, and start, pause and cancel jobs",
+    "promoter": "also approve datasets, and promote and roll back adapters",
+    "admin": "also delete models, and create and revoke keys",
 }
 
 

@@ -7,12 +7,12 @@ from ft_assets.api import Verdict
 
 Numbers = Mapping[str, float]
 _NAMES = {
-    "task_gain": "Gain on your task",
+    "task_gain": "Task gain",
     "regression": "General abilities",
-    "incumbent": "Against what stands there now",
+    "incumbent": "Comparison with production",
     "safety": "Safety",
-    "judge": "A judge's preference",
-    "scores": "Scores that were asked for",
+    "judge": "Judge",
+    "scores": "Required scores",
 }
 
 

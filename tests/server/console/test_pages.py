@@ -32,7 +32,7 @@ def test_an_empty_page_says_what_to_do_next(world: World) -> None:
         "datasets": "Upload a file",
         "adapters": "New job",
         "lines": "New job",
-        "usage": "once a job has run",
+        "usage": "after the first job",
         "notices": "No notices yet",
         "new": "Rows first",
     }.items():
@@ -55,7 +55,7 @@ def test_each_role_sees_its_pages(world: World, role: api.Role, refused: set[str
         answer = person.get(path)
         assert answer.status_code == (403 if path in refused else 200), path
         if path in refused:
-            assert "This needs the role" in answer.text
+            assert "This requires the role" in answer.text
     assert ('href="/console/keys"' in person.get("jobs").text) == (role == "admin")
 
 
@@ -72,7 +72,7 @@ def test_each_change_needs_the_role_that_the_api_asks_for(world: World) -> None:
         for paths in list(needed.values())[place:]:
             for path in paths:
                 answer = person.client.post(f"/console/{path}", data={"form_token": token}, headers=person.own)
-                assert (answer.status_code, "This needs the role" in answer.text) == (403, True), (role, path)
+                assert (answer.status_code, "This requires the role" in answer.text) == (403, True), (role, path)
     viewer = world.person(role="viewer")
     sent = viewer.send("files", files={"file": ("rows.jsonl", b"{}\n")})
     assert sent.status_code == 403
@@ -133,7 +133,7 @@ def test_the_first_rows_are_shown_and_bad_ones_named_while_nothing_is_kept(world
     assert code == 200
     assert "1 of the first 3 rows cannot be used" in said
     assert ">1 row</th>" in said
-    assert 'data-label="the first of them">2</td>' in said
+    assert 'data-label="first rows">2</td>' in said
     assert "<pre>c</pre>" in said
     code, said = look("rows.csv", b'prompt,completion\n"a, b","c\nd"\n"e","f')
     assert (code, "The first 1 rows can be used" in said) == (200, True)
@@ -178,9 +178,9 @@ def test_the_estimate_stands_before_anything_runs_and_wrong_numbers_are_told(wor
     file = person.upload(world.project.dataset(rows=160, name="careful.jsonl"))
     sent = {"file": file, "base": "tiny", "method": "sft", "name": "colours"}
     answer = person.send("new/estimate", **sent, n_epochs="3")
-    assert (answer.status_code, "Nothing runs yet" in answer.text) == (200, True)
+    assert (answer.status_code, "Nothing is running yet" in answer.text) == (200, True)
     # As the job's page calls it afterwards.
-    assert "Gain on your task" in answer.text
+    assert "Task gain" in answer.text
     assert "careful.colours.v1" in person.get("datasets").text
     assert "No jobs yet" in person.get("jobs").text
     for field, value, said in (
@@ -265,10 +265,10 @@ def test_a_report_runs_and_loads_nothing(world: World) -> None:
     shown = person.get(f"jobs/{job}").text
     found = re.findall(r'<a href="(/console/reports/[^"]+)">([^<]+)</a>', shown)
     assert [name for _, name in found] == [
-        "the dataset&#39;s report",
-        "samples of the tokens",
-        "loss as a picture",
-        "the evaluation&#39;s page",
+        "dataset report",
+        "token samples",
+        "loss plot",
+        "evaluation report",
     ]
     for path, _ in found:
         answer = person.client.get(path, follow_redirects=True)
@@ -334,4 +334,4 @@ def test_what_only_the_operator_can_mend_is_not_told(world: World) -> None:
     finally:
         models.write_text(kept)
     assert (answer.status_code, "/srv/keys" in answer.text) == (503, False)
-    assert "The platform&#39;s configuration has a mistake" in answer.text
+    assert "The platform&#39;s configuration is invalid" in answer.text

@@ -67,18 +67,18 @@ def test_a_second_person_approves_a_move_and_both_are_in_the_history(
     ann, bea = people
     proposal = ann.propose(adapters[0])
     assert in_production(project) == ""
-    assert "Waits for a second person" in bea.page
+    assert "Pending approval by a second person" in bea.page
     assert "a good week" in bea.page
     # Who proposed it is offered to withdraw it, and cannot approve it.
     assert ("Withdraw</button>" in ann.page, "/approve" in ann.page, "/approve" in bea.page) == (True, False, True)
     refused = ann.send(f"proposals/{proposal}/approve", reason="I like it")
-    assert (refused.status_code, "somebody else has to approve it" in refused.text) == (403, True)
+    assert (refused.status_code, "another person must approve it" in refused.text) == (403, True)
     assert bea.send(f"proposals/{proposal}/approve", reason="").status_code == 400
     assert in_production(project) == ""
     assert bea.send(f"proposals/{proposal}/approve", reason="I read the report").status_code == 303
     assert in_production(project) == str(adapters[0].address)
     page = bea.page
-    assert "Waits for a second person" not in page
+    assert "Pending approval by a second person" not in page
     assert re.search(r"bea \(key [a-z0-9]{12}\).{0,60}proposed by ann \(key", page, re.DOTALL)
 
 
@@ -88,7 +88,7 @@ def test_a_declined_or_withdrawn_move_is_not_carried_out(
     ann, bea = people
     declined = ann.propose(adapters[0])
     assert bea.send(f"proposals/{declined}/decline", reason="not yet").status_code == 303
-    assert "Waits for a second person" not in ann.page
+    assert "Pending approval by a second person" not in ann.page
     late = bea.send(f"proposals/{declined}/approve", reason="after all")
     assert (late.status_code, "declined" in late.text) == (400, True)
     withdrawn = ann.propose(adapters[0])

@@ -57,11 +57,11 @@ def test_the_lines_page_shows_stage_weights_and_bounds_of_the_open_rollout_and_n
     copied = Wish(candidate=str(candidate.address), outcomes=("refusal",), shadow=20)
     start(artifacts, LINE, copied, decided())
     page = viewer.page
-    for shown in ("20 % copied<small>", "100 %<small>", "its answers are sent to nobody", "0 of 200 at this stage"):
+    for shown in ("20 % copied<small>", "100 %<small>", "its answers are discarded", "0 of 200 at this stage"):
         assert shown in page, shown
     cancelled = api.cancel_rollout(LINE, reason="enough", store=project.store, actor="ann")
     # What cannot be read is told, and takes no button away.
     project.store.put(cancelled.path, cancelled.data().replace(b"enough", b"plenty"))
     page = Person(served, access, "ann").page
-    assert "Its rollouts cannot be read" in page
+    assert "The rollouts of this line cannot be read" in page
     assert "<h2>Roll back</h2>" in page

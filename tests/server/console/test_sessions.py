@@ -112,7 +112,7 @@ def test_another_site_changes_nothing_even_with_the_token(world: World, said: di
 def test_a_wrong_key_is_told_and_guessing_is_held_back(world: World) -> None:
     stranger = world.person(signed_in=False)
     answer = stranger.client.post("/console/sign-in", data={"key": "ft-guess"}, headers=stranger.own)
-    assert (answer.status_code, "The API key is not known" in answer.text) == (401, True)
+    assert (answer.status_code, "The API key is unknown" in answer.text) == (401, True)
     answers = {
         stranger.client.post("/console/sign-in", data={"key": f"ft-{number}"}, headers=stranger.own).status_code
         for number in range(80)

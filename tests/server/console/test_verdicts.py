@@ -16,4 +16,4 @@ from ft_assets.server.console.verdicts import rows_of
 )
 def test_a_reason_begins_with_a_capital_unless_with_the_key_of_a_suite(reason: str, shown: str) -> None:
     (row,) = rows_of([Verdict(gate="task_gain", outcome="fail", reason=reason)])
-    assert (row.name, row.reason) == ("Gain on your task", shown)
+    assert (row.name, row.reason) == ("Task gain", shown)

@@ -123,7 +123,7 @@ def kill_after_a_save(bench: Bench) -> None:
     [
         ("lfm2", 2, 2, "auto", "documents of this base run apart"),
         ("llama", 2, 2, "apart", "set in the recipe"),
-        ("llama", 4, 4, "auto", "2 key/value heads are not divisible by 4"),
+        ("llama", 4, 4, "auto", "2 key/value heads cannot be divided evenly among 4"),
         ("llama", 3, 2, "auto", "3 processes of a node cannot be divided"),
     ],
 )

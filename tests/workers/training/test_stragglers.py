@@ -43,7 +43,7 @@ def test_a_slow_rank_is_named_with_its_node_and_every_step_tells_the_times(
 
 
 @pytest.mark.parametrize(
-    ("stops", "said"), [("second_rank_stops", "has entered only"), ("second_rank_dies_inside", "does not answer")]
+    ("stops", "said"), [("second_rank_stops", "has entered only"), ("second_rank_dies_inside", "no longer responds")]
 )
 def test_a_rank_that_stops_ends_the_attempt_and_is_named_with_the_collective_that_the_others_wait_in(
     tmp_path: Path, plant: Callable[[str], None], stops: str, said: str

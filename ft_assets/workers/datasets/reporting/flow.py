@@ -25,7 +25,7 @@ _TITLES: dict[Step, str] = {
     "balance": "Balance",
     "mix": "Other data mixed in",
 }
-_QUESTIONS: dict[Step, str] = {
+_SUBJECTS: dict[Step, str] = {
     "read": "Rows that cannot be read or used",
     "personal_data": "Personal data and secrets",
     "duplicates": "Repeated rows",
@@ -48,7 +48,7 @@ class FlowStep:
     """A step as a bar: rows that stay, are left out, and are added, as shares (0 to 1) of the largest row count."""
 
     title: str
-    question: str
+    subject: str
     rows_out: int
     stay: float
     removed: float
@@ -62,7 +62,7 @@ def flow_of(report: DatasetReport) -> list[FlowStep]:
     return [
         FlowStep(
             title=_TITLES[step.step],
-            question=_QUESTIONS[step.step],
+            subject=_SUBJECTS[step.step],
             rows_out=step.rows_out,
             stay=min(step.rows_in, step.rows_out) / most,
             removed=max(0, step.rows_in - step.rows_out) / most,
