@@ -1,5 +1,8 @@
 """A sweep through the whole graph, with real workers: three trials of which one diverges, one winner, one adapter."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import dagster as dg
 import pytest
 
@@ -16,6 +19,7 @@ from ft_resources.attempts import attempts_at
 from ft_resources.errors import UserError
 from ft_resources.tracking import Mirror, start_from_spec
 from tests.e2e.project import Project, make_project
+from tests.mlflow_tables import new_mlflow as new_mlflow
 
 pytestmark = pytest.mark.e2e
 
@@ -119,10 +123,12 @@ def test_asking_again_trains_and_scores_nothing(project: Project, instance, done
         project.tune(DATASET, TRIALS[1])
 
 
-def test_mlflow_compares_the_trials_below_one_run_and_names_the_winner(project: Project, done: FineTuned) -> None:
+def test_mlflow_compares_the_trials_below_one_run_and_names_the_winner(
+    project: Project, done: FineTuned, new_mlflow: Callable[[Path], str]
+) -> None:
     from mlflow.tracking import MlflowClient
 
-    uri = f"sqlite:///{project.folder}/mlflow.db"
+    uri = new_mlflow(project.folder)
     mirror, decision = Mirror(uri), sweep_decision(Artifacts(project.store), DATASET, SWEEP)
     assert decision is not None
     # What the waiting op did for the trial that diverged; a rebuild brings back those that were finished.

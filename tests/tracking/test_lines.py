@@ -1,5 +1,6 @@
 """A line's log in MLflow's registry: aliases and tags follow it, whoever tells last."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ from ft_resources.store import Store
 from ft_resources.store_marker import open_store
 from ft_resources.tracking import Mirror
 from tests.control.lines.promotable import LINE, Promotable, decided, made_record
+from tests.mlflow_tables import new_mlflow as new_mlflow
 from tests.workers.evals.world import World
 
 
 @pytest.fixture(scope="module")
-def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return f"sqlite:///{tmp_path_factory.mktemp('mlflow')}/mlflow.db"
+def uri(new_mlflow: Callable[[Path], str], tmp_path_factory: pytest.TempPathFactory) -> str:
+    return new_mlflow(tmp_path_factory.mktemp("mlflow"))
 
 
 def test_aliases_and_tags_follow_the_log_and_come_back_from_it(

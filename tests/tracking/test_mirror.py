@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from ft_resources.store import Store
 from ft_resources.store_marker import open_store
 from ft_resources.tracking import Mirror, MlflowObserver, default_uri, mirrored, shared_mirror
 from ft_resources.work import WorkSpec
+from tests.mlflow_tables import new_mlflow as new_mlflow
 
 ROOT = Path(__file__).resolve().parents[2]
 ADDRESS = Address(tenant="acme", asset="checkpoint", fingerprint="ab" * 32)
@@ -31,9 +33,9 @@ PATIENCE_S = 600.0
 
 
 @pytest.fixture(scope="module")
-def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """One database for all tests of this file, as a fresh one takes seconds; each test uses addresses of its own."""
-    return f"sqlite:///{tmp_path_factory.mktemp('mlflow')}/state/mlflow.db"
+def uri(new_mlflow: Callable[[Path], str], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One database for all tests of this file; each test uses addresses of its own."""
+    return new_mlflow(tmp_path_factory.mktemp("mlflow") / "state")
 
 
 @pytest.fixture
