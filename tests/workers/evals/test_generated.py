@@ -180,9 +180,12 @@ def test_answers_that_leave_no_room_for_a_question_are_refused(loaded: LoadedMod
             {"filter_list": [{"name": "x", "filter": [{"function": "regex", "regex_pattern": "(a+)+$"}]}]},
             "may take for ever",
         ),
-        ({"doc_to_target": "{{ '' }}"}, "line 1: this item has no question or no right answer"),
+        ({"doc_to_target": "{{ '' }}"}, "line 1: this item has no question or no correct answer"),
         # What is ignored must not leave every answer equal to nothing.
-        ({"metric_list": [{"metric": "exact_match", "regexes_to_ignore": ["(?s).*"]}]}, "leaves nothing of it"),
+        (
+            {"metric_list": [{"metric": "exact_match", "regexes_to_ignore": ["(?s).*"]}]},
+            "is empty after the ignored parts are removed",
+        ),
     ],
 )
 def test_tasks_that_would_not_say_what_they_seem_to_are_refused(

@@ -209,7 +209,7 @@ def test_a_judge_that_may_not_judge_is_refused_before_anything_is_measured(judgi
         with pytest.raises(UserError, match="may not receive this tenant's rows"):
             evaluate(judging.context(request, hosts=[]))
         family = judging.request(endpoint(server, model="llama-judge"))
-        with pytest.raises(BadRecipe, match=r"is of the base's family \(Llama\)"):
+        with pytest.raises(BadRecipe, match=r"is from the base's family \(Llama\)"):
             evaluate(judging.context(family))
         assert not server.asked
 

@@ -20,7 +20,7 @@ APART: dict[str, tuple[dict[str, Any], str]] = {
     "mamba": ({}, "linear_attention"),
     "rwkv": ({}, "computes its attention itself"),
     "jamba": ({}, "linear_attention"),
-    "minimax": ({}, "linear_attention, which are not told"),
+    "minimax": ({}, "linear_attention, which do not receive"),
     "qwen3_next": ({}, "without `causal_conv1d`"),
     "falcon_h1": ({}, "without `mamba_ssm`"),
     "lfm2": ({"layer_types": ["conv", "full_attention"], "num_hidden_layers": 2}, "without `causal_conv1d`"),

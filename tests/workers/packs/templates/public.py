@@ -46,7 +46,7 @@ REASONS = {
     "a": "leaves out ",
     "p": "without its own generation prompt",
     "d": "differently depending on what follows",
-    "h": "asks for answers without",
+    "h": "already closes the thoughts",
     "o": "after the next message",
 }
 _OF_A_PACK = ("folder", "spools", "train_rows", "config", "vocabulary", "max_length", "truncates", "holdout_ids")

@@ -119,7 +119,10 @@ def test_a_turn_whose_own_thoughts_the_template_drops_does_not_learn_to_have_non
 def test_thoughts_that_no_prompt_asks_for_are_refused_by_name(tokenizer: ChatTokenizer) -> None:
     for text in (GEMMA, THINK):
         tracer = tracer_of(compiled(text, tokenizer), tokenizer)
-        with pytest.raises(BadData, match="an answer has thoughts, and the chat template asks for answers without"):
+        with pytest.raises(
+            BadData,
+            match="an answer has thoughts, but the chat template's generation prompt already closes the thoughts",
+        ):
             tracer.trace(chat("Hi?", "<think>\nwell\n</think>\n\nHello."), where="row 1")
         # Empty ones say the same as the prompt.
         tracer.trace(chat("Hi?", "<think>\n\n</think>\n\nHello."), where="row 1")
