@@ -17,6 +17,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from ft_resources.canonical import canonical_json, digest, sha256_bytes, sha256_file
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
+from ft_resources.json_object import JsonObject, json_object
 from ft_resources.provenance import lock_digest, software_versions, source_commit
 from ft_resources.records import RESTORE, Record
 from ft_resources.store import Store
@@ -183,6 +184,11 @@ class Artifact:
         if sha256_bytes(data) != self.manifest.files[name].sha256:
             raise self._corrupt(name, "does not match its sha256")
         return data
+
+    def read_json(self, name: str) -> JsonObject:
+        """The JSON object in file ``name``. Raises CorruptArtifact as ``read`` does, and for what is none."""
+        remedy = "Delete the manifest of this artifact, and make it again."
+        return json_object(self.read(name), CorruptArtifact, where=self.location(name), remedy=remedy)
 
     def path(self, name: str, scratch: Path) -> Path:
         """A verified local file: in place if the store is on local disk, else a copy below ``scratch``."""

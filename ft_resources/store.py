@@ -5,7 +5,6 @@ is what names, claims and manifests rely on. ``put`` overwrites and is for the p
 Both are atomic: a reader sees all of an object or nothing of it.
 """
 
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from obstore.store import LocalStore, from_url
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact, NoStore, StoreUnavailable, UserError
 from ft_resources.idempotent_retry import broken, create_once, patiently
+from ft_resources.json_object import json_object
 from ft_resources.store_layout import ROOT_FOLDERS, Layout
 from ft_resources.store_refusals import CREATE, explained
 from ft_resources.web_identity import narrowed, session_credentials
@@ -79,19 +79,13 @@ class Store:
             return patiently(lambda: bytes(obstore.get(self._backend, self._at(path)).bytes()))
 
     def get_json(self, path: str) -> Any:
-        """The JSON value at ``path``. Raises FileNotFoundError, or CorruptArtifact if it is not JSON."""
-        data = self.get(path)
-        try:
-            return json.loads(data)
-        except (ValueError, RecursionError) as error:
-            raise CorruptArtifact(
-                f"a record of the store is not valid JSON ({error})",
-                where=path,
-                remedy="Restore this object from the bucket's versions or a backup.",
-            ) from error
+        """The JSON object at ``path``. Raises FileNotFoundError, or CorruptArtifact for what is none, and for a member
+        that is asked for and missing."""
+        remedy = "Restore this object from the bucket's versions or a backup."
+        return json_object(self.get(path), CorruptArtifact, where=path, remedy=remedy, what="a record of the store")
 
     def find_json(self, path: str) -> Any | None:
-        """The JSON value at ``path``, or None if there is no object."""
+        """The JSON object at ``path``, or None if there is no object. Raises CorruptArtifact as ``get_json`` does."""
         try:
             return self.get_json(path)
         except FileNotFoundError:

@@ -24,6 +24,7 @@ from ft_assets.control.recipes.trials import expand, trial_recipes
 from ft_assets.control.recipes.window import within_context
 from ft_assets.control.registry.check_judges import require_judges_of_pair
 from ft_assets.settings.bounds import Bounds
+from ft_assets.settings.catalogue.composites import parsed
 from ft_assets.settings.catalogue.families import has_experts, how_documents_run, packed_by_kernels, why_apart
 from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.gpus import Hardware, find_hardware, unknown_hardware
@@ -33,7 +34,7 @@ from ft_assets.settings.recipe.shown import shown_settings
 from ft_assets.settings.recipe.training import VALIDATIONS, SettledTraining
 from ft_assets.settings.tenants import TenantsFile
 from ft_assets.workers.model_size.host import host_needs
-from ft_assets.workers.model_size.known import Known, parsed, score_bytes
+from ft_assets.workers.model_size.known import Known, score_bytes
 from ft_assets.workers.model_size.memory import Memory, Setup
 from ft_assets.workers.model_size.time import Work, any_gpu_seconds, cpu_seconds
 from ft_assets.workers.packs.sampler import Order
@@ -167,7 +168,7 @@ def _estimate(
 
 def _documents(recipe: Recipe, base: KnownBase) -> tuple[str, str]:
     if recipe.packing.mode == "apart":
-        return "apart", "the recipe asks for it"
+        return "apart", "set in the recipe"
     return how_documents_run(base.file("config.json"), gpus=recipe.hardware.most_gpus)
 
 
@@ -224,14 +225,14 @@ def _gpu_hours_from(recipe: Recipe, gpu_hours: Bounds | None, base: KnownBase, s
             gpus = f"a part that counts as {known.share:.2g} of a GPU"
         where = f"{gpus} of {hardware.nodes} nodes" if hardware.nodes > 1 else gpus
         if hardware.elastic:
-            where += "; about as many on fewer, which take longer"
-        before = "; before it one GPU scores the reference" if scored else ""
-        return f"time to train and to start, on {where}{before}"
+            where += "; about the same on fewer GPUs, which take longer"
+        before = "; before that, one GPU scores the reference" if scored else ""
+        return f"time to start and train, on {where}{before}"
     if hardware.gpu_type is None:
-        return "hardware.gpu_type is not set, and without it neither speed nor memory is known"
+        return "hardware.gpu_type is not set, so speed and memory are unknown"
     if find_hardware(hardware.gpu_type) is None:
         return f"the GPU type {hardware.gpu_type!r} is unknown; {unknown_hardware(hardware.gpu_type)}"
-    return f"too little is known of the base ({base.source})"
+    return f"too little is known about the base ({base.source})"
 
 
 def _scored_tokens(artifacts: Artifacts, dataset_key: str, recipe: Recipe, recipe_key: str, sizes: Sizes) -> int:
@@ -258,5 +259,5 @@ def _price(
     if each is None:
         hint = f"set one in tenants.yaml: gpu_prices: {{{hardware.name}: …}}"
         return None, tenants.currency, f"no price is set for {hardware.name}; {hint}"
-    source = f"{each:,.2f} {tenants.currency} an hour of one {hardware.name}"
+    source = f"{each:,.2f} {tenants.currency} per hour of one {hardware.name}"
     return gpu_hours.times(each / hardware.share), tenants.currency, source

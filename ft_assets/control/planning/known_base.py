@@ -1,6 +1,5 @@
 """What is known of a recipe's base before training: from the mirror, the upload, the file or the lock."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from ft_assets.control import identity
 from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.settings.catalogue.composites import parsed
 from ft_assets.settings.recipe.base_ref import FolderPath
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.workers.base_models.contents import weight_files
@@ -91,7 +91,7 @@ def _known(
     file: Callable[[str], bytes | None], parameters: int | None, weights: int, *, digest: str, where: str
 ) -> KnownBase:
     stored = file("config.json")
-    config = _config(stored)
+    config = parsed(stored)
     counted = parameters is not None
     if parameters is None and weights:
         bytes_each = _BYTES_EACH.get(str(config.get("dtype", config.get("torch_dtype"))), _USUAL_BYTES_EACH)
@@ -121,11 +121,3 @@ def _source(architecture: Architecture | None, config: dict[str, Any], where: st
     unknown = f"unknown architecture {model_type!r}" if model_type else f"{where} is not available yet"
     from_size = "counted" if counted else "guessed from the size of its weights"
     return f"rough: {doubt or unknown}; a usual decoder with {size}, {from_size}"
-
-
-def _config(data: bytes | None) -> dict[str, Any]:
-    try:
-        value = json.loads(data or b"{}")
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}

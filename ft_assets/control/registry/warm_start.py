@@ -1,6 +1,5 @@
 """The adapter that a recipe's training starts from: locked by its address, and of the recipe's base and shape."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -83,7 +82,7 @@ def _shape(artifacts: Artifacts, adapter: Artifact, where: str) -> dict[str, Any
             where=where,
             remedy=f"Write {_instead(adapter)}",
         )
-    config = json.loads(adapter.read(_CONFIG))
+    config = adapter.read_json(_CONFIG)
     if config["lora_alpha"] != int(config["lora_alpha"]):
         raise BadRecipe(
             f"{WARM_START}: the scale of {adapter.address} (lora_alpha {config['lora_alpha']:g}) is one of pissa with "
@@ -97,7 +96,7 @@ def _shape(artifacts: Artifacts, adapter: Artifact, where: str) -> dict[str, Any
         "alpha": int(config["lora_alpha"]),
         "use_rslora": config.get("use_rslora", False),
         "use_dora": config.get("use_dora", False),
-        "target_modules": json.loads(trained.read("recipe.json"))["lora"]["target_modules"],
+        "target_modules": trained.read_json("recipe.json")["lora"]["target_modules"],
     }
 
 

@@ -1,6 +1,5 @@
 """Collect a rejected candidate's curves, settings and answers, and derive suggestions. Reads its own tenant only."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -69,7 +68,7 @@ def trained_settings(recipe: Recipe, checkpoint: Artifact) -> Recipe:
         return recipe
     settings: dict[str, Any] = recipe.model_dump(mode="json")
     try:
-        told = json.loads(checkpoint.read("recipe.json"))
+        told = checkpoint.read_json("recipe.json")
         for section in ("training", "lora"):
             settings[section] = {**settings[section], **(told.get(section) or {})}
         return Recipe.model_validate_json(canonical_json(settings))

@@ -1,6 +1,5 @@
 """The tenant's accepted runs, and the settings in which they differ. Pure except for ``past_runs``."""
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -114,7 +113,7 @@ def _past_run(artifacts: Artifacts, adapter: Artifact, tenant: str) -> PastRun |
         address = Address.parse(adapter.manifest.inputs["checkpoint"].address)
         if address.tenant != tenant:
             return None
-        told = json.loads(artifacts.get(address).read("recipe.json"))
+        told = artifacts.get(address).read_json("recipe.json")
         params = adapter.manifest.identity["params"]
         return PastRun(
             adapter=str(adapter.address),

@@ -3,6 +3,7 @@
 All functions here work on a parsed ``config.json``, without loading a model.
 """
 
+import json
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -64,6 +65,15 @@ COMPOSITES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 """By ``model_type``, settings of the text part that ``config.json`` may omit: makers leave out the defaults of
 Transformers' class."""
 _OTHER_PARTS = ("vision_config", "audio_config")
+
+
+def parsed(config: bytes | None) -> dict[str, Any]:
+    """A ``config.json`` for what only plans; empty if it cannot be read, as who trains says so."""
+    try:
+        value = json.loads(config or b"{}")
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def text_settings(config: Mapping[str, Any]) -> Mapping[str, Any]:

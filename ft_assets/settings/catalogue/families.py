@@ -3,12 +3,11 @@
 A training decides by the base itself; this predicts its decision, without loading anything.
 """
 
-import json
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ft_assets.settings.catalogue.composites import COMPOSITES, text_settings
+from ft_assets.settings.catalogue.composites import COMPOSITES, parsed, text_settings
 from ft_assets.settings.catalogue.placed import PLACED
 
 _PACKED = [
@@ -146,11 +145,8 @@ def how_documents_run(config: bytes | None, *, gpus: int = 0) -> tuple[str, str]
 
     ``gpus``: those that train; whether their kernels keep documents apart is tried on them.
     """
-    try:
-        values = json.loads(config or b"{}")
-    except ValueError:
-        return "", ""
-    if not isinstance(values, dict) or "model_type" not in values:
+    values = parsed(config)
+    if "model_type" not in values:
         return "", ""
     kind = str(values["model_type"])
     if kind not in COMPOSITES:

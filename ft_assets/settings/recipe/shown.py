@@ -1,6 +1,5 @@
 """A resolved configuration as people see it: setting, value and origin."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -82,7 +81,7 @@ def made_for(artifact: Artifact) -> str:
     """The pair that a checkpoint was trained for, "" if not recorded. Equivalent pairs share the checkpoint."""
     if RECORD not in artifact.manifest.files:
         return ""
-    return str(json.loads(artifact.read(RECORD))["made_for"])
+    return str(artifact.read_json(RECORD)["made_for"])
 
 
 def _used(recipe: Recipe, section: str) -> bool:

@@ -69,7 +69,7 @@ def export_adapter(context: WorkContext) -> WorkResult:
         tree[SOURCE] = carried.address
     write_json(output / "lineage.json", tree)
     write_json(output / "verdicts.json", [verdict.model_dump(mode="json") for verdict in verdicts])
-    recipe = json.loads(checkpoint.read("recipe.json"))
+    recipe = checkpoint.read_json("recipe.json")
     card = model_card(
         address=str(context.spec.address),
         params=context.params,
@@ -173,5 +173,5 @@ def _take(names: Iterable[str], base: Artifact, output: Path, scratch: Path) -> 
 
 
 def _is_composite(base: Artifact) -> bool:
-    config = json.loads(base.read("config.json")) if "config.json" in base.manifest.files else {}
+    config = base.read_json("config.json") if "config.json" in base.manifest.files else {}
     return config.get("model_type") in COMPOSITES

@@ -1,6 +1,5 @@
 """Whether weights trained on one base can be used on another."""
 
-import json
 from typing import Any
 
 from ft_assets.workers.model_size.model_size import read_architecture
@@ -31,5 +30,5 @@ def misfit(checkpoint: Artifact, before: Artifact | None, after: Artifact, *, te
 def _shapes(base: Artifact) -> tuple[Any, ...]:
     """Class, number of parameters, and the matrices that its config.json describes."""
     parameters = base.facts.get("parameters")
-    config = json.loads(base.read("config.json")) if "config.json" in base.manifest.files else {}
+    config = base.read_json("config.json") if "config.json" in base.manifest.files else {}
     return base.facts.get("architecture"), parameters, read_architecture(config, parameters)

@@ -1,7 +1,5 @@
 """A base that is one of our accepted adapters: the whole model as exported, or base and adapter merged."""
 
-import json
-
 from ft_assets.workers.base_models.base_lock import BaseLock
 from ft_assets.workers.base_models.contents import (
     INDEX,
@@ -9,6 +7,7 @@ from ft_assets.workers.base_models.contents import (
     SINGLE,
     TEMPLATE,
     TOKENIZER_FILES,
+    base_json,
     weight_files,
 )
 from ft_assets.workers.base_models.merge import CONFIG, WEIGHTS, merge_adapter
@@ -54,9 +53,9 @@ def lay_out_merged(context: WorkContext, adapter: Artifact, base: Artifact) -> N
         if not name.startswith("README"):
             place(files / name, output / name, own=name.endswith(".safetensors"))
     shards = [output / name for name in weight_files(output, str(base.address))]
-    config = json.loads((output / "config.json").read_bytes())
+    config = base_json(output / "config.json", str(base.address))
     merge_adapter(
-        json.loads(adapter.read(CONFIG)),
+        adapter.read_json(CONFIG),
         adapter.path(WEIGHTS, context.scratch / "adapter"),
         shards,
         tied=bool(config.get("tie_word_embeddings")),
@@ -80,7 +79,7 @@ def unchanged_input(context: WorkContext, name: str) -> Artifact:
     artifact = context.input(name)
     if artifact.digest != context.spec.inputs[name].digest:
         raise CorruptArtifact(
-            f"{artifact.address} has changed since this work was asked for",
+            f"{artifact.address} has changed since this work was requested",
             where=f"{artifact.address}/{MANIFEST}",
             remedy="Restore the manifest from the bucket's versions or a backup.",
         )

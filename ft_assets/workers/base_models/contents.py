@@ -3,18 +3,18 @@
 The same rules apply to a user's folder, a hub repository and the mirrored copy.
 """
 
-import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ft_assets.settings.catalogue.composites import require_text_part
+from ft_assets.settings.catalogue.composites import require_text_part, text_settings
 from ft_assets.workers.base_models.weights import count_parameters
 from ft_assets.workers.templates.source import own_template
 from ft_assets.workers.templates.template import check_template
 from ft_resources.errors import BadBase
+from ft_resources.json_object import JsonObject, Kind, json_object, require_kinds
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 TEMPLATE = "chat_template.jinja"
@@ -42,6 +42,17 @@ TOKENIZER_FILES = (
 )
 # Preprocessing of images for the vision part of a composite: not used here, but part of a whole model.
 PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json")
+# The kinds of members that are read as such, here and in workers; PreTrainedConfig describes them.
+_MEMBERS: Mapping[str, Mapping[str, Kind]] = {
+    "config.json": {
+        **dict.fromkeys(("model_type", "dtype", "torch_dtype"), str),
+        **dict.fromkeys(("architectures", "layer_types"), list),
+        **dict.fromkeys(("text_config", "rope_parameters", "rope_scaling", "quantization_config", "id2label"), dict),
+        "vocab_size": int,
+    },
+    "tokenizer_config.json": {"added_tokens_decoder": dict, "model_max_length": (int, float)},
+    INDEX: {"weight_map": dict, "metadata": dict},
+}
 # The keys of these files are pieces of text, so any key may occur.
 _TOKEN_LISTS = ("tokenizer.json", "vocab.json", "added_tokens.json")
 
@@ -105,13 +116,12 @@ def weight_files(folder: Path, where: str) -> list[str]:
     """The files that hold the weights: the index's shards if there is an index, else the single file."""
     if not (folder / INDEX).exists():
         return [SINGLE]
-    weight_map = _json_object(folder / INDEX, where).get("weight_map")
-    shards = sorted(set(weight_map.values())) if isinstance(weight_map, dict) and weight_map else []
+    shards = [*(base_json(folder / INDEX, where).get("weight_map") or {}).values()]
     if not shards or not all(
         isinstance(name, str) and _NAME.match(name) and name.endswith(".safetensors") for name in shards
     ):
         raise BadBase(f"{INDEX} does not list safetensors files", where=where, remedy="Save the model again.")
-    return shards
+    return sorted(set(shards))
 
 
 def check_texts(folder: Path, where: str, *, template_given: bool) -> tuple[str, str | None]:
@@ -136,7 +146,7 @@ def check_texts(folder: Path, where: str, *, template_given: bool) -> tuple[str,
         raise BadBase(NO_TEMPLATE, where=where, remedy=NAME_TEMPLATE)
     if template is not None and not template_given:
         check_template(template, f"{where}, chat template")
-    config = _json_object(folder / "config.json", where)
+    config = base_json(folder / "config.json", where)
     require_text_part(config, where)
     architectures = config.get("architectures")
     if not isinstance(architectures, list) or not architectures or not isinstance(architectures[0], str):
@@ -184,10 +194,11 @@ def _check_text(path: Path, where: str) -> None:
             remedy = "Remove it, and do not trust where it came from."
             raise BadBase(f"{path.name} is a pickle or an archive under another name", where=where, remedy=remedy)
     if path.suffix == ".json":
-        value = _json(path, where)
+        value = _object(path, where)
         if path.name not in _TOKEN_LISTS and _holds_key(value, "auto_map"):
             remedy = "Use a model whose architecture is part of transformers."
             raise BadBase(f"{path.name} points to custom code (auto_map)", where=where, remedy=remedy)
+        _require_kinds(path.name, value)
     elif path.suffix in (".jinja", ".txt"):
         try:
             path.read_text("utf-8")
@@ -195,18 +206,22 @@ def _check_text(path: Path, where: str) -> None:
             raise BadBase(f"{path.name} is not UTF-8 text", where=where, remedy="Copy the file again.") from error
 
 
-def _json(path: Path, where: str) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise BadBase(f"{path.name} is not valid JSON", where=where, remedy="Copy the file again.") from error
+def base_json(path: Path, where: str) -> JsonObject:
+    """A file of a base, whose members are of the kinds that workers read. Raises BadBase for another."""
+    found = _object(path, where)
+    _require_kinds(path.name, found)
+    return found
 
 
-def _json_object(path: Path, where: str) -> dict[str, Any]:
-    value = _json(path, where)
-    if not isinstance(value, dict):
-        raise BadBase(f"{path.name} is not a JSON object", where=where, remedy="Copy the file again.")
-    return value
+def _object(path: Path, where: str) -> JsonObject:
+    remedy = "Copy the file again, or save the model with save_pretrained."
+    return json_object(path.read_bytes(), BadBase, where=where, remedy=remedy, what=path.name)
+
+
+def _require_kinds(name: str, found: JsonObject) -> None:
+    sections = (found, text_settings(found)) if name == "config.json" else (found,)
+    for section in sections:
+        require_kinds(section, _MEMBERS.get(name, {}), found.error)
 
 
 def _holds_key(value: Any, key: str) -> bool:

@@ -1,10 +1,9 @@
 """How many tokens a base reads at once."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from ft_assets.settings.catalogue.composites import text_settings
+from ft_assets.settings.catalogue.composites import parsed, text_settings
 
 _LENGTHS = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
 # More says nothing, and cannot be scaled.
@@ -16,13 +15,7 @@ def context_length(config: bytes | None) -> int | None:
 
     Scaled rotary positions reach further than the length that the model was first trained on: by their factor.
     """
-    try:
-        values = json.loads(config or b"{}")
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(values, Mapping):
-        return None
-    values = text_settings(values)
+    values = text_settings(parsed(config))
     length = next((values[name] for name in _LENGTHS if _is_length(values.get(name))), None)
     return None if length is None else max(length, _scaled(values, length))
 

@@ -6,7 +6,6 @@ all probability if a model's logits are low; a mean of rows cannot: Hewitt 2021,
 https://nlp.stanford.edu/~johnhew/vocab-expansion.html
 """
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ft_assets.workers.base_models.contents import INDEX, weight_files
+from ft_assets.workers.base_models.contents import INDEX, base_json, weight_files
 from ft_assets.workers.base_models.placing import replace_json, replace_text
 from ft_assets.workers.base_models.tensors import Stored, append_rows, decoded, encoded, read_header
 from ft_resources.errors import BadBase
@@ -59,7 +58,7 @@ def add_new_tokens(folder: Path, tokens: Sequence[str], where: str) -> None:
     that ``require_new`` rejects, and for weights in which embedding and output head cannot be identified.
     """
     require_new(folder, tokens, where)
-    added = _extend_tokenizer(folder, tokens)
+    added = _extend_tokenizer(folder, tokens, where)
     _extend_weights(folder, added, where)
 
 
@@ -77,7 +76,7 @@ def _problem(tokenizer: "ChatTokenizer", token: str) -> str:
     return ""
 
 
-def _extend_tokenizer(folder: Path, tokens: Sequence[str]) -> list[NewToken]:
+def _extend_tokenizer(folder: Path, tokens: Sequence[str], where: str) -> list[NewToken]:
     from tokenizers import AddedToken, Tokenizer
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -90,24 +89,24 @@ def _extend_tokenizer(folder: Path, tokens: Sequence[str]) -> list[NewToken]:
         NewToken(text=text, number=numbers[text], pieces=tuple(before))
         for text, before in zip(tokens, pieces, strict=True)
     ]
-    _list_added(folder, added)
+    _list_added(folder, added, where)
     return added
 
 
-def _list_added(folder: Path, added: Sequence[NewToken]) -> None:
+def _list_added(folder: Path, added: Sequence[NewToken], where: str) -> None:
     """Also list the tokens in older files that list added tokens: transformers prefers these to tokenizer.json."""
     settings_path, list_path = folder / "tokenizer_config.json", folder / "added_tokens.json"
-    if settings_path.exists() and "added_tokens_decoder" in (settings := json.loads(settings_path.read_bytes())):
+    if settings_path.exists() and "added_tokens_decoder" in (settings := base_json(settings_path, where)):
         plain = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": False}
         settings["added_tokens_decoder"] |= {str(each.number): {"content": each.text, **plain} for each in added}
         replace_json(settings_path, settings)
     if list_path.exists():
-        replace_json(list_path, {**json.loads(list_path.read_bytes()), **{each.text: each.number for each in added}})
+        replace_json(list_path, {**base_json(list_path, where), **{each.text: each.number for each in added}})
 
 
 def _extend_weights(folder: Path, added: Sequence[NewToken], where: str) -> None:
     """Give each token its rows. Spare rows after the vocabulary, which bases often have, are used first."""
-    config = json.loads((folder / "config.json").read_bytes())
+    config = base_json(folder / "config.json", where)
     shards = [folder / name for name in weight_files(folder, where)]
     by_token = _by_token(shards, config.get("vocab_size"), where)
     rows: int = config["vocab_size"]
@@ -160,7 +159,7 @@ def _count_again(folder: Path, shards: Sequence[Path]) -> None:
     path = folder / INDEX
     if not path.exists():
         return
-    index = json.loads(path.read_bytes())
+    index = base_json(path, str(folder))
     tensors = [each for shard in shards for each in read_header(shard)[0].values()]
     totals = {
         "total_size": sum(each.size for each in tensors),

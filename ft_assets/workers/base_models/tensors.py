@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ft_assets.workers.base_models.contents import base_json
 from ft_resources.errors import BadBase
 
 # The type that each dtype is read as, and its largest finite number.
@@ -47,8 +48,8 @@ class Stored:
 def stored_dtype(folder: Path) -> str:
     """``float32``, ``float16`` or ``bfloat16``: the dtype in which Transformers loads a model as it is stored, which is
     ``config.json``'s, else that of the first floating-point tensor."""
-    config = json.loads((folder / "config.json").read_bytes())
-    named = config.get("dtype") or config.get("torch_dtype")
+    config = base_json(folder / "config.json", str(folder))
+    named: Any = config.get("dtype") or config.get("torch_dtype")
     files = sorted(folder.glob("*.safetensors")) if named is None else []
     found = (_NAMES.get(stored.dtype) for path in files for stored in read_header(path)[0].values())
     return named if named in _NAMES.values() else next(filter(None, found), "float32")

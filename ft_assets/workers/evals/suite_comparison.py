@@ -1,6 +1,5 @@
 """General suites of both models, paired item by item: the base's from its report, the candidate's new."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,7 +79,7 @@ def compare_suites(
     baseline: Artifact, scores: Mapping[str, SuiteScore], scratch: Path, *, seed: int
 ) -> list[ComparedSuite]:
     """Each suite's items paired with the baseline's. Raises UserError if the items differ."""
-    facts = json.loads(baseline.read("report.json")).get("scores", {})
+    facts = baseline.read_json("report.json").get("scores", {})
     compared = []
     for key, score in scores.items():
         evidence: SuiteEvidence | None = None

@@ -1,12 +1,11 @@
 """What planning knows besides the recipe: the base's architecture and the size of the data."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ft_assets.settings.bounds import Bounds
-from ft_assets.settings.catalogue.composites import text_settings
+from ft_assets.settings.catalogue.composites import parsed, text_settings
 from ft_assets.settings.catalogue.families import changed_scores, has_experts, packed_by_kernels, why_apart
 from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.gpus import CATALOGUE, Hardware, find_hardware
@@ -100,12 +99,3 @@ def score_bytes(config: bytes | None) -> float:
     if not what or not isinstance(heads, int):
         return 0.0
     return heads * (_SOFTCAPPED if "softcap" in what else _WITH_SINKS)
-
-
-def parsed(config: bytes | None) -> dict[str, Any]:
-    """A ``config.json``; empty if it cannot be read."""
-    try:
-        value = json.loads(config or b"{}")
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}

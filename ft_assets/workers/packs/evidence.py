@@ -8,19 +8,21 @@ from typing import Any
 from ft_assets.settings.catalogue.composites import text_settings
 from ft_resources.artifacts import EXPLAINING_FOLDERS, Artifact
 from ft_resources.errors import BadBase
+from ft_resources.json_object import json_object, require_kinds
 
 EVIDENCE = "evidence/doctor.json"
 DOCTOR_CHECKS: dict[str, str] = {
     "every_example_is_learned_from": "Every packed example has tokens with a label.",
-    "answers_are_learned": "What is learned is all of the assistant's text, and nothing that others said.",
+    "answers_are_learned": "All text of the assistant is learned, and no other text.",
     "end_of_turn_is_learned": "Every learned turn ends with the template's end of turn, so the model learns to stop.",
-    "documents_are_apart": "What is predicted is a document's own next token, and positions start again with each.",
+    "documents_are_apart": "Each prediction is the next token of the same document, and positions restart with each "
+    "document.",
     "no_doubled_bos": "No document has two tokens for the beginning of a text in a row.",
     "no_control_token_from_text": "Control tokens come from the template only, never from what a message spells.",
-    "within_length": "No window is longer than the recipe's length, and nothing was cut but by the recipe's policy.",
+    "within_length": "No window is longer than the recipe's length, and nothing was cut except by the recipe's policy.",
     "vocabulary_fits_model": "Every token has a row in the base model's embedding.",
-    "template_is_the_base_s": "Tokens equal a fresh rendering by the base's chat template, and what is learned follows "
-    "the very tokens that a server feeds the model.",
+    "template_is_the_base_s": "Tokens equal a fresh rendering by the base's chat template, and learned tokens follow "
+    "exactly the prompt tokens that a server sends to the model.",
     "packed_equals_alone": "Documents have the same loss in their window as alone, by the base's architecture at tiny "
     "size.",
     "holdout_is_absent": "No example of the holdout is packed.",
@@ -101,7 +103,7 @@ def architecture_of(config: bytes) -> str:
     kind = rope.get("rope_type", rope.get("type", "default"))
     words = [
         str(values.get("model_type")),
-        *(f"{kind} layers" for kind in sorted(set(values.get("layer_types") or []) - {"full_attention"})),
+        *(f"{kind} layers" for kind in sorted(set(map(str, values.get("layer_types") or [])) - {"full_attention"})),
         "a sliding window" if window else "",
         f"{kind} positions" if kind != "default" else "",
     ]
@@ -125,11 +127,9 @@ def vocabulary_size(config: bytes) -> int:
 
 def _settings(config: bytes) -> dict[str, Any]:
     """The settings of a model's config.json; a multimodal one's text model takes precedence."""
-    try:
-        values = json.loads(config)
-        own = {name: value for name, value in values.items() if name != "text_config"}
-        return {**own, **text_settings(values)}
-    except (ValueError, TypeError, AttributeError) as error:
-        raise BadBase(
-            f"the base's config cannot be read ({error})", where="config.json", remedy="Take a base with a valid one."
-        ) from error
+    remedy = "Take a base with a valid one."
+    values = json_object(config, BadBase, where="config.json", remedy=remedy, what="the base's config")
+    own = {name: value for name, value in values.items() if name != "text_config"}
+    found = {**own, **text_settings(values)}
+    require_kinds(found, {"layer_types": list, "rope_parameters": dict, "rope_scaling": dict}, values.error)
+    return found

@@ -1,14 +1,12 @@
 """Text classifiers for the toxicity screen: named, immutable, addressed by content, never pickles or code."""
 
-import json
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ft_assets.records.named import add_named, list_named
 from ft_assets.settings.keys import check_classifier_key
-from ft_assets.workers.base_models.contents import inspect_base
+from ft_assets.workers.base_models.contents import base_json, inspect_base
 from ft_assets.workers.suites.fetched_models import fetch_model
 from ft_resources.artifacts import InputRef
 from ft_resources.errors import BadBase, UserError
@@ -71,7 +69,7 @@ def require_labels(known: tuple[str, ...], wanted: tuple[str, ...], where: str) 
 
 def read_facts(folder: Path, where: str) -> ClassifierFacts:
     """Labels and kind of the classifier in ``folder``. Raises BadBase if its configuration does not describe one."""
-    config: dict[str, Any] = json.loads((folder / "config.json").read_bytes())
+    config = base_json(folder / "config.json", where)
     architecture = str((config.get("architectures") or [""])[0])
     if not architecture.endswith("ForSequenceClassification"):
         remedy = "Name a model that was saved as …ForSequenceClassification."

@@ -1,6 +1,5 @@
 """Text encoders for the search for paraphrased test items: named, immutable, never pickles or code."""
 
-import json
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from ft_assets.workers.suites.fetched_models import fetch_model
 from ft_resources.artifacts import InputRef
 from ft_resources.errors import BadBase
 from ft_resources.hub import Hub
+from ft_resources.json_object import json_object
 from ft_resources.store import Store
 
 Pooling = Literal["mean", "cls"]
@@ -61,7 +61,8 @@ def _pooling_of(folder: Path, source: str) -> Pooling:
     file = folder / _POOLING_FILE
     if not file.is_file():
         return "mean"
-    settings = json.loads(file.read_bytes())
+    remedy = "Copy the encoder's folder again."
+    settings = json_object(file.read_bytes(), BadBase, where=f"{source}, {_POOLING_FILE}", remedy=remedy)
     chosen = [name for name in settings if name.startswith("pooling_mode_") and settings[name] is True]
     if chosen == ["pooling_mode_mean_tokens"]:
         return "mean"

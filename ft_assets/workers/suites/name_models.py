@@ -4,7 +4,6 @@ A folder is checked by its text files alone, without spaCy. Only the files of th
 ``ner``, and ``tok2vec`` if ``ner`` listens to one. spaCy stores their weights as msgpack, which cannot contain objects.
 """
 
-import json
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from ft_assets.workers.suites.spacy_config import (
 )
 from ft_resources.artifacts import InputRef
 from ft_resources.errors import BadBase
+from ft_resources.json_object import json_object
 from ft_resources.store import Store
 
 LABELS: dict[str, Entity] = {
@@ -80,12 +80,10 @@ def add_name_model(store: Store, folder: Path, key: str, *, actor: str) -> Regis
 
 def _meta(folder: Path, where: str) -> dict[str, Any]:
     try:
-        meta = json.loads((folder / "meta.json").read_bytes())
-    except (OSError, ValueError) as error:
-        raise BadBase("meta.json is missing or not JSON", where=where, remedy=SAVE) from error
-    if not isinstance(meta, dict) or not isinstance(meta.get("labels", {}), dict):
-        raise BadBase("meta.json does not describe a spaCy model", where=where, remedy=SAVE)
-    return meta
+        data = (folder / "meta.json").read_bytes()
+    except OSError as error:
+        raise BadBase("meta.json is missing", where=where, remedy=SAVE) from error
+    return json_object(data, BadBase, where=where, remedy=SAVE, what="meta.json", members={"labels": dict})
 
 
 def _files(folder: Path, kept: dict[str, str], where: str) -> dict[str, Path]:

@@ -151,7 +151,7 @@ def prove(artifacts: Artifacts, checkpoint: Artifact, scratch: Path) -> Proof:
     """
     pack_artifact = artifacts.get(Address.parse(checkpoint.manifest.inputs["pack"].address))
     pack = Pack.open(CachedFiles(pack_artifact, FileCache.of_machine(scratch)), TRAIN)
-    order = order_of(json.loads(checkpoint.read("recipe.json"))["training"], pack)
+    order = order_of(checkpoint.read_json("recipe.json")["training"], pack)
     stopped: int | None = checkpoint.facts.get(STOPPED_EARLY)
     if stopped:
         order = replace(order, max_steps=stopped)

@@ -167,7 +167,7 @@ def test_missing_and_stale_evidence_fails(
 
 @pytest.mark.parametrize("config", [{}, {"vocab_size": None}, [], {"text_config": {}}, {"text_config": []}])
 def test_a_config_without_a_vocabulary_is_refused(config: Any) -> None:
-    with pytest.raises(BadBase, match=r"how large its vocabulary is|cannot be read"):
+    with pytest.raises(BadBase, match=r"how large its vocabulary is|is not a JSON object|is not valid JSON"):
         vocabulary_size(json.dumps(config).encode())
 
 

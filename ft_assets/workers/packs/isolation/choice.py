@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 
 from ft_assets.settings.catalogue.composites import require_text_part, text_settings
+from ft_assets.workers.base_models.contents import base_json
 from ft_assets.workers.packs.format import Window
 from ft_assets.workers.packs.isolation.architectures import (
     REMEDY,
@@ -78,7 +79,7 @@ def choose(
     """
     from transformers import AutoConfig
 
-    values = json.loads((folder / "config.json").read_bytes())
+    values = base_json(folder / "config.json", str(folder))
     kind = str(values.get("model_type"))
     require_text_part(values, "config.json")
     require_known(kind)
@@ -96,7 +97,7 @@ def choose(
     if asked == "auto":
         why = why or _slower_packed(config.get_text_config(), tried, arithmetic)
     elif asked == "apart":
-        why = "the recipe asks for it"
+        why = "set in the recipe"
     if not why:
         return Choice("packed", "documents have the same loss in one row as alone", ATTENTION, kind, told=tried.told)
     if tried.softcap or tried.sinks:
