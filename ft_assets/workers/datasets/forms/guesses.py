@@ -113,6 +113,11 @@ class _Columns:
         """Whether the field ``name`` says different things, as answers do."""
         return any(row.get(name) != self._rows[0].get(name) for row in self._rows)
 
+    def has_words(self, name: str) -> bool:
+        """Whether most texts in the field ``name``, which others may leave blank, are more than figures and signs."""
+        texts = [row[name] for row in self._rows if _is_text(row.get(name))]
+        return 2 * sum(any(map(str.isalpha, text)) for text in texts) > len(texts)
+
     def length(self, name: str) -> float:
         """Characters of all its texts."""
         return sum(len(row[name]) for row in self._rows if isinstance(row.get(name), str))
@@ -195,9 +200,11 @@ def _texts(columns: _Columns) -> Iterable[_Fields]:
         yield "prompt/completion", {"prompt": asked, "completion": max(others, key=columns.length)}
     if answer and not asked and others:
         yield "prompt/completion", {"prompt": _whole(others[0], answer, columns), "completion": answer}
+    # A file's own numbers of rows are texts in a CSV.
+    two = rest if len(rest) == 2 else [name for name in rest if columns.has_words(name)]
     # What answers every question alike is no answer.
-    if len(rest) == 2 and (columns.varies(rest[1]) or not columns.varies(rest[0])):
-        yield "prompt/completion", {"prompt": _whole(rest[0], rest[1], columns), "completion": rest[1]}
+    if len(two) == 2 and (columns.varies(two[1]) or not columns.varies(two[0])):
+        yield "prompt/completion", {"prompt": _whole(two[0], two[1], columns), "completion": two[1]}
     if rest:
         yield "text", {"text": max(rest, key=columns.length)}
 
@@ -223,7 +230,9 @@ def _whole(asked: str, answer: str, columns: _Columns) -> str | tuple[str, ...]:
     What follows the answer may give it away. Some mails may be blank."""
     there = columns.shown
     before = [
-        name for name in _unlabelled(columns.strings) if name != asked and there.index(name) < there.index(answer)
+        name
+        for name in _unlabelled(columns.strings)
+        if name != asked and there.index(name) < there.index(answer) and columns.has_words(name)
     ]
     longest = max(before, key=columns.length, default="")
     if not longest or columns.length(longest) <= columns.length(asked):

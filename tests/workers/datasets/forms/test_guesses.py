@@ -63,6 +63,8 @@ def test_lines_are_guessed_from_the_names(names: str, lines: str) -> None:
         ({"instruction": "a", "input": "", "response": "b"}, "fields: {output: response}"),
         ({"x": 1, "y": "a"}, "fields: {text: y}"),
         ({"Frage": "a", "Notiz": "", "Antwort": "b"}, "fields: {prompt: Frage, completion: Antwort}"),
+        ({"Nr": "1", "Frage": "a", "am": "2026-01-02", "Antwort": "b"}, "fields: {prompt: Frage, completion: Antwort}"),
+        ({"x": "1", "y": "2"}, "fields: {prompt: x, completion: y}"),
     ],
 )
 def test_lines_are_guessed_from_the_values(row: Row, lines: str) -> None:
