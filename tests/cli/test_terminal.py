@@ -169,6 +169,10 @@ def test_names_and_rows_of_others_are_quoted_without_commands(ft: Ft, project: P
         assert commands(refused.output) == set(), arguments
 
 
+def test_an_error_in_the_log_of_any_process_holds_no_commands() -> None:
+    assert commands(str(UserError(EVIL, where=EVIL, remedy=EVIL))) == set()
+
+
 def test_most_texts_are_shown_as_they_are() -> None:
     text = "日本語 עברית \U0001f469\u200d\U0001f680 é\u0301\ttab\nline\n"
     assert shown(text) == text
