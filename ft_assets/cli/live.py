@@ -208,8 +208,10 @@ def print_outcome(store: Store | None, submission: Submission, outcome: Submissi
     console = Console(highlight=False, soft_wrap=True)
     if outcome.status in (SubmissionStatus.ACCEPTED, SubmissionStatus.REJECTED):
         _print_gates(store, submission)
+    talk = Text(f"talk to it: ft chat {submission.id}", "dim")
     if outcome.status is SubmissionStatus.ACCEPTED:
         console.print(Text.assemble(("accepted  ", "bold green"), outcome.adapter))
+        console.print(talk)
         console.print(Text(f"download it: ft adapter download {short(outcome.adapter)} FOLDER", "dim"))
         return
     if outcome.status is SubmissionStatus.UNGATED:
@@ -217,6 +219,7 @@ def print_outcome(store: Store | None, submission: Submission, outcome: Submissi
         console.print(Text.assemble(("ungated   ", "bold blue"), outcome.adapter))
         for line in reasons(api.status(submission.id, store=store)):
             console.print(Text(line, "dim"))
+        console.print(talk)
         console.print(Text(f"download it: ft adapter download {short(outcome.adapter)} FOLDER", "dim"))
         return
     styles = {SubmissionStatus.REJECTED: "bold yellow", SubmissionStatus.FAILED: "bold red"}
@@ -224,11 +227,13 @@ def print_outcome(store: Store | None, submission: Submission, outcome: Submissi
     if outcome.status is SubmissionStatus.REJECTED:
         # The table above has the reasons.
         first = f"{reason.splitlines()[0].partition(': ')[2]}; " if outcome.told != outcome.status else ""
-        reason = f"{first}the candidate stays stored and is not served"
+        reason = f"{first}the candidate is kept but not served"
     console.print(Text.assemble((f"{outcome.told}  ", styles.get(outcome.status, "bold")), reason))
     for line in more:
         console.print(Text(line))
     print_suggestions(outcome.suggestions)
+    if outcome.status is SubmissionStatus.REJECTED:
+        console.print(talk)
 
 
 def _print_gates(store: Store | None, submission: Submission) -> None:

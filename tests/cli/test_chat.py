@@ -12,11 +12,14 @@ from typer.testing import CliRunner
 
 from ft_assets import api
 from ft_assets.api import FoundResult
+from ft_assets.cli import live
 from ft_assets.cli.main import app
 from ft_assets.cli.talking import Talking
 from ft_assets.cli.tool_calls import calls_in
+from ft_assets.records.submissions import SubmissionOutcome, SubmissionStatus
 from ft_resources.serving.errors import BadRequest
 from tests.cli.conftest import Ft
+from tests.made import made_submission
 
 TOOLS = [{"type": "function", "function": {"name": "note", "parameters": {}}}]
 ASKED = {"role": "user", "content": "hi"}
@@ -220,3 +223,15 @@ def test_a_file_without_tools_is_refused(
     assert (result.exit_code, str(file) in result.stderr) == (2, True)
     file.write_text(json.dumps(TOOLS))
     assert piped("hi", "--tools", str(file)).exit_code == 0
+
+
+@pytest.mark.parametrize("status", [SubmissionStatus.ACCEPTED, SubmissionStatus.UNGATED, SubmissionStatus.REJECTED])
+def test_the_end_of_a_run_with_a_result_says_how_to_talk_to_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], status: SubmissionStatus
+) -> None:
+    for name in ("_print_gates", "_print_scores", "reasons"):
+        monkeypatch.setattr(live, name, lambda *_: ["it was measured"])
+    monkeypatch.setattr(api, "status", lambda *_, **__: None)
+    ended = SubmissionOutcome(status=status, adapter="acme/adapter/0123", reason="x", at="2026-01-01T00:00:00+00:00")
+    live.print_outcome(None, made_submission(id="0123456789abcdef"), ended)
+    assert "ft chat 0123456789abcdef" in capsys.readouterr().out
