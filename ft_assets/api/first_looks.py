@@ -49,8 +49,10 @@ def look_at_file(
     found = find_file(tenant, file_id, store=store)
     policy = None if rows is None else policy_of(rows)
     with tempfile.TemporaryDirectory(prefix="ft-file-") as scratch:
-        path, whole = Path(scratch, "head"), found.bytes <= HEAD
-        part = b"" if whole else whole_rows(_head(read_file(tenant, file_id, store=store)), kind_of(found.filename))
+        path, whole, kind = Path(scratch, "head"), found.bytes <= HEAD, kind_of(found.filename)
+        # The end of an element of a JSON array is found by its reader faster.
+        headless = whole or kind.format == "json"
+        part = b"" if headless else whole_rows(_head(read_file(tenant, file_id, store=store)), kind)
         if part:
             path.write_bytes(part)
         elif found.bytes <= _FETCHED:

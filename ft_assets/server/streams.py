@@ -39,7 +39,7 @@ def end_streams() -> None:
 
 
 class Streams:
-    """What this server's clients listen to. A job is read while somebody does."""
+    """What this server's clients listen to, with messages in ``words`` for them. A job is read while somebody does."""
 
     def __init__(
         self,
@@ -47,8 +47,9 @@ class Streams:
         identify_every_s: float = _ALIVE_S,
         *,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        words: Callable[[str], str] = str,
     ) -> None:
-        self._every_s, self._identify_every_s, self._sleep = every_s, identify_every_s, sleep
+        self._every_s, self._identify_every_s, self._sleep, self._words = every_s, identify_every_s, sleep, words
         self._jobs: dict[tuple[str, str], _Job] = {}
 
     async def events(
@@ -76,7 +77,8 @@ class Streams:
                     news = news[next((number for number, each in enumerate(news, 1) if each["id"] == after), 0) :]
                     after = ""
                 for event in news:
-                    yield f"event: {event['object']}\nid: {event['id']}\ndata: {json.dumps(event)}\n\n"
+                    told = {**event, "message": self._words(event["message"])}
+                    yield f"event: {event['object']}\nid: {event['id']}\ndata: {json.dumps(told)}\n\n"
                 if job.ended and place == len(job.events):
                     yield "data: [DONE]\n\n"
                     return

@@ -40,7 +40,7 @@ _PLACES = re.compile(r"\[\d+\]")
 _OWN = re.compile(r"'[^']*'|\d+")
 
 Choose = Callable[[Choices], Choices]
-"""Changes how rows are read: first what columns hold, and then, of the words in them, what these mean."""
+"""Changes how rows are read: first what columns hold, then the fields of turns, and then what words in them mean."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +131,10 @@ def first_look(
         columns = choices.columns if choices else {}
         table = tuple(tuple(_cell(row.get(column)) for column in columns) for row in sample[:_SHOWN_ROWS] if columns)
         if choices and choose:
-            chosen = choose(with_words(choose(choices), choices, sample))
+            chosen = choices
+            for _ in range(2):
+                chosen = with_words(choose(chosen), chosen, sample)
+            chosen = choose(chosen)
         if choices and choose and chosen != choices:
             choices = chosen
             try:

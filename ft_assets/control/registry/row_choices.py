@@ -15,6 +15,7 @@ from ft_assets.workers.datasets.forms.turns import ROLES, SHAREGPT_ROLES, TURN_F
 from ft_assets.workers.datasets.forms.unpaired import liked
 from ft_assets.workers.datasets.forms.wording import guess_labels, guess_turns
 from ft_resources.errors import BadData
+from ft_resources.strict import parse_strict
 
 _MOST_COLUMNS, _MOST_WORDS = 100, 20
 _SHAREGPT = ("from", "value")
@@ -52,6 +53,11 @@ class Choices:
         """The column with the conversations; "" if there is none."""
         return self._column("messages", "conversations")
 
+    @property
+    def speaker(self) -> str:
+        """The field of the turns that says who speaks; "" if there is none."""
+        return next((name for name, use in self.turn_fields.items() if use == "role"), "")
+
     def _column(self, *fields: str) -> str:
         return next((name for name, field in self.columns.items() if field in fields), "")
 
@@ -84,7 +90,9 @@ def with_words(chosen: Choices, before: Choices, rows: Sequence[dict[str, Any]])
     if talk != before.talk:
         talks = [row[talk] for row in rows if _is_talk(row.get(talk))]
         fields, speakers = _turns(rows, talk, guess_turns(talks) or TurnSettings())
-        chosen = replace(chosen, turn_fields=fields, speakers=speakers)
+        return replace(chosen, turn_fields=fields, speakers=speakers)
+    if talk and chosen.speaker != before.speaker:
+        chosen = replace(chosen, speakers=_speakers(_all_turns(rows, talk), chosen.speaker, "", {}))
     return chosen
 
 
@@ -190,15 +198,14 @@ def _label_settings(said: Mapping[str, bool | None], before: LabelSettings | Non
             where="columns",
             remedy="Choose what each of its values means. Without both, choose no label.",
         )
-    return LabelSettings(liked=tuple(up), disliked=tuple(down))
+    return parse_strict(LabelSettings, {"liked": up, "disliked": down}, "columns")
 
 
 def _turns(
     rows: Sequence[dict[str, Any]], column: str, settings: TurnSettings
 ) -> tuple[dict[str, str], dict[str, str]]:
     """What each field of the turns holds, but those that turns have anyway, and each speaker's role."""
-    talks = [row[column] for row in rows if isinstance(row.get(column), list)]
-    turns = [turn for talk in talks for turn in talk if isinstance(turn, dict)]
+    turns = _all_turns(rows, column)
     names = dict.fromkeys(name for turn in turns for name in turn)
     role, content = (
         next((name for name in (given, usual) if name in names), "")
@@ -206,10 +213,18 @@ def _turns(
     )
     uses = {role: "role", content: "content", **dict.fromkeys(settings.ignore, IGNORE)}
     fields = {name: uses.get(name, "") for name in names if name in uses or name not in TURN_FIELDS}
+    return dict(list(fields.items())[:_MOST_WORDS]), _speakers(turns, role, content, settings.roles)
+
+
+def _all_turns(rows: Sequence[dict[str, Any]], column: str) -> list[dict[str, Any]]:
+    talks = [row[column] for row in rows if isinstance(row.get(column), list)]
+    return [turn for talk in talks for turn in talk if isinstance(turn, dict)]
+
+
+def _speakers(turns: Sequence[dict[str, Any]], role: str, content: str, roles: Mapping[str, str]) -> dict[str, str]:
     words = dict.fromkeys(turn[role] for turn in turns if isinstance(turn.get(role), str))
-    known = {**_known_speakers(role, content), **settings.roles}
-    shown = list(fields.items())[:_MOST_WORDS]
-    return dict(shown), {word: known.get(word, "") for word in list(words)[:_MOST_WORDS]}
+    known = {**_known_speakers(role, content), **roles}
+    return {word: known.get(word, "") for word in list(words)[:_MOST_WORDS]}
 
 
 def _known_speakers(role: str, content: str) -> Mapping[str, str]:
@@ -229,4 +244,4 @@ def _turn_settings(chosen: Choices) -> TurnSettings | None:
         return None
     # ShareGPT's words are no words of turns with a role.
     own = {word: meant for word, meant in chosen.speakers.items() if meant and word != meant}
-    return TurnSettings.model_validate({"role": role, "content": content, "roles": own, "ignore": ignore})
+    return parse_strict(TurnSettings, {"role": role, "content": content, "roles": own, "ignore": ignore}, "columns")

@@ -8,6 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from ft_assets import api
+from ft_assets.server.console.browser_words import in_browser
 from ft_assets.server.console.session import Viewer, known_person
 from ft_assets.server.context import Ctx
 from ft_assets.server.names import JOB
@@ -15,7 +16,7 @@ from ft_assets.server.results import read_result
 from ft_assets.server.streams import Streams
 
 router = APIRouter(prefix="/jobs")
-_STREAMS = Streams()
+_STREAMS = Streams(words=in_browser)
 
 
 @router.get("/{job_id}/events")

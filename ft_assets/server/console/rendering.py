@@ -8,6 +8,7 @@ from fastapi import Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
+from ft_assets.server.console.browser_words import in_browser
 from ft_assets.server.console.verdicts import gate_name
 
 FOLDER = Path(__file__).parent
@@ -58,7 +59,14 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"when": when, "clock": clock, "size": size, "duration": duration, "gate": gate_name}
+    made.filters |= {
+        "when": when,
+        "clock": clock,
+        "size": size,
+        "duration": duration,
+        "gate": gate_name,
+        "said": in_browser,
+    }
     return made
 
 

@@ -107,12 +107,13 @@ def _chosen(choices: Choices, given: Mapping[str, str]) -> Choices:
         chosen = replace(chosen, labels=labels)
     if chosen.talk and given.get("talk_of") == str(names.index(chosen.talk)):
         fields = {word: given.get(f"t{place}", "") for place, word in enumerate(choices.turn_fields)}
-        speakers = {word: given.get(f"s{place}", "") for place, word in enumerate(choices.speakers)}
-        chosen = replace(
-            chosen,
-            turn_fields={word: use if use in _TURN_USES else "" for word, use in fields.items()},
-            speakers={word: role if role in _SPEAKERS else "" for word, role in speakers.items()},
-        )
+        fields = {word: use if use in _TURN_USES else "" for word, use in fields.items()}
+        chosen = replace(chosen, turn_fields=fields)
+        if chosen.speaker and given.get("speaker_of") == str([*fields].index(chosen.speaker)):
+            speakers = {word: given.get(f"s{place}", "") for place, word in enumerate(choices.speakers)}
+            chosen = replace(
+                chosen, speakers={word: role if role in _SPEAKERS else "" for word, role in speakers.items()}
+            )
     return chosen
 
 
@@ -136,5 +137,6 @@ def _choices(look: FirstLook) -> dict[str, Any]:
         "turn_uses": _TURN_USES,
         "roles": _SPEAKERS,
         "label_of": names.index(choices.label) if choices.label else "",
+        "speaker_of": [*choices.turn_fields].index(choices.speaker) if choices.speaker else "",
         "talk_of": names.index(choices.talk) if choices.talk else "",
     }
