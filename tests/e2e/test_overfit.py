@@ -18,7 +18,9 @@ from tests.choice_suite import write_choice_suite
 from tests.e2e.project import Project, make_project
 from tests.journeys import Journey, copied
 
-pytestmark = pytest.mark.e2e
+# What is told of such a curve: control/rejections/test_suggest.py and test_record.py; which weights become the adapter:
+# workers/evals/test_weighing.py and test_evaluate.py.
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 STEPS = 120
 # So high a rate that weights which are kept on the way differ.
 KEPT = {"learning_rate": 0.2, "validate_every_steps": 3, "keep_best": 2, "schedule": "constant"}
@@ -34,8 +36,6 @@ def unlearnable(project: Project, rows: int = 200) -> Path:
     return project.rows("letters.jsonl", lines)
 
 
-# What is told of such a curve: control/rejections/test_suggest.py and test_record.py.
-@pytest.mark.long
 def test_a_planted_overfit_is_blocked_by_task_gain_and_told_from_which_step_it_overfits(tmp_path: Path) -> None:
     """The base is a model that learned how often each letter comes, which is all that there is to learn."""
     project = make_project(tmp_path / "project")

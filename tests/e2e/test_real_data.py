@@ -18,8 +18,11 @@ from tests.choice_suite import write_choice_suite
 from tests.e2e.project import ROOT, make_project
 from tests.workers.evals.real_suites import NAMES, make_suite
 
+# Each suite's items, prompts and scores are compared with lm-eval's in each `make test`, real rows are curated and packed
+# there, and test_newcomer.py takes real text through the graph.
 pytestmark = [
     pytest.mark.e2e,
+    pytest.mark.long,
     pytest.mark.realdata,
 ]
 
@@ -72,8 +75,6 @@ def test_gsm8k_and_a_real_model_reach_their_verdicts(tmp_path: Path) -> None:
     print({name: (verdict.outcome, verdict.reason) for name, verdict in verdicts.items()})
 
 
-# Each suite's items, prompts and scores are compared with lm-eval's in each `make test`.
-@pytest.mark.long
 def test_real_benchmarks_and_the_demos_model_reach_their_verdicts(tmp_path: Path) -> None:
     data, limit = Path(os.environ["FT_REAL_DATA"]), 12
     project = make_project(tmp_path / "project")
