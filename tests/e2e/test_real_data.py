@@ -18,8 +18,8 @@ from tests.choice_suite import write_choice_suite
 from tests.e2e.project import ROOT, make_project
 from tests.workers.evals.real_suites import NAMES, make_suite
 
-# Each suite's items, prompts and scores are compared with lm-eval's in each `make test`, real rows are curated and packed
-# there, and test_newcomer.py takes real text through the graph.
+# In each `make test` each suite's items, prompts and scores are compared with lm-eval's, real rows are curated and
+# packed, and test_newcomer.py takes real text through the graph.
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.long,
