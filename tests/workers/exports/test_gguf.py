@@ -12,7 +12,7 @@ from ft_assets.workers.evals import gguf_weights
 from ft_assets.workers.evals.chat_prompts import ChatPrompts
 from ft_assets.workers.evals.gguf_weights import GGUF
 from ft_assets.workers.evals.model import load_model
-from ft_assets.workers.exports import gguf
+from ft_assets.workers.exports import gguf, gguf_quantiser, llama_cpp
 from ft_assets.workers.exports.gguf import MODELFILE
 from ft_assets.workers.exports.gguf_equality import MOST_KL, require_same_prompts, tokens_of
 from ft_assets.workers.exports.llama_cpp import CONVERTER, QUANTISER, SERVER, LlamaCpp
@@ -89,6 +89,7 @@ def test_llama_cpp_reads_the_file_as_it_is_evaluated_and_its_bytes_are_the_same_
     assert files_of(again) == files
 
 
+@pytest.mark.long
 @pytest.mark.llama_cpp
 def test_a_mixture_of_experts_is_read_by_llama_cpp_as_it_is_evaluated(world: World) -> None:
     made = Made.make(world, dtype="bfloat16", experts="qwen3_moe", target_modules=["q_proj", "o_proj"])
@@ -99,6 +100,7 @@ def test_a_mixture_of_experts_is_read_by_llama_cpp_as_it_is_evaluated(world: Wor
     assert found["bytes"] < found["parameters"] * 1.5
 
 
+@pytest.mark.long
 @pytest.mark.llama_cpp
 def test_one_whose_gguf_transformers_does_not_read_is_refused_by_name(world: World) -> None:
     made = Made.make(world, dtype="bfloat16", experts="mixtral", target_modules=["q_proj", "o_proj"])
@@ -107,6 +109,7 @@ def test_one_whose_gguf_transformers_does_not_read_is_refused_by_name(world: Wor
     assert "Export it as merged" in found.value.remedy
 
 
+@pytest.mark.long
 @pytest.mark.llama_cpp
 def test_fewer_bits_change_more_and_take_less(world: World) -> None:
     made = Made.make(world, dtype="bfloat16")
@@ -129,6 +132,7 @@ def test_the_modelfile_has_the_template_of_training_in_ollamas_words(world: Worl
     ]
 
 
+@pytest.mark.long
 @pytest.mark.llama_cpp
 def test_a_file_whose_weights_are_others_than_those_evaluated_is_not_stored(
     world: World, monkeypatch: pytest.MonkeyPatch
@@ -153,6 +157,7 @@ def test_a_file_whose_weights_are_others_than_those_evaluated_is_not_stored(
         quantize_model(world.context(request))
 
 
+@pytest.mark.long
 @pytest.mark.llama_cpp
 def test_a_template_that_the_file_does_not_have_is_found_by_the_prompts_tokens(
     world: World, monkeypatch: pytest.MonkeyPatch
@@ -189,10 +194,34 @@ def test_a_first_token_that_template_and_engine_both_write_is_there_once(world: 
         assert "<|bos|>" not in gguf._modelfile(server, folder)
 
 
+@pytest.mark.parametrize(
+    ("name", "shape", "kind", "wanted"),
+    [
+        ("blk.0.attn_q.weight", (2048, 2048), "Q4_K_M", "Q4_K"),
+        ("blk.0.attn_v.weight", (2048, 512), "Q4_K_M", "Q6_K"),
+        ("blk.3.attn_v.weight", (2048, 512), "Q4_K_M", "Q4_K"),
+        ("blk.15.ffn_down.weight", (8192, 2048), "Q5_K_M", "Q6_K"),
+        ("blk.4.ffn_down_exps.weight", (8192, 2048, 8), "Q5_K_M", "Q6_K"),
+        ("token_embd.weight", (2048, 32000), "Q4_K_M", "Q6_K"),
+        ("token_embd.weight", (2048, 32000), "Q8_0", "Q8_0"),
+        # No blocks of 256, or not even of 32.
+        ("blk.0.attn_q.weight", (896, 896), "Q4_K_M", "Q5_0"),
+        ("blk.0.attn_q.weight", (48, 48), "Q8_0", "F16"),
+        ("blk.0.attn_norm.weight", (2048,), "Q4_K_M", ""),
+        ("blk.0.ffn_gate_inp.weight", (2048, 8), "Q4_K_M", ""),
+    ],
+)
+def test_which_tensors_keep_more_bits_is_as_llama_cpp_has_it(
+    name: str, shape: tuple[int, ...], kind: str, wanted: str
+) -> None:
+    assert gguf_quantiser._type_of(name, shape, kind, 16, tied=True) == wanted
+
+
 def test_without_llama_cpp_a_worker_says_what_is_missing_and_where(
     world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv(LLAMA_CPP, raising=False)
+    monkeypatch.setattr(llama_cpp, "find_spec", lambda name: None)
     with pytest.raises(Misconfigured, match=r"this worker has no llama\.cpp, which makes GGUF") as found:
         quantize_model(world.context(quantized(Made.make(world))))
     assert "llama-cpp.md" in found.value.remedy
