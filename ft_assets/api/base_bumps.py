@@ -19,6 +19,7 @@ from ft_assets.control.registry.successors import current_recipe, register_succe
 from ft_assets.control.submissions.retraining import Wish, take_budget
 from ft_assets.control.submissions.submit import check_admission, check_wish
 from ft_assets.records.retired_recipes import retired_recipes
+from ft_assets.records.submissions import Submission
 from ft_assets.records.successors import is_successor
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.artifacts import Artifacts
@@ -139,7 +140,7 @@ def carry(
             where=f"dataset key {dataset!r}",
             remedy=f"Name one of those that `ft base-bump {recipe}` lists, or ask for a training.",
         )
-    return start_carry(store, tenants, recipe, found, actor=actor_or_user(actor))
+    return start_carry(store, tenants, recipe, found, actor=actor_or_user(actor)) is not None
 
 
 def advance_base_bumps(
@@ -153,21 +154,22 @@ def advance_base_bumps(
     store, tenants, actor = store_or_default(store), tenants_or_default(tenants), actor_or_user(actor)
     retired = retired_recipes(store)
     recipes, said, worked = [each for each in open_bumps(store) if each not in retired], list[str](), 0
+    made: list[Submission] = []
     for recipe in recipes:
         try:
-            open_now, steps = _advance(store, tenants, recipe, most_open, said, actor)
+            open_now, steps = _advance(store, tenants, recipe, most_open, said, made, actor)
             most_open, worked = most_open - open_now, worked + steps
         except UserError as error:
             # One bump that cannot be read must not keep the others waiting.
             said.append(f"{recipe}: {error.what}")
     text = "; ".join([f"checked {len(recipes)} open base bumps", *said])
-    return Step(said=text, worked=worked, log=tuple(said))
+    return Step(said=text, worked=worked, log=tuple(said), submitted=tuple(made))
 
 
 def _advance(
-    store: Store, tenants: TenantsFile, recipe: str, free: int, said: list[str], actor: str
+    store: Store, tenants: TenantsFile, recipe: str, free: int, said: list[str], made: list[Submission], actor: str
 ) -> tuple[int, int]:
-    """Take the next steps of one bump, and say them; the numbers of its open carries and of steps taken."""
+    """Take the next steps of one bump, adding to ``said`` and ``made``; the numbers of its open carries and steps."""
     following, found = current_recipe(store, recipe), list(standings(store, _bump(store, recipe)))
     carrying = sum(each.step is Stage.CARRYING for each in found)
     if following != recipe:
@@ -187,14 +189,19 @@ def _advance(
             return False
         return True
 
-    carried = [each for each in plan.carry if possible(each) and start_carry(store, tenants, recipe, each, actor=actor)]
+    carried = [
+        submission
+        for each in plan.carry
+        if possible(each) and (submission := start_carry(store, tenants, recipe, each, actor=actor))
+    ]
     retrained = [
-        each
+        submission
         for each in plan.retrain
         if possible(each, trains=True)
         and take_budget(store, today, per_day, Wish(dataset=each.dataset, recipe=recipe))
-        and start_training(store, tenants, recipe, each, actor=actor)
+        and (submission := start_training(store, tenants, recipe, each, actor=actor))
     ]
+    made += (*carried, *retrained)
     if plan.over:
         reason = f"no dependent is open: {summary(found)}"
         releases.release_base(store, recipe, actor=actor, reason=reason)

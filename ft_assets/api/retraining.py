@@ -11,7 +11,7 @@ from ft_assets.control.registry.versions import latest_versions
 from ft_assets.control.submissions.retraining import LineState, Wish, plan_retraining, take_budget
 from ft_assets.control.submissions.submit import check_admission, check_wish, submit
 from ft_assets.records.retired_recipes import retired_recipes
-from ft_assets.records.submissions import FIRST_WISH, find_submission, submission_id
+from ft_assets.records.submissions import FIRST_WISH, Submission, find_submission, submission_id
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.errors import UserError
 from ft_resources.remembered import Remembered
@@ -34,11 +34,11 @@ def retrain(
     lines = _lines(store, tenants, seconds, problems)
     wishes = [wish for wish in plan_retraining(lines) if _possible(store, tenants, wish, problems)]
     today, per_day = datetime.now(UTC).date(), tenants.retrainings_per_day
-    log = []
+    made: list[Submission] = []
     for wish in wishes:
         if not take_budget(store, today, per_day, wish):
             break
-        submit(
+        submission, _ = submit(
             store,
             tenants,
             dataset=wish.dataset,
@@ -47,11 +47,12 @@ def retrain(
             origin="sensor",
             idempotency_key=FIRST_WISH,
         )
-        log.append(f"submitted {wish.dataset} with {wish.recipe}")
+        made.append(submission)
+    log = tuple(f"submitted {each.dataset} with {each.recipe}" for each in made)
     held = len(wishes) - len(log)
     over = f"; {held} are queued for tomorrow's budget of {per_day}" if held else ""
     text = f"checked {len(lines)} subscribed lines: {len(log)} submitted{over}"
-    return Step(said="; ".join([text, *problems]), worked=len(log), log=tuple(log))
+    return Step(said="; ".join([text, *problems]), worked=len(log), log=log, submitted=tuple(made))
 
 
 def _possible(store: Store, tenants: TenantsFile, wish: Wish, problems: list[str]) -> bool:

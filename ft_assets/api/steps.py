@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from ft_assets.records.submissions import Submission
+
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
@@ -12,6 +14,7 @@ class Step:
         worked: how many things changed.
         log: a line for each of them.
         warnings: a line for what went wrong and held up nothing else.
+        submitted: what was recorded, and has no run yet.
         after: where the next step goes on; "" for the beginning.
     """
 
@@ -19,4 +22,5 @@ class Step:
     worked: int = 0
     log: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    submitted: tuple[Submission, ...] = ()
     after: str = ""

@@ -80,8 +80,12 @@ def look(
 
 
 def say(project: Project, instance: dg.DagsterInstance, sensor: dg.SensorDefinition, **more: Any) -> str:
-    """The skip message of a tick that requests no run."""
-    return sentence(look(project, instance, sensor, **more))
+    """What a tick says that it did: beside it, or in its log where it requests runs."""
+    context = dg.build_sensor_context(instance=instance)
+    told: list[str] = []
+    context.log.addFilter(lambda record: told.append(record.getMessage()) is None)
+    found = sensor(context, store=StoreResource(url=project.store_url), **more)
+    return sentence(dg.SkipReason(told[-1]) if isinstance(found, dg.SensorResult) else found)
 
 
 def sentence(found: dg.SkipReason) -> str:

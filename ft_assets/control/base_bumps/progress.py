@@ -14,6 +14,7 @@ from ft_assets.records.retired_datasets import Retired, require_not_retired, ret
 from ft_assets.records.submissions import (
     FIRST_WISH,
     Mode,
+    Submission,
     SubmissionOutcome,
     find_outcome,
     known_submission,
@@ -61,8 +62,10 @@ def standings(store: Store, bump: BaseBump) -> Iterator[Standing]:
         yield standing
 
 
-def start_carry(store: Store, tenants: TenantsFile, recipe: str, dependent: Dependent, *, actor: str) -> bool:
-    """Record what the pair is carried from, and submit it; False if it was submitted already."""
+def start_carry(
+    store: Store, tenants: TenantsFile, recipe: str, dependent: Dependent, *, actor: str
+) -> Submission | None:
+    """Record what the pair is carried from, and submit it; None if it was submitted already."""
     carry = Carry(
         dataset=dependent.dataset,
         recipe=recipe,
@@ -75,8 +78,10 @@ def start_carry(store: Store, tenants: TenantsFile, recipe: str, dependent: Depe
     return _submit(store, tenants, recipe, dependent, "carry", _KEY, actor)
 
 
-def start_training(store: Store, tenants: TenantsFile, recipe: str, dependent: Dependent, *, actor: str) -> bool:
-    """Submit a training, which ends the carry; False if it was submitted already."""
+def start_training(
+    store: Store, tenants: TenantsFile, recipe: str, dependent: Dependent, *, actor: str
+) -> Submission | None:
+    """Submit a training, which ends the carry; None if it was submitted already."""
     return _submit(store, tenants, recipe, dependent, "train", FIRST_WISH, actor)
 
 
@@ -87,8 +92,8 @@ def budget_left(store: Store, day: date, per_day: int) -> int:
 
 def _submit(
     store: Store, tenants: TenantsFile, recipe: str, dependent: Dependent, mode: Mode, key: str, actor: str
-) -> bool:
-    _, created = submit(
+) -> Submission | None:
+    submission, created = submit(
         store,
         tenants,
         dataset=dependent.dataset,
@@ -99,7 +104,7 @@ def _submit(
         gates=dependent.gates,
         mode=mode,
     )
-    return created
+    return submission if created else None
 
 
 @dataclass(frozen=True, kw_only=True)
