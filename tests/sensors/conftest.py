@@ -11,8 +11,9 @@ from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.registry.versions import add_dataset_version
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_resources.dagster_resources import StoreResource
+from ft_sensors import launches
 from ft_sensors.submissions import submissions_sensor
-from ft_sensors.ticks import IDLE, WORKED
+from ft_sensors.ticks import IDLE, WORKED, take
 from tests.e2e.project import Project, make_project
 from tests.fake_hub import FakeHub
 
@@ -81,11 +82,11 @@ def look(
 
 def say(project: Project, instance: dg.DagsterInstance, sensor: dg.SensorDefinition, **more: Any) -> str:
     """What a tick says that it did: beside it, or in its log where it requests runs."""
-    context = dg.build_sensor_context(instance=instance)
-    told: list[str] = []
-    context.log.addFilter(lambda record: told.append(record.getMessage()) is None)
-    found = sensor(context, store=StoreResource(url=project.store_url), **more)
-    return sentence(dg.SkipReason(told[-1]) if isinstance(found, dg.SensorResult) else found)
+    shown: list[dg.SkipReason] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launches, "take", lambda *given: shown.append(take(*given)) or shown[-1])
+        found = look(project, instance, sensor, **more)
+    return sentence(shown[-1] if isinstance(found, dg.SensorResult) else found)
 
 
 def sentence(found: dg.SkipReason) -> str:

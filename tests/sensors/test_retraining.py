@@ -46,8 +46,14 @@ def test_a_new_version_of_a_subscribed_dataset_is_submitted_once_also_by_a_rebui
     subscribe(project, "tiny.v1")
     assert tick(instance, project) == NOTHING
     add_version(project)
-    # And the tick says whether it worked.
-    assert look(project, instance, retraining_sensor).skip_message.startswith(f"worked: {ONE}")
+    # The tick shows the runs that it starts, as the submissions sensor would launch them next.
+    begun = look(project, instance, retraining_sensor).run_requests
+    assert {(each.job_name, each.partition_key) for each in begun} == {
+        ("prepare_dataset", "acme.things.v1"),
+        ("prepare_recipe", "tiny.v1"),
+    }
+    (submission,) = open_submissions(project.store)
+    assert all(submission.id in each.run_key for each in begun)
     assert look(project, instance, retraining_sensor).skip_message.startswith(f"nothing to do: {NOTHING}")
     add_version(project, rows=170)
     assert tick(instance, project) == ONE

@@ -62,7 +62,7 @@ def test_a_tenant_at_its_limit_of_trainings_waits_and_others_do_not(project: Pro
     for dataset in datasets:
         submitted(project.store, dataset)
     ready = Present(done=frozenset({Stage.PREPARE_DATASET, Stage.PREPARE_RECIPE}))
-    monkeypatch.setattr(submissions, "_wanted", lambda *given: Wanted(submission=given[2], present=ready, runs={}))
+    monkeypatch.setattr(submissions, "as_wanted", lambda *given: Wanted(submission=given[2], present=ready, runs={}))
     assert len(launched(drive(project, instance))) == 2
     run = instance.create_run_for_job(_some_job(), tags={tags.TENANT: "acme", tags.TRAINS: "true"})
     assert len(launched(drive(project, instance))) == 1
