@@ -104,7 +104,8 @@ def _floats(column: pa.Array) -> pa.Array:
 
 
 def _lists(column: pa.Array) -> pa.Array:
-    encode, opens, closes = _encode, "[", "]"
+    encode: Callable[[pa.Array], pa.Array] = _encode
+    opens, closes = "[", "]"
     if types.is_map(column.type):
         if _is_text(column.type.key_type):
             # Of a key that is there twice the reader of JSON speaks. Other keys have no JSON form but a list of pairs.
