@@ -29,7 +29,7 @@ SYSTEM = ("system", "system_prompt", "system_message", "instruction", "instructi
 SAYS: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(_LIKED, "says something about the answer that nothing learns"),
-        **dict.fromkeys(("score", "rating"), "grades the rows, and every row is learned alike"),
+        **dict.fromkeys(("score", "rating", "stars", "grade"), "grades the rows, and every row is learned alike"),
         **dict.fromkeys(_PAIR, "holds one answer of a pair, and pairs are not compared"),
         "weight": "weighs the rows, and every row counts the same",
         **dict.fromkeys(SYSTEM, "holds a system prompt that the model would not see"),

@@ -84,6 +84,7 @@ def test_a_rejected_answer_that_would_be_learned_is_refused() -> None:
         ({"text": "a", "label": 0}, {"label": ""}),
         ({"text": "a", "label": "greeting"}, {"label": "fields: {prompt: text, completion: label}"}),
         ({**PAIR, "score": 0.5, "rating": 3}, {"rating": "", "score": ""}),
+        ({"text": "a", "stars": 3}, {"stars": ""}),
         ({**CHAT, "weight": 0}, {"weight": ""}),
         ({**CHAT, "system": "Be brief."}, {"system": "form: system/messages"}),
         (
