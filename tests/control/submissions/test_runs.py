@@ -68,7 +68,7 @@ def test_a_backfill_over_more_pairs_than_the_limit_is_refused_with_the_way_to_al
         backfill = backfill_of(instance, MAX_PAIRS + 1)
         with pytest.raises(UserError, match=f"tag {tags.ALLOW_PAIRS}={MAX_PAIRS + 1}"):
             check_size(instance, backfill, {})
-        with pytest.raises(UserError, match="asks for 26 trainings"):
+        with pytest.raises(UserError, match="has 26 trainings"):
             check_size(instance, backfill, {tags.ALLOW_PAIRS: "25"})
         check_size(instance, backfill, {tags.ALLOW_PAIRS: str(MAX_PAIRS + 1)})
     with dg.DagsterInstance.ephemeral() as instance:
