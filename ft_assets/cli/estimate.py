@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ft_assets.cli.door import api
+from ft_resources.progress_words import seconds
 
 if TYPE_CHECKING:
     from ft_assets.api import Asked, Estimate, Provable
@@ -42,8 +43,6 @@ def estimate(
 
 def rows_of(found: "Estimate") -> list[tuple[str, str, str]]:
     """Name, value and source of each number."""
-    from ft_resources.progress_words import seconds
-
     time = "unknown" if found.seconds is None else f"about {seconds(found.seconds)}"
     if found.rough_seconds:
         time = _roughly(found.rough_seconds)
@@ -89,7 +88,6 @@ def _enough(gate: "Provable") -> str:
 def note_estimate(asked: "Asked", max_gpu_hours: float | None) -> None:
     """Print one line with the estimate of a pair's training, before any of it runs."""
     from ft_assets.cli.output import note
-    from ft_resources.progress_words import seconds
 
     found, dataset, recipe = asked.estimate, asked.submission.dataset, asked.submission.recipe
     words = [
@@ -116,8 +114,6 @@ def note_estimate(asked: "Asked", max_gpu_hours: float | None) -> None:
 
 
 def _roughly(bounds: "Bounds") -> str:
-    from ft_resources.progress_words import seconds
-
     if bounds.upper < 1:
         return "about a second"
     return f"about {seconds(bounds.lower)} to {seconds(bounds.upper)}"
