@@ -3,8 +3,6 @@
 import dagster as dg
 
 from ft_assets.control.rejections.record import RejectionRecord
-from ft_assets.graph.checks.rollouts import LIVE_OUTCOMES
-from ft_assets.graph.checks.serving import SERVE_PARITY
 from ft_assets.graph.report_links import report_link
 from ft_assets.settings import tags
 from ft_assets.workers.adapters.rejection import headline
@@ -33,15 +31,6 @@ def show_rejection(
             "report": report_link(report),
         },
     )
-
-
-def without_adapter() -> list[dg.AssetCheckResult]:
-    """The verdicts of the checks of ``adapter`` where there is none: Dagster shows a planned check that a run did not
-    reach as one whose execution failed."""
-    return [
-        dg.AssetCheckResult(asset_key="adapter", check_name=name, passed=True, description="not required: no adapter")
-        for name in (SERVE_PARITY, LIVE_OUTCOMES)
-    ]
 
 
 def shown_suggestions(record: RejectionRecord | None) -> dict[str, dg.MetadataValue]:

@@ -9,11 +9,11 @@ from ft_assets.control.lines.auto import promote_by_margin
 from ft_assets.control.lines.mlflow_registry import register_new_adapter
 from ft_assets.control.rejections.record import quarantine
 from ft_assets.graph.actors import acting
-from ft_assets.graph.checks.rollouts import LIVE_OUTCOMES_SPEC, outcomes_result
+from ft_assets.graph.checks.rollouts import LIVE_OUTCOMES_SPEC, outcomes_result, without_adapter
 from ft_assets.graph.checks.serving import SERVE_PARITY_SPEC, parity_result
 from ft_assets.graph.glue import asked_gates, common_metadata, pair_of, run_work
 from ft_assets.graph.partitions import GROUP, of_recipe, pair_partitions
-from ft_assets.graph.rejections import show_rejection, without_adapter
+from ft_assets.graph.rejections import show_rejection
 from ft_assets.graph.report_links import report_link
 from ft_assets.graph.told import told
 from ft_assets.settings import tags

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from ft_assets.control import identity
+from ft_assets.graph.checks.rollouts import without_adapter
 from ft_assets.graph.glue import asked_gates, pair_of
 from ft_assets.graph.partitions import pair_check
-from ft_assets.graph.rejections import without_adapter
 from ft_assets.graph.shown_checks import show_checks
 from ft_assets.graph.told import told
 from ft_assets.settings.catalogue.gates import GATES
