@@ -193,6 +193,9 @@ def _pieces(rows: Spool) -> Iterator[tuple[int, bytes, bool]]:
             if not last:
                 piece += b"\n"
             done += len(piece)
+            if not piece and not chunk.too_long:
+                # What follows the last line feed.
+                continue
             yield chunk.first_row + first, b"" if chunk.too_long else piece, chunk.ended or not last
             if done >= HEAD:
                 return

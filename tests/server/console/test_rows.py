@@ -64,6 +64,13 @@ CALLS = [
 # File, what its rows teach, and what is chosen at first of each column that is used.
 FORMS: list[tuple[str, bytes, str, dict[str, str]]] = [
     ("chat.jsonl", lines(*CHATS), "chat", {"messages": "messages"}),
+    # As many as are looked at together.
+    (
+        "chats.jsonl",
+        lines(*({"messages": talk(("user", f"Q{n}"), ("assistant", f"A{n}"))} for n in range(200))),
+        "chat",
+        {"messages": "messages"},
+    ),
     ("chat.jsonl.gz", gzip.compress(lines(*CHATS)), "chat", {"messages": "messages"}),
     ("chat.parquet", parquet(pa.Table.from_pylist(CHATS)), "chat", {"messages": "messages"}),
     ("calls.jsonl", lines(*CALLS), "chat", {"messages": "messages", "tools": "tools"}),
