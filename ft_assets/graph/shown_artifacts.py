@@ -7,11 +7,10 @@ from functools import cache
 import dagster as dg
 
 from ft_assets.api import Known
-from ft_assets.control.identity.doctor import pack_findings
 from ft_assets.graph.assets.datasets import upload_metadata
 from ft_assets.graph.checks.datasets import partition_verdict
 from ft_assets.graph.checks.evals import gate_results, partition_verdicts
-from ft_assets.graph.checks.packs import doctor_results
+from ft_assets.graph.checks.packs import doctor_results, partition_findings
 from ft_assets.graph.checks.rollouts import outcomes_result
 from ft_assets.graph.checks.serving import parity_result
 from ft_assets.graph.declared import declared
@@ -70,7 +69,7 @@ def _checks(known: Known) -> Iterable[dg.AssetCheckResult]:
     if known.asset == "dataset":
         return [partition_verdict(artifacts, partition)]
     if known.asset == "token_pack":
-        return doctor_results(pack_findings(artifacts, *known.keys))
+        return doctor_results(partition_findings(artifacts, partition))
     if known.asset == "adapter":
         return [parity_result(artifacts, known.artifact), outcomes_result(artifacts, known.artifact)]
     return gate_results(partition_verdicts(artifacts, partition)) if known.asset == "eval_report" else []

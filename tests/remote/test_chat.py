@@ -88,9 +88,7 @@ def test_a_rejected_candidate_is_told_to_be_on_no_server(line: Line, url: str, k
         talk.answer(ASKED, lambda *_: None)
 
 
-def test_an_answer_that_breaks_off_is_told(
-    line: Line, fleet: OwnFleet, url: str, key: Callable[..., str]
-) -> None:
+def test_an_answer_that_breaks_off_is_told(line: Line, fleet: OwnFleet, url: str, key: Callable[..., str]) -> None:
     scripted = Scripted(["it is ", "here"], ends=False)
     fleet.servers = []
     fleet.add(scripted.url)

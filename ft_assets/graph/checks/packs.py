@@ -12,6 +12,7 @@ from ft_assets.graph.glue import pair_of
 from ft_assets.graph.partitions import pair_check
 from ft_assets.graph.told import told
 from ft_assets.workers.packs.evidence import DOCTOR_CHECKS, Finding
+from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import StoreResource
 
 __all__ = ["DOCTOR_CHECKS", "pack_doctor"]
@@ -24,9 +25,14 @@ __all__ = ["DOCTOR_CHECKS", "pack_doctor"]
 def pack_doctor(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
     """Reads the evidence in this partition's pack. Missing or stale evidence is a fail. Raises DoctorRefused for a sick
     pack once all are shown."""
-    findings = pack_findings(store.artifacts, *pair_of(context.partition_key))
+    findings = partition_findings(store.artifacts, context.partition_key)
     yield from doctor_results(findings)
     refuse_sick(findings, context.partition_key)
+
+
+def partition_findings(artifacts: Artifacts, partition_key: str) -> list[Finding]:
+    """What the doctor finds of a pair's pack."""
+    return pack_findings(artifacts, *pair_of(partition_key))
 
 
 def doctor_results(findings: Sequence[Finding]) -> Iterator[dg.AssetCheckResult]:

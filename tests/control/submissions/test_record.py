@@ -51,7 +51,10 @@ def everything(store: Store) -> list[str]:
     ("other", "words"),
     [
         ({"dataset": "acme.support.v2", "recipe": "tiny.v1"}, "used for acme.support.v1 with tiny.v1"),
-        ({"dataset": "acme.support.v1", "recipe": "acme.tiny.v1"}, "but this request is for acme.support.v1 with acme.tiny.v1"),
+        (
+            {"dataset": "acme.support.v1", "recipe": "acme.tiny.v1"},
+            "but this request is for acme.support.v1 with acme.tiny.v1",
+        ),
     ],
 )
 def test_a_key_that_was_given_to_another_pair_is_a_conflict_and_nothing_is_recorded(store, other, words) -> None:
