@@ -90,7 +90,7 @@ BOARD = Board(
             title="Requests copied to candidates",
             unit="reqps",
             queries={"{{result}}": "sum by (result) (rate(ft_shadow_copies_total[5m]))"},
-            description="Shadow stages of rollouts. failed: no response from the candidate. busy, dropped: no capacity.",
+            description="Shadow stages of rollouts. failed: no response from the candidate. busy, dropped: no room.",
             stacked=True,
         ),
         Panel(
