@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Self
 
 from ft_assets.settings.catalogue.form import RowForm
-from ft_assets.settings.catalogue.forms import GUESSED, ROW_FORMS
+from ft_assets.settings.catalogue.forms import GUESSED, RECOGNISED, ROW_FORMS
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.settings.dataset.spelling import LabelSettings, TurnSettings
 from ft_resources.errors import BadRecipe
@@ -119,6 +119,12 @@ class FormSettings:
     def sources(self) -> Mapping[str, str]:
         """Maps a form's field to its name in the upload, for fields whose names differ."""
         return dict(self.fields)
+
+    @cached_property
+    def recognisable(self) -> frozenset[str]:
+        """Names in the upload of all fields by which a form is recognised; a row with none of them has no form."""
+        forms = (*GUESSED.values(), *RECOGNISED.values())
+        return frozenset(self.source(name) for form in forms for name in form.needs)
 
     def source(self, field: str) -> str:
         """Name in the upload of a form's ``field``."""

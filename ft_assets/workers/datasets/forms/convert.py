@@ -3,6 +3,7 @@
 import difflib
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ft_assets.settings.catalogue.forms import GUESSED, RECOGNISED, ROW_FORMS
@@ -91,8 +92,10 @@ def form_of(row: dict[str, Any], settings: FormSettings) -> str:
     if settings.form != "auto":
         for name in ROW_FORMS[settings.form].row.needs:
             if settings.source(name) not in row:
-                raise RowProblem(Reason.WRONG_TYPE, name, _missing(settings.source(name), row))
+                raise RowProblem(Reason.WRONG_TYPE, name, partial(_missing, settings.source(name), row))
         return settings.form
+    if settings.recognisable.isdisjoint(row):
+        raise RowProblem(Reason.UNKNOWN_SCHEMA, "", partial(_unknown, row, settings, set[str]()))
     present = {name for form in GUESSED.values() for name in form.needs if settings.source(name) in row}
     guess = _guess(present, row, settings)
 
@@ -105,7 +108,7 @@ def form_of(row: dict[str, Any], settings: FormSettings) -> str:
             return name
     if guess:
         return guess
-    raise RowProblem(Reason.UNKNOWN_SCHEMA, "", _unknown(row, settings, present))
+    raise RowProblem(Reason.UNKNOWN_SCHEMA, "", partial(_unknown, row, settings, present))
 
 
 def _guess(present: set[str], row: dict[str, Any], settings: FormSettings) -> str:

@@ -1,6 +1,7 @@
 """Why a row is not kept: an identifier for machines and a text for people."""
 
 import re
+from collections.abc import Callable
 from enum import StrEnum
 
 # Errors show names only in this form: anything else could be the row's text.
@@ -64,8 +65,16 @@ REASONS: dict[Reason, str] = {
 
 
 class RowProblem(Exception):
-    """One row cannot be used. ``field`` is a path such as ``messages[2].role``; ``problem`` never quotes the text."""
+    """One row cannot be used. ``field`` is a path such as ``messages[2].role``; ``problem`` never quotes the text.
 
-    def __init__(self, reason: Reason, field: str, problem: str) -> None:
-        self.reason, self.field, self.problem = reason, field, problem
+    A sentence that takes long to find is given as a function: of millions of rows, a report shows a few hundred.
+    """
+
+    def __init__(self, reason: Reason, field: str, problem: str | Callable[[], str]) -> None:
+        self.reason, self.field, self._problem = reason, field, problem
         super().__init__(reason, field, problem)
+
+    @property
+    def problem(self) -> str:
+        """What is wrong, in a sentence."""
+        return self._problem if isinstance(self._problem, str) else self._problem()

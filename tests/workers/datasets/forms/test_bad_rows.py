@@ -9,7 +9,7 @@ import pytest
 from ft_assets.control.registry.precheck import check_uploads
 from ft_assets.settings.dataset.forms import FormSettings
 from ft_assets.settings.dataset.policy import DatasetPolicy
-from ft_assets.workers.datasets.forms import parse
+from ft_assets.workers.datasets.forms import convert, parse
 from ft_assets.workers.datasets.forms.parse import parse_lines
 from ft_assets.workers.datasets.intake.spool import Spool
 from ft_assets.workers.datasets.reporting.report import LISTED_NOTES
@@ -35,6 +35,18 @@ def test_bad_rows_take_the_memory_of_few_however_many_there_are(monkeypatch: pyt
     monkeypatch.setattr(parse, "_LINES", 500)
     peak(b"{}\n" * 500)
     assert peak(b"{}\n" * 5_000) < 1.5 * peak(b"{}\n" * 500)
+
+
+@pytest.mark.parametrize("form", [FormSettings(), FormSettings(form="preference")])
+def test_what_is_wrong_with_a_row_is_looked_for_only_where_it_is_shown(
+    form: FormSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sentence with a likely spelling takes twenty times as long as the row."""
+    asked: list[str] = []
+    for look in ("_unknown", "_missing"):
+        monkeypatch.setattr(convert, look, lambda *given: asked.append("once") or "it has no form")
+    parsed = parse_lines(b'{"promt": "a"}\n' * 2_000, form, ended=True)
+    assert (sum(parsed.bad_rows.values()), len(asked)) == (2_000, LISTED_NOTES)
 
 
 def test_an_upload_of_bad_rows_is_told_with_their_exact_number(tmp_path: Path) -> None:
