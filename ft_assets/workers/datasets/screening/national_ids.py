@@ -16,6 +16,8 @@ _RARE = re.compile(r"[A-Za-z]|^[0-9]{3}-[0-9]{2}-[0-9]{4}$|^[0-9]{6}-[0-9]{7}$")
 # Some patterns, such as that of Indian tax numbers, accept words.
 _MIN_DIGITS = 3
 _BEFORE, _AFTER = 60, 24
+# Characters that are read together, and beside them on both sides: no number with what is near it is longer.
+_WINDOW, _MARGIN = 1024, 128
 
 
 def find_ids(raw: bytes, entities: tuple[NationalId, ...]) -> Iterator[Span]:
@@ -28,7 +30,25 @@ def find_ids(raw: bytes, entities: tuple[NationalId, ...]) -> Iterator[Span]:
     Raises:
         UserError: if presidio-analyzer is not installed.
     """
-    text = raw.decode()
+    text, passed = raw.decode(), 0
+    for first, last in _windows(len(text)):
+        window = text[max(0, first - _MARGIN) : last + _MARGIN]
+        for start, end in _found(window, entities):
+            at = start + max(0, first - _MARGIN)
+            if first <= at < last:
+                begin = passed + len(text[first:at].encode())
+                yield Span(begin, begin + len(window[start:end].encode()), "id")
+        passed += len(text[first:last].encode())
+
+
+def _windows(length: int) -> Iterator[tuple[int, int]]:
+    """A text in parts: of some of the patterns the time grows with the square of the text."""
+    for first in range(0, length, _WINDOW):
+        yield first, min(first + _WINDOW, length)
+
+
+def _found(text: str, entities: tuple[NationalId, ...]) -> Iterator[tuple[int, int]]:
+    """Where in ``text`` numbers begin and end, in characters."""
     for recogniser, context in _recognisers(entities):
         for result in recogniser.analyze(text, recogniser.supported_entities, None):
             start, end = result.start, result.end
@@ -36,8 +56,7 @@ def find_ids(raw: bytes, entities: tuple[NationalId, ...]) -> Iterator[Span]:
             near = text[max(0, start - _BEFORE) : start] + " " + text[end : end + _AFTER]
             certain = result.analysis_explanation.original_score >= _OWN_FORM and _RARE.search(value)
             if sum(map(str.isdigit, value)) >= _MIN_DIGITS and (certain or context.search(near)):
-                begin = len(text[:start].encode())
-                yield Span(begin, begin + len(value.encode()), "id")
+                yield start, end
 
 
 @lru_cache(maxsize=8)

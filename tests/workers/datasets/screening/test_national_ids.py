@@ -98,3 +98,22 @@ def test_without_a_recogniser_nothing_changes_in_a_policy() -> None:
     assert "recogniser" not in DatasetPolicy().model_dump(mode="json")["personal_data"]
     assert PersonalDataSettings().searched == PersonalDataSettings().types
     assert asking("US_SSN", types=("ip",)).searched == ("ip", "id")
+
+
+@pytest.mark.parametrize("between", [" ", "é\n", "12-1.9 "])
+@pytest.mark.parametrize("length", [100, 5_000])
+def test_long_texts_are_read_in_parts_which_find_what_the_whole_has(
+    between: str, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of some of the patterns the time grows with the square of the text."""
+    pytest.importorskip("presidio_analyzer")
+    sentences = "".join(f"my {word} is {number} and {between * 7}" for _, word, number in EXAMPLES)
+    text = (sentences * (length // len(sentences) + 1))[:length]
+    entities, asked = get_args(NationalId), list[int]()
+    found = list(national_ids.find_ids(text.encode(), entities))
+    kept = national_ids._found
+    monkeypatch.setattr(national_ids, "_found", lambda part, of: asked.append(len(part)) or kept(part, of))
+    assert list(national_ids.find_ids(text.encode(), entities)) == found
+    assert max(asked) < 1_500
+    monkeypatch.setattr(national_ids, "_WINDOW", 1 << 30)
+    assert sorted(found) == sorted(national_ids.find_ids(text.encode(), entities))
