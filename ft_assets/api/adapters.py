@@ -14,6 +14,7 @@ from ft_assets.settings.ungated import UNGATED, without_gates
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.canonical import sha256_file
 from ft_resources.errors import UserError
+from ft_resources.json_object import json_object
 from ft_resources.signatures import FILE, SIGNING_KEY, known_keys, sign, signature_of, signing_key
 from ft_resources.store import Store
 
@@ -129,7 +130,8 @@ def name_base(adapter: Path | str, base: Path | str) -> None:
     """Write the folder ``base`` into the configuration of the adapter in the folder ``adapter``, as what PEFT loads it
     onto. Raises UserError where it cannot be written."""
     path = Path(adapter) / _CONFIG
-    config = json.loads(path.read_bytes())
+    remedy = "Download the adapter again: ft adapter download"
+    config = dict(json_object(path.read_bytes(), UserError, where=str(path), remedy=remedy))
     config |= {"base_model_name_or_path": str(Path(base).resolve()), "revision": None}
     try:
         path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")

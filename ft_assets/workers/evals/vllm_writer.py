@@ -8,13 +8,13 @@ Written against the API of vLLM's documentation (https://docs.vllm.ai, ``LLM``, 
 and tested with a fake; not run against vLLM itself.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ft_resources.errors import UserError
+from ft_resources.json_object import json_object
 
 # Leaves room in the same memory for Transformers' model.
 _MEMORY_SHARE = 0.45
@@ -104,8 +104,15 @@ class VllmWriter:
 
 def _room_for(adapter: Path) -> int:
     """The smallest maximum rank of vLLM that fits the adapter."""
-    config = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))
-    rank = max([int(config["r"]), *map(int, (config.get("rank_pattern") or {}).values())])
+    config = json_object(
+        (adapter / "adapter_config.json").read_bytes(),
+        UserError,
+        where=str(adapter),
+        remedy="Train the pair again.",
+        what="adapter_config.json",
+        members={"r": int, "rank_pattern": dict},
+    )
+    rank = max([config["r"], *map(int, (config.get("rank_pattern") or {}).values())])
     room = next((each for each in _RANKS if each >= rank), None)
     if room is None:
         raise UserError(
