@@ -5,12 +5,19 @@ from collections.abc import Collection, Iterable
 import dagster as dg
 
 from ft_assets.api import Launch
+from ft_assets.graph.partitions import pair_key
 from ft_resources.run_states import ACTIVE_STATUSES
 
 # Databases limit the parameters of a query.
 _KEYS_AT_ONCE = 500
 # How often another process may add a key between a look and the insert after it.
 _RACES = 5
+
+
+def list_pair(instance: dg.DagsterInstance, dataset: str, recipe: str) -> dg.MultiPartitionKey:
+    """List the pair of a dataset version and a recipe; returns its partition, for ``dg.materialize`` and jobs."""
+    list_keys(instance, dataset=dataset, recipe=recipe)
+    return pair_key(dataset, recipe)
 
 
 def list_keys(instance: dg.DagsterInstance, *, dataset: str = "", recipe: str = "") -> None:

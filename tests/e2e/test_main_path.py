@@ -1,7 +1,10 @@
 """Dataset file and recipe in, gated adapter out: the whole graph on a real instance with real workers."""
 
+import re
 import subprocess
 import sys
+from contextlib import nullcontext
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -16,7 +19,7 @@ from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.errors import UserError
 from ft_resources.store_layout import ROOT_FOLDERS, TENANTS
-from tests.e2e.project import Project
+from tests.e2e.project import ROOT, Project
 from tests.journeys import Journey, copied
 
 pytestmark = pytest.mark.e2e
@@ -207,3 +210,18 @@ def test_the_code_location_loads_without_torch() -> None:
     code = f"import ft_assets.definitions, sys; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_the_docs_say_of_python_materializes_a_pair_that_was_not_listed(
+    project: Project, accepted: Journey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/how-to/dagster.md").read_text(encoding="utf-8"), re.DOTALL)[-1:]
+    code = code.replace("acme.tickets.v1", accepted.dataset).replace("support.v1", accepted.recipe)
+    monkeypatch.setattr("ft_assets.definitions.defs", build_definitions(project.store_url))
+    with dg.DagsterInstance.ephemeral() as fresh:
+        monkeypatch.setattr(dg.DagsterInstance, "get", lambda: nullcontext(fresh))
+        ran: dict[str, Any] = {}
+        exec(code, ran)
+        assert ran["done"].success
+        assert fresh.get_dynamic_partitions("recipe") == [accepted.recipe]
+        assert [str(key) for key in fresh.get_materialized_partitions(dg.AssetKey("adapter"))] == [accepted.pair]
