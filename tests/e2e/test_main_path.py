@@ -215,7 +215,8 @@ def test_the_code_location_loads_without_torch() -> None:
 def test_what_the_docs_say_of_python_materializes_a_pair_that_was_not_listed(
     project: Project, accepted: Journey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/how-to/dagster.md").read_text(encoding="utf-8"), re.DOTALL)[-1:]
+    page = (ROOT / "docs/how-to/dagster.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     code = code.replace("acme.tickets.v1", accepted.dataset).replace("support.v1", accepted.recipe)
     monkeypatch.setattr("ft_assets.definitions.defs", build_definitions(project.store_url))
     with dg.DagsterInstance.ephemeral() as fresh:
