@@ -61,7 +61,7 @@ def _read_tools(path: Path) -> list[dict[str, Any]]:
     remedy = "Write a JSON list of tools, as OpenAI's API takes them."
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"the tools cannot be read ({error})", where=str(path), remedy=remedy) from error
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         raise UserError("this is no list of tools", where=str(path), remedy=remedy)

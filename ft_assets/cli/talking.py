@@ -51,24 +51,23 @@ class Talking:
         while True:
             try:
                 text = input("you> ").strip()
+                if text == _NEW:
+                    self._turns.clear()
+                elif text:
+                    self.say(text, input=input)
             except KeyboardInterrupt:
                 self._out.line()
-                continue
             except EOFError:
                 self._out.line()
                 return
-            if text == _NEW:
-                self._turns.clear()
-            elif text:
-                try:
-                    self.say(text, input=input)
-                except UserError as error:
-                    more = f" {_NEW} begins another conversation." if isinstance(error, BadRequest) else ""
-                    self._say_aside(f"{in_sentences(error.what, error.remedy)}{more}")
+            except UserError as error:
+                more = f" {_NEW} begins another conversation." if isinstance(error, BadRequest) else ""
+                self._say_aside(f"{in_sentences(error.what, error.remedy)}{more}")
 
     def say(self, text: str, *, input: Callable[[str], str] | None) -> bool:
         """Show the answers to ``text``, and those to what called tools return, for which ``input`` asks. False if an
-        answer was ended by Ctrl-C. Raises UserError, and forgets the message, if it is not answered."""
+        answer was ended by Ctrl-C. Raises UserError, and what ``input`` raises, and forgets the message, if it is not
+        answered."""
         before = list(self._turns)
         self._turns.append({"role": "user", "content": text})
         try:
@@ -80,7 +79,7 @@ class Talking:
                 self._turns += called or [{"role": "assistant", "content": said}]
                 if not called:
                     return whole
-        except (UserError, EOFError):
+        except (UserError, EOFError, KeyboardInterrupt):
             self._turns = before
             raise
 

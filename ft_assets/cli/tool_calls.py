@@ -27,7 +27,7 @@ def calls_in(text: str, names: Collection[str]) -> list[dict[str, Any]]:
             continue
         try:
             value, end = _DECODER.raw_decode(text, found.start() if found["json"] else place)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         call = {"name": found["bare"], "arguments": value} if found["bare"] else _as_call(value)
         if call["name"] in names:
@@ -47,5 +47,5 @@ def _as_call(value: dict[str, Any]) -> dict[str, Any]:
 def _value(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text

@@ -39,7 +39,7 @@ async def try_model(
     def prepare() -> Question:
         prompts = context.prompts.of(model.artifact)
         chats = prompts.chats
-        ids = prompts.chat(turns, room, tools) if chats else prompts.text(str(turns[-1].get("content") or ""), room)
+        ids = prompts.asked(turns, room, tools)
         ends = prompts.ends(with_tools=bool(tools)) if chats else ()
 
         def sampling(left: int) -> Sampling:

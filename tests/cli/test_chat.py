@@ -148,6 +148,30 @@ def test_what_a_called_tool_returns_is_typed_and_answered(capsys: pytest.Capture
 
 
 @pytest.mark.parametrize(
+    ("typed", "prompts"), [(EOFError(), ["you> "]), (KeyboardInterrupt(), ["you> ", "note returned> ", "you> "])]
+)
+def test_ctrl_c_where_a_tools_result_is_typed_forgets_the_message_and_ctrl_d_ends_the_chat(
+    typed: BaseException, prompts: list[str]
+) -> None:
+    model = Model([said('{"name": "note", "arguments": {}}'), said("so"), said("yes")])
+    assert talk(model, "call it", typed, "hi", tools=TOOLS)[: len(prompts)] == prompts
+    assert [asked for _, asked in model.asked[1:]] == ([] if isinstance(typed, EOFError) else [[ASKED]])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a":' * 3000,
+        'note{"a":' + "[" * 3000,
+        "<function=note><parameter=text>" + "[" * 3000,
+        json.dumps({"name": "note", "arguments": "[" * 3000}),
+    ],
+)
+def test_what_is_nested_without_end_is_no_error(text: str) -> None:
+    assert all(call["arguments"] == {} for call in calls_in(text, {"note"}))
+
+
+@pytest.mark.parametrize(
     "text",
     [
         '<tool_call>\n{"name": "note", "arguments": {"text": "a {b}"}}\n</tool_call>',
@@ -211,7 +235,7 @@ def test_a_result_that_no_gate_let_through_says_so(ft: Ft, found: Callable[..., 
     assert (result.exit_code, words in result.stderr, "Warning" in result.stderr) == (0, True, bool(words))
 
 
-@pytest.mark.parametrize("content", ["{}", "[1]", "no JSON", None])
+@pytest.mark.parametrize("content", ["{}", "[1]", "[" * 100_000, "no JSON", None])
 def test_a_file_without_tools_is_refused(
     ft: Ft, found: Callable[..., Model], tmp_path: Path, content: str | None
 ) -> None:

@@ -22,6 +22,7 @@ from ft_assets.workers.datasets.columns import LISTED_BAD
 from ft_assets.workers.datasets.forms.decode import decode_line
 from ft_assets.workers.datasets.forms.parse import parse_lines
 from ft_assets.workers.datasets.forms.reasons import RowProblem
+from ft_assets.workers.datasets.forms.texts import refuse_surrogates
 from ft_assets.workers.datasets.intake.chunking import ROW_BYTES, chunks
 from ft_assets.workers.datasets.intake.kinds import CUT, HEAD_BYTES, check_head, kind_of
 from ft_assets.workers.datasets.intake.limits import ReadLimits
@@ -207,7 +208,10 @@ def _sample(rows: Spool) -> list[dict[str, Any]]:
         for line in lines.split(b"\n"):
             with suppress(RowProblem):
                 if line.strip():
-                    sample.append(decode_line(line, ended=ended))
+                    row = decode_line(line, ended=ended)
+                    # Half of a pair can be on no page and in no address.
+                    refuse_surrogates(json.dumps(row, ensure_ascii=False) if b"\\u" in line else "", "")
+                    sample.append(row)
         if len(sample) >= _SAMPLE:
             break
     return sample

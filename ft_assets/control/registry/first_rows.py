@@ -84,7 +84,7 @@ def _labelled(lines: bytes) -> str:
     """The row form of the first row if its ``label`` says whether people liked the answer, else ""."""
     try:
         row = json.loads(lines.split(b"\n", 1)[0])
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     if not isinstance(row, dict) or row.get("label") not in (True, False):
         return ""

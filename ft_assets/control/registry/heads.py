@@ -32,7 +32,7 @@ def _whole_elements(head: bytes) -> bytes:
     if head.lstrip()[:1] == b"{":
         try:
             json.loads(head.partition(b"\n")[0])
-        except ValueError:
+        except (ValueError, RecursionError):
             return b""
         return head[: head.rfind(b"\n") + 1]
     depth, end, inside, escaped = 0, 0, False, False

@@ -192,6 +192,12 @@ def _label_settings(said: Mapping[str, bool | None], before: LabelSettings | Non
         ]
         for meant, words in ((True, before.liked if before else ()), (False, before.disliked if before else ()))
     )
+    if not said:
+        raise BadData(
+            "the values of the label are neither words nor whole numbers",
+            where="columns",
+            remedy="Choose another column as the label, write it as 1 and 0, or choose no label.",
+        )
     if not up or not down:
         raise BadData(
             f"no value of the label means {'good' if not up else 'bad'}",

@@ -1,13 +1,13 @@
 """The box on the pages of jobs and lines in which a person asks a model and its base the same question."""
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+import orjson
 from anyio import from_thread
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
@@ -158,7 +158,7 @@ async def _whole(parts: AsyncGenerator[dict[str, Any]]) -> dict[str, Any]:
 
 def _read_tools(text: str) -> list[dict[str, Any]]:
     try:
-        found = json.loads(text) if text.strip() else []
+        found = orjson.loads(text) if text.strip() else []
     except ValueError as error:
         raise BadRequest(f"this is no JSON ({error})", where="tools", remedy=_TOOLS) from None
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):

@@ -82,6 +82,21 @@ class Prompts:
                 error.what, where=_MESSAGES, remedy="Send a conversation such as the training's."
             ) from None
 
+    def asked(
+        self, messages: Sequence[dict[str, Any]], context: int | None = None, tools: Sequence[dict[str, Any]] = ()
+    ) -> list[int]:
+        """As ``chat``; without a chat template the last message is continued, and nothing else can be given."""
+        if self.chats:
+            return self.chat(messages, context, tools)
+        for given, what in ((tools, "tools"), (messages[0]["role"] == "system", "system prompt")):
+            if given:
+                raise BadRequest(
+                    f"this model has no chat template: it continues texts, and can be given no {what}",
+                    where=what,
+                    remedy="Ask without.",
+                )
+        return self.text(str(messages[-1].get("content") or ""), context)
+
     def output(self, prompt: Sequence[int]) -> OutputStream:
         """Takes the answer to a conversation's ``prompt`` apart as it is written. Raises BadRequest as ``chat``."""
         return self._chatting().outputs.stream(prompt)

@@ -60,12 +60,8 @@ class Talk:
         most: int,
     ) -> Reason:
         prompts, context = self._prompts, loaded.context_length
-        if prompts.chats:
-            prompt = prompts.chat(messages, context, tools)
-            add = prompts.output(prompt).add
-        else:
-            prompt = prompts.text(str(messages[-1]["content"]), context)
-            add = _Continued(loaded.tokenizer).add
+        prompt = prompts.asked(messages, context, tools)
+        add = prompts.output(prompt).add if prompts.chats else _Continued(loaded.tokenizer).add
         most = min(most, context - len(prompt))
         if most < 1:
             raise PromptTooLong(len(prompt), 1, context)

@@ -247,6 +247,34 @@ def test_choices_that_make_no_example_are_told_and_stay_chosen(
     assert shown(page) == {name: use for name, use in zip(ODD[0], choices.values(), strict=True) if use}
 
 
+def test_a_label_without_words_is_told_as_that(world: World) -> None:
+    person = world.person("measuring")
+    rows = [{"prompt": f"Is it {n}?", "completion": f"{n}", "score": n % 2 + 0.5} for n in range(N)]
+    file = given(person, "scores.jsonl", lines(*rows))
+    page = person.get("new/rows", params={"file": file, "c0": "prompt", "c1": "completion", "c2": "label"})
+    assert "The values of the label are neither words nor whole numbers" in page.text
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}", "nested too deeply"),
+        (b'{"prompt": "a\\ud800", "completion": "b"}', "half of a surrogate pair"),
+        (b'{"\\ud800": "x", "prompt": "a", "completion": "b"}', "too few to learn from"),
+    ],
+)
+def test_rows_that_no_page_can_show_are_told(world: World, row: bytes, told: str) -> None:
+    person = world.person("odd")
+    rows = (row + b"\n") * 3
+    headers = {**person.own, "x-form-token": person.token}
+    for name, whole in (("odd.jsonl", "true"), ("odd.json", "false")):
+        query = {"name": name, "whole": whole}
+        page = person.client.post("/console/files/look", params=query, content=rows, headers=headers)
+        assert (page.status_code, whole == "false" or told in page.text) == (200, True), name
+    page = person.get("new/rows", params={"file": given(person, "odd.jsonl", rows)})
+    assert (page.status_code, told in page.text) == (200, True)
+
+
 def test_all_rows_of_the_beginning_of_a_large_file_are_counted_and_it_is_said_so(world: World) -> None:
     person = world.person("large")
     rows = [{"prompt": f"Thing {n}?", "completion": "" if n % 10 == 3 else "x" * 900} for n in range(8000)]
@@ -277,7 +305,9 @@ def test_the_wizard_stays_with_all_that_was_filled_in_where_something_is_wrong(w
     assert "too few to learn from" in page.text
 
 
-@pytest.mark.parametrize("rows", ["[1]", "{", '{"source": {"uri": "file:///etc/passwd"}}', "[" * 5000])
+@pytest.mark.parametrize(
+    "rows", ["[1]", "{", '{"source": {"uri": "file:///etc/passwd"}}', "[" * 5000, '{"fields": {"prompt": "\\ud800"}}']
+)
 def test_damaged_choices_are_refused_and_nothing_else(world: World, rows: str) -> None:
     person = world.person("hostile")
     file = given(person, "faq.csv", table(FAQ))

@@ -210,7 +210,8 @@ def test_tools_are_refused_where_the_template_shows_none_and_where_they_are_none
     member, path = person(), f"lines/{LINE}"
     told = both(member, path, tools='[{"type": "function", "function": {"name": "note"}}]')
     assert all("the chat template of this model shows it no tools" in each.lower() for each in told.values())
-    assert "Write a JSON list of tools" in ask(member, path, tools="{}").text
+    for wrong in ("{}", "[" * 100_000, '["\\ud800"]', '[{"a": NaN}]'):
+        assert "Write a JSON list of tools" in ask(member, path, tools=wrong).text
     line.promote(line.adapter(2, TOOLS + TEMPLATE))
     assert both(member, path, tools='[{"type": "function", "function": {"name": "note"}}]') != both(member, path)
 

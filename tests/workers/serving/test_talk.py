@@ -102,6 +102,16 @@ def test_a_text_is_continued_without_a_template(base: Path, adapter: Path, tmp_p
     assert parts > 1
 
 
+@pytest.mark.parametrize(
+    ("head", "tools", "what"),
+    [([], TOOLS, "tools"), ([{"role": "system", "content": "be brief"}], [], "system prompt")],
+)
+def test_what_a_text_cannot_be_given_is_refused(tmp_path: Path, head: Any, tools: Any, what: str) -> None:
+    prompts = Prompts(make_fake_base(tmp_path / "bare", with_template=False))
+    with pytest.raises(BadRequest, match=f"can be given no {what}"):
+        prompts.asked([*head, *ASKED], tools=tools)
+
+
 def test_tools_are_shown_by_a_template_that_has_them_and_refused_by_another(base: Path, adapter: Path) -> None:
     shown = Prompts(base, WITH_TOOLS).chat(ASKED, tools=TOOLS)
     assert len(shown) > len(Prompts(base).chat(ASKED))
