@@ -42,7 +42,9 @@ class _Given(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-_Number = Annotated[int, Field(strict=True, ge=-(10**9), le=10**9)] | Annotated[float, Field(strict=True)]
+MOST = 10**9
+"""Of any number of a job's."""
+_Number = Annotated[int, Field(strict=True, ge=-MOST, le=MOST)] | Annotated[float, Field(strict=True)]
 _Hyperparameters = Annotated[
     dict[Annotated[str, Field(max_length=64)], _Number | Annotated[str, Field(max_length=64)] | None],
     Field(max_length=16),

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from ft_assets.control.jobs.recipe import offered, recipe_of_job
+from ft_assets.control.submissions.submit import check_maximum
 from ft_assets.records import jobs
 from ft_assets.records.files import get_file
 from ft_assets.records.jobs import Job, JobKey
@@ -76,6 +77,7 @@ def _check(store: Store, job: Job, models: ModelsFile) -> None:
     if job.suffix:
         check_part(job.suffix, "suffix")
     policy_of(job.rows)
+    check_maximum(job.max_gpu_hours)
     if job.recipe:
         _require_recipe(store, job)
     else:

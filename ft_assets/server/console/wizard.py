@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ from ft_assets.server.console.session import Fields, Member, Person
 from ft_assets.server.context import Context, Ctx
 from ft_assets.server.errors import status_of_error
 from ft_assets.server.files import PREFIX, file_object
+from ft_assets.server.jobs import MOST
 from ft_assets.server.names import JOB
 from ft_assets.settings.catalogue.methods import METHODS
 from ft_resources.errors import NotFound, UserError
@@ -200,12 +202,14 @@ def _asked(fields: dict[str, str]) -> dict[str, Any]:
 
 
 def _number(name: str, text: str) -> int | float:
-    try:
-        return int(text) if text.lstrip("+").isdecimal() else float(text)
-    except ValueError:
-        raise UserError(
-            f"{text[:40]!r} is not a number", where=name.replace("_", " "), remedy="Write it as 3 or as 0.5."
-        ) from None
+    with suppress(ValueError):
+        number = int(text) if text.lstrip("+").isdecimal() else float(text)
+        # Those of the API, within which NaN is not either.
+        if abs(number) <= MOST:
+            return number
+    raise UserError(
+        f"{text[:40]!r} is not a number that a job takes", where=name.replace("_", " "), remedy="Write it as 3 or 0.5."
+    )
 
 
 def _recipes(context: Context, person: Person) -> list[Chosen]:

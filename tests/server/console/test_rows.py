@@ -299,6 +299,11 @@ def test_the_wizard_stays_with_all_that_was_filled_in_where_something_is_wrong(w
         assert "is not a number" in page.text
         for kept in ('value="many"', 'value="faq"', "exact_match &gt; 0.9", f'value="{file}"', "Our question"):
             assert kept in page.text, kept
+    for name in ("n_epochs", "learning_rate_multiplier", "max_gpu_hours"):
+        for wrong in ("nan", "inf", "9" * 400, "9" * 5000):
+            page = person.send("new/estimate", **asked, **{name: wrong})
+            assert (page.status_code, "is not a number" in page.text) == (400, True), (name, wrong[:5])
+    assert "GPU-hours is invalid" in person.send("new/estimate", **asked, max_gpu_hours="-1").text
     few = given(person, "few.csv", table(FAQ[:20]))
     page = person.send("new/estimate", **{**asked, "file": few, "gates": ""})
     assert (page.status_code, 'value="faq"' in page.text) == (400, True)
