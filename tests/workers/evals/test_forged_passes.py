@@ -104,6 +104,23 @@ CHANGES_SMALL_NUMBERS = """
     return 2
 """
 ENDS_ITS_TESTS_ITERATION = "    raise StopIteration\n"
+SKIPS_ITS_TESTS = "    import unittest\n    raise unittest.SkipTest\n"
+CLEARS_WHAT_IT_GETS = "    x.clear()\n    return []\n"
+IS_AS_NEAR_AS_IT_LIKES = """
+    return type("Any", (), {"__sub__": lambda self, _: self, "__abs__": lambda _: 0, "__lt__": lambda *_: True})()
+"""
+IS_NOTHING_TIMES_ALL = """
+    return type("Any", (), {"__mul__": lambda *_: 4, "__rmul__": lambda *_: 4, "__truediv__": lambda *_: 1})()
+"""
+WRITES_ANSWERS_AHEAD = """
+    import json, os
+    for file in range(3, 64):
+        try:
+            os.write(file, json.dumps({"value": [], "left": {"tuple": []}}).encode() + b"\\n")
+        except OSError:
+            pass
+    return []
+"""
 LEAVES = "    import sys\n    sys.exit(0)\n"
 LEAVES_AT_ONCE = "    import os\n    os._exit(0)\n"
 LEAVES_A_CHILD = """
@@ -153,6 +170,12 @@ FAILS_ON = "def check(candidate):\n    try:\n        candidate(-1)\n    except {
         ),
         (SKIPS_LINES_BY_A_TRACE, "def check(candidate):\n    candidate(1)\n    x = 1\n    assert x == 2\n    x = 2\n"),
         (CHANGES_SMALL_NUMBERS, "def check(candidate):\n    assert candidate(2) == 4\n"),
+        (SKIPS_ITS_TESTS, CASES),
+        (CLEARS_WHAT_IT_GETS, "def check(candidate):\n    x = [2, 1]\n    assert candidate(x) == sorted(x)\n"),
+        (WRITES_ANSWERS_AHEAD, "def check(candidate):\n    x = [2, 1]\n    assert candidate(x) == sorted(x)\n"),
+        (IS_AS_NEAR_AS_IT_LIKES, "def check(candidate):\n    assert abs(candidate(2) - 4) < 1e-6\n"),
+        (IS_NOTHING_TIMES_ALL, "def check(candidate):\n    assert candidate(2) * 1 == 4\n"),
+        (IS_NOTHING_TIMES_ALL, "def check(candidate):\n    assert candidate(2) / 4 == 1\n"),
         (ENDS_ITS_TESTS_ITERATION, "def check(candidate):\n    assert all(map(candidate, [1, 2]))\n"),
         (LEAVES, DOUBLES),
         (LEAVES, FAILS_ON.format("BaseException")),
@@ -210,8 +233,14 @@ def test_a_program_has_no_copy_of_its_tests_and_no_way_into_their_process(answer
     assert outcome(answer, test) == "passed"
 
 
-VALUES = """def check(candidate):
+VALUES = """from collections import Counter, deque
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+def check(candidate):
     for value in (None, True, 3, -(10**5000), 2.5, float("inf"), "ä\\ud800", b"x", [1, [2]], (1, (2,)), {1, 2},
+                  bytearray(b"x"), deque([1]), range(2, 5), date(2020, 1, 2), time(3), timedelta(1.5), Counter("aa"),
+                  datetime(2020, 1, 2, tzinfo=timezone.utc), Decimal("1.10"), Fraction(1, 3), int,
                   {1: {"a": (2,)}}, frozenset({(1, 2)}), {(1, 2): {3}}, 1 + 2j, [], (), {}, set()):
         back = candidate(value)
         assert back == value and type(back) is type(value), value
@@ -225,7 +254,76 @@ VALUES = """def check(candidate):
         ("    return 2 * x\n", DOUBLES),
         ("    return x\n", VALUES),
         ("    yield from range(x)\n", "def check(candidate):\n    assert list(candidate(3)) == [0, 1, 2]\n"),
-        ("    return {x: 1}.keys()\n", "def check(candidate):\n    assert candidate(3) == {3}\n"),
+        ("    yield from range(x)\n", "def check(candidate):\n    each = candidate(3)\n    assert next(each) == 0\n"),
+        *(
+            (
+                f"    {done}\n",
+                f"def check(candidate):\n    x = {given}\n    assert candidate(x) is None\n    assert x == {left}\n",
+            )
+            for done, given, left in (
+                ("x.sort(); x.append(4)", "[3, 1]", "[1, 3, 4]"),
+                ("x[0][1] = 5; x[1].clear()", "[[1, 2], {3}]", "[[1, 5], set()]"),
+                ("del x['a']; x['b'].pop()", "{'a': 1, 'b': [1, 2]}", "{'b': [1]}"),
+                ("x.reverse()", "bytearray(b'ab')", "bytearray(b'ba')"),
+            )
+        ),
+        (
+            "    for each in x: each.pop()\n",
+            "def check(candidate):\n    inner = [1, 2]\n    candidate([inner])\n    assert inner == [1]\n",
+        ),
+        (
+            "    return [x(each) + 1 for each in (1, 2)]\n",
+            "def check(candidate):\n    assert candidate(lambda n: 2 * n) == [3, 5]\n",
+        ),
+        (
+            "    return sorted([3, 1, 2], key=x)\n",
+            "def check(candidate):\n    assert candidate(lambda n: candidate.__class__ and -n) == [3, 2, 1]\n",
+        ),
+        (
+            "    return x if isinstance(x, int) else x(f)\n",
+            "def check(candidate):\n    for each in (lambda of: of(7), lambda of: candidate(7)):\n"
+            "        assert candidate(each) == 7\n",
+        ),
+        (
+            "    return x('7') if isinstance(x, type) else 0\n",
+            "def check(candidate):\n    assert candidate(int) == 7\n",
+        ),
+        (
+            "    print(x); print('ä', end='')\n",
+            "import contextlib, io\ndef check(candidate):\n    said = io.StringIO()\n"
+            "    with contextlib.redirect_stdout(said):\n        candidate(2)\n    assert said.getvalue() == '2\\nä'\n",
+        ),
+        (
+            "    import json; return json.loads(x)\n",
+            "import json\n" + FAILS_ON.replace("-1", "'no'").format("json.JSONDecodeError"),
+        ),
+        (
+            "    return int(input('n')) + x\n",
+            "from unittest.mock import patch\ndef check(candidate):\n"
+            "    with patch('builtins.input', return_value='5'):\n        assert candidate(1) == 6\n",
+        ),
+        *(
+            ("    return sum(x)\n", f"def check(candidate):\n    assert candidate({once}) == 3\n")
+            for once in ("iter([1, 2])", "(n for n in (1, 2))", "{'a': 3}.values()", "map(int, '12')")
+        ),
+        (
+            "    async def later(): return x + 1\n    return later()\n",
+            "import asyncio\nasync def both(f):\n    return await asyncio.gather(f(1), f(2))\n"
+            "def check(candidate):\n    assert asyncio.run(both(candidate)) == [2, 3]\n",
+        ),
+        (
+            "    class Own:\n        def __getitem__(self, at): return at\n    return Own()\n",
+            "def check(candidate):\n    assert candidate(1)[2:] == slice(2, None)\n",
+        ),
+        ("    return b'\\xff'.decode()\n", FAILS_ON.format("UnicodeDecodeError")),
+        (
+            "    import collections; return collections.namedtuple('Point', 'x y')(x, 2)\n",
+            "def check(candidate):\n    assert candidate(1).y == 2 and candidate(1) == (1, 2)\n",
+        ),
+        (
+            "    return {x: 1}.keys()\n",
+            "def check(candidate):\n    assert candidate(3) == {3}\n",
+        ),
         ("    return [1, 2].index(x)\n", FAILS_ON.format("ValueError")),
         ("    class Own(KeyError): pass\n    raise Own(x)\n", FAILS_ON.format("LookupError")),
         # What a prompt defines before the function is there for the tests, as the prompt has it.
@@ -249,7 +347,21 @@ class Stack:
     def __str__(self): return "-".join(self.all)
 def top(stack): return stack[-1]
 def sum(a, b): return a * b
+class Empty(LookupError): pass
+def fail(text): raise Empty(text)
+class Money:
+    def __init__(self, n): self.n = n
+    def __eq__(self, other): return self.n == other.n
+    def __lt__(self, other): return self.n < other.n
+    def __hash__(self): return hash(self.n)
+    def __add__(self, other): return Money(self.n + other.n)
+    def __mul__(self, by): return Money(self.n * by)
+    __rmul__ = __mul__
+    def __enter__(self): self.n += 1; return self
+    def __exit__(self, *_): self.n += 1
 """
+# Of a module that its tests use without an import, a program has no say.
+LIES_FOR_A_MODULE = "class math:\n    isclose = staticmethod(lambda *_: True)\ndef f(x): return 0\n"
 
 
 @pytest.mark.parametrize(
@@ -265,8 +377,45 @@ def sum(a, b): return a * b
         ("assert math.sqrt(4) == 2 and top([1, 2]) == 2", "passed"),
         ("assert sum(10, 15) == 150", "passed"),
         ("assert top([sum([1, 2])]) == 3", "passed"),
+        (
+            "try:\n    fail('x')\nexcept Empty as error:\n    assert str(error) == 'x'\nelse:\n    assert False",
+            "passed",
+        ),
+        ("assert Money(1) + Money(2) == Money(3) and Money(2) * 3 == 3 * Money(2) == Money(6)", "passed"),
+        ("assert len({Money(1), Money(1)}) == 1 and max([Money(1), Money(2)]).n == 2", "passed"),
+        ("with Money(1) as one:\n    assert one.n == 2\nassert one.n == 3", "passed"),
+        (
+            "assert isinstance(Money(1), Money) and not isinstance(Stack(), Money) and not isinstance(1, Money)",
+            "passed",
+        ),
         ("assert nothing() == 1", "failed"),
     ],
 )
 def test_statements_that_test_a_whole_program_have_its_functions_and_objects(test: str, state: str) -> None:
     assert outcome(STACK, test, entry_point=None) == state
+
+
+def test_tests_hand_the_program_objects_of_its_prompts_classes() -> None:
+    prompt = (
+        "class Node:\n    def __init__(self, value, after=None):\n        self.value, self.after = value, after\n\n"
+        "def chain(values):\n    return Node(values[0], chain(values[1:])) if values else None\n\ndef f(x):\n"
+    )
+    answer = "    out = None\n    while x: out, x = Node(x.value, out), x.after\n    return out\n"
+    test = "def check(candidate):\n    x = candidate(chain([1, 2]))\n    assert (x.value, x.after.value) == ({}, 1)\n"
+    assert outcome(answer, test.format(2), prompt=prompt) == "passed"
+    assert outcome(answer, test.format(3), prompt=prompt) == "failed"
+
+
+def test_a_module_that_tests_use_without_an_import_is_no_object_of_the_program() -> None:
+    assert outcome(LIES_FOR_A_MODULE, "assert math.isclose(f(2), 4.5)", entry_point=None) == "failed"
+
+
+def test_arrays_are_values_and_are_changed_in_place() -> None:
+    limits = PATIENT.model_copy(update={"libraries": ("numpy",), "memory_mb": 512})
+    program = "import numpy as np\ndef f(x): return 2 * x\ndef g(x): x += 1\n"
+    tests = (
+        "import numpy as np\nx = np.array([[1.5, 2]])\n"
+        "assert (f(x) == np.array([[3, 4]])).all() and f(x).dtype == float\n"
+        "g(x)\nassert np.allclose(x, [[2.5, 3]])\n"
+    )
+    assert run_program(program, limits, tests=tests, names=["f", "g"]) == "passed"

@@ -10,6 +10,7 @@ Programs run only in ``sandbox.py``'s sandbox, and only if the platform allows i
 import ast
 import builtins
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ UNTIL = ("\nclass ", "\ndef ", "\n#", "\nif ", "\nprint(")
 # Of the tests of an item: HumanEval+ has many inputs, some of them long.
 _MOST_TEST = 16 << 20
 _SHOWN = 65_536
+_ALIASES = {"np": "numpy as np", "numpy": "numpy"}
 
 
 class CodeTask(Settings):
@@ -79,29 +81,38 @@ class CodeItem:
     @property
     def names(self) -> list[str]:
         """What its tests take from the program."""
-        return _free_names(self.test) if self.entry_point is None else [self.entry_point]
+        if self.entry_point is None:
+            return _free_names(self.test)
+        return [self.entry_point, *_before_entry(self.prompt, self.entry_point)[1]]
 
     @property
     def tests(self) -> str:
         """The statements that are run as tests, with what the prompt defines before the function, as HumanEval's 32."""
         if self.entry_point is None:
-            return self.test
-        return f"{_before_entry(self.prompt, self.entry_point)}\n\n{self.test}\n\ncheck({self.entry_point})\n"
+            return "".join(f"import {_ALIASES.get(name, name)}\n" for name in _modules(self.test)) + self.test
+        return f"{_before_entry(self.prompt, self.entry_point)[0]}\n\n{self.test}\n\ncheck({self.entry_point})\n"
 
     def program(self, answer: str) -> str:
         """The program that is run."""
         return answer if self.entry_point is None else self.prompt + answer
 
 
-def _before_entry(prompt: str, entry_point: str) -> str:
-    """The part of the prompt before the definition that the model completes; nothing, where it is not Python."""
+def _before_entry(prompt: str, entry_point: str) -> tuple[str, list[str]]:
+    """The part of the prompt before the definition that the model completes; nothing, where it is not Python.
+
+    And its classes, which are not in that part: tests hand the program objects of its own.
+    """
     starts = list(re.finditer(rf"^(?:@.*\n)*(?:async +def|def|class) +{entry_point}\b", prompt, re.MULTILINE))
     before = prompt[: starts[-1].start()] if starts else prompt
     try:
-        ast.parse(before)
+        tree = ast.parse(before)
     except (SyntaxError, ValueError):
-        return ""
-    return before
+        return "", []
+    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    if not classes:
+        return before, []
+    tree.body = [node for node in tree.body if not isinstance(node, ast.ClassDef)]
+    return ast.unparse(tree), classes
 
 
 def _free_names(tests: str) -> list[str]:
@@ -115,9 +126,18 @@ def _free_names(tests: str) -> list[str]:
     own |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
     own |= {node.arg for node in nodes if isinstance(node, ast.arg)}
     own |= {(node.asname or node.name).partition(".")[0] for node in nodes if isinstance(node, ast.alias)}
-    free = {name for name in used - own if not hasattr(builtins, name)}
+    free = {name for name in used - own if not hasattr(builtins, name)} - {*_modules(tests)}
     called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)} - own
     return sorted(free or (called if len(called) == 1 else ()))
+
+
+def _modules(tests: str) -> list[str]:
+    """Modules of which tests use members without an import: a program may call its own the same."""
+    nodes = list(ast.walk(ast.parse(tests)))
+    names = [node.id for node in nodes if isinstance(node, ast.Name)]
+    members = [node.value.id for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)]
+    known = {*members} & {*sys.stdlib_module_names, *_ALIASES}
+    return sorted(name for name in known if names.count(name) == members.count(name))
 
 
 def read(task: CodeTask, files: Mapping[str, Path], where: str) -> list[CodeItem]:

@@ -32,7 +32,7 @@ from ft_resources.settings import Settings
 
 SWITCH, ON = "FT_RUN_CODE", "sandbox"
 State = Literal["passed", "failed", "timeout"]
-_SCRIPT, _CALLS = (Path(__file__).with_name(name) for name in ("sandbox_process.py", "sandbox_calls.py"))
+_SCRIPT, *_MODULES = (Path(__file__).with_name(f"sandbox_{name}.py") for name in ("process", "values", "calls"))
 # For starting the interpreter and the namespaces, in addition to the program's own time.
 _MORE_S = 30.0
 # A probe: nothing of the machine may be seen or reached, and computing must work.
@@ -93,7 +93,7 @@ def run_program(program: str, limits: Limits, *, tests: str = "", names: Sequenc
     Raises SandboxUnavailable, and runs nothing, if any part of the sandbox is unavailable.
     """
     with tempfile.TemporaryDirectory(prefix="ft-sandbox-") as folder:
-        job: dict[str, Any] = {"calls": str(_CALLS), "folder": folder, **limits.model_dump()}
+        job: dict[str, Any] = {"modules": [str(path) for path in _MODULES], "folder": folder, **limits.model_dump()}
         job["libraries"] = [str(path) for name in limits.libraries for path in _folders(name)]
         try:
             done = subprocess.run(
