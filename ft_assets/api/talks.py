@@ -154,4 +154,6 @@ def _submission_of_job(store: Store, target: str, tenant: str) -> str:
             continue
         if state.settled and state.settled.submission:
             return state.settled.submission
-    raise NotFound(f"there is no job {target!r} that became work", where="result", remedy="List jobs to see them.")
+    raise NotFound(
+        f"there is no job {target!r} that became work", where="result", remedy="See what there is: ft status."
+    )

@@ -43,6 +43,9 @@ def chat(
     if found.state in _WORDS:
         warn([f"{found.name} is {found.state}: {_WORDS[found.state]}"])
     alone = not sys.stdin.isatty()
+    asked = sys.stdin.read().strip() if alone else ""
+    if alone and not asked:
+        raise UserError("there is no message in what was piped", where="stdin", remedy="Pipe one: echo hi | ft chat.")
     if not alone:
         note(f"{found.name}, {found.address}")
     with api.open_talk(found) as talk:
@@ -52,7 +55,7 @@ def chat(
                 # Whoever types can move within the line, and have the one before it again.
                 import readline  # noqa: F401
             talking.go_on(input)
-        elif not talking.say(sys.stdin.read().strip(), input=None):
+        elif not talking.say(asked, input=None):
             raise typer.Exit(_INTERRUPTED)
 
 

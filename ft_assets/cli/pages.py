@@ -23,7 +23,7 @@ def pages(
         Path, typer.Option("--workspace", "-w", help="Dagster workspace file with the code locations.")
     ],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", "-p", help="Port to listen on.")] = 3000,
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on.")] = 3000,
     origin: Annotated[
         list[str] | None,
         typer.Option(help="URL for browsers besides localhost, such as https://dagster.example.com."),

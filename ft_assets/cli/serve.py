@@ -36,7 +36,10 @@ def serve(
         str, typer.Option(help="Address to listen on. Use a proxy with TLS for access from other machines.")
     ] = "127.0.0.1",
     port: Annotated[
-        int | None, typer.Option("--port", "-p", help=f"Port of the API. Default: {PORT}, or another if it is taken.")
+        int | None,
+        typer.Option(
+            "--port", "-p", min=0, max=65535, help=f"Port of the API. Default: {PORT}, or another if it is taken."
+        ),
     ] = None,
     proxy: Annotated[
         str,
@@ -51,7 +54,10 @@ def serve(
     ] = EMBEDDED,
     ui: Annotated[bool, typer.Option("--ui", help="Also start Dagster and the report pages, like ft ui.")] = False,
     ui_port: Annotated[
-        int, typer.Option("--ui-port", help="With --ui: port of the Dagster UI; another one if it is in use.")
+        int,
+        typer.Option(
+            "--ui-port", min=0, max=65535, help="With --ui: port of the Dagster UI; another one if it is in use."
+        ),
     ] = 3000,
 ) -> None:
     """Serve OpenAI's fine-tuning API on this store. API keys: ft key create TENANT. A running Dagster (ft ui, or the

@@ -33,7 +33,7 @@ _DAGSTER = (
 
 def ui(
     port: Annotated[
-        int, typer.Option("--port", "-p", help="Port of the Dagster UI; another one if it is in use.")
+        int, typer.Option("--port", "-p", min=0, max=65535, help="Port of the Dagster UI; another one if it is in use.")
     ] = 3000,
 ) -> None:
     """Start the Dagster UI and the report pages for this project. Stop with SIGTERM or Ctrl-C; running trainings

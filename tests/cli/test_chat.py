@@ -226,6 +226,12 @@ def test_a_message_from_a_pipe_gets_its_answer_alone(ft: Ft, found: Callable[...
     assert model.asked == [("result", [{"role": "user", "content": "hi\nthere"}])]
 
 
+def test_a_pipe_without_a_message_is_told_before_anything_is_loaded(ft: Ft, found: Callable[..., Model]) -> None:
+    model = found(said("hello"))
+    result = piped("\n")
+    assert (result.exit_code, "no message" in result.stderr, model.asked) == (2, True, [])
+
+
 @pytest.mark.parametrize(
     ("state", "words"), [("accepted", ""), ("ungated", "no gate judged it"), ("rejected", "its gates did not let")]
 )

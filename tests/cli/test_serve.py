@@ -50,6 +50,12 @@ def test_an_api_whose_port_is_taken_ends_before_its_address_is_told(ft: Ft) -> N
     assert "http://" not in result.output
 
 
+@pytest.mark.parametrize("command", ["serve --port", "serve --ui --ui-port", "ui --port", "pages --port"])
+def test_a_port_that_no_machine_has_is_refused(ft: Ft, command: str) -> None:
+    result = ft(*command.split(), 99999)
+    assert (result.exit_code, "65535" in result.stderr) == (2, True)
+
+
 def starts(monkeypatch: pytest.MonkeyPatch, *, answers: bool = True) -> None:
     """Servers end where they would begin to answer; those that do not answer never come up."""
 
