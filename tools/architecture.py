@@ -30,8 +30,8 @@ HEAVY = frozenset(
 )
 # Beside these, what `ft --help` and completion must not wait for (tests/cli/test_nouns.py).
 SLOW_TO_START = frozenset({"aiohttp", "fastapi", "httpx", "jinja2", "obstore", "psutil", "pydantic", "rich"})
-# The project's own: a quarter of the start of `ft status`, which needs it for open submissions only.
-SLOW_AND_OURS = frozenset({"ft_assets.control.identity"})
+# A quarter of the start of `ft status`, which needs the project's own for open submissions only, and no template.
+SLOW_AND_OURS = frozenset({"ft_assets.control.identity", "jinja2"})
 COMMAND_LINE = "ft_assets.cli.main"
 
 

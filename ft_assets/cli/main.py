@@ -98,14 +98,13 @@ def _before_every_command(
         open_door()
 
 
-# By what they are about, the six that a newcomer needs first.
+# By what they are about, the five that a newcomer needs first.
 _COMMANDS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
     "First": {
         "demo": demo.demo,
         "run": run.run,
         "chat": chat.chat,
         "status": status.status,
-        "promote": lines.promote,
         "serve": serve.app,
     },
     "Data, recipes and suites": {
@@ -132,6 +131,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
         "verify": lineage.verify,
     },
     "Lines": {
+        "promote": lines.promote,
         "lines": lines.lines,
         "line": lines.line,
         "approve": lines.approve,

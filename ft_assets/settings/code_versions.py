@@ -16,6 +16,8 @@ CODE_VERSIONS: dict[str, str] = {
     "ungated": "2",
     **{each.asset: each.code_version for each in EXPORTS.values()},
 }
+# Of the prompt that judges read (``evals/preferences/prompt.py``): a report by another one is made again.
+JUDGE_PROMPT = "pairwise.2"
 # Packages that decide a pack's tokens, as pinned in constraints.txt: an upgrade may encode or render differently.
 # Listed here, since the code location does not have all of them installed; the worker compares.
 PACK_TOOLS: dict[str, str] = {

@@ -254,7 +254,7 @@ class StoreFleet:
 def _require_adapter(is_adapter: bool, model: ServedModel) -> None:
     if not is_adapter:
         raise BadAdapter(
-            "it is a whole model, and servers load adapters",
+            "it is a complete model, and servers load adapters only",
             where=model.address,
             remedy="Serve it as a base of its own: ft adapter download takes it home.",
         )

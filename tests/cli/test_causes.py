@@ -110,7 +110,7 @@ ENDS = {
     "rejected by the gates": End(
         make=rejected, code=3, cause="has no report.json", remedy=f"ft gate show {DATASET} {RECIPE}", in_dagster=False
     ),
-    "held for review": End(make=held, code=4, cause=LEAK, remedy=f"ft dataset approve {DATASET}", in_dagster=False),
+    "held for review": End(make=held, code=4, cause=LEAK, remedy=f"ft dataset approve {DATASET}"),
     "refused by the doctor": End(
         make=partial(prepared, pack=True),
         code=1,

@@ -264,7 +264,7 @@ def test_help_begins_with_the_five_commands_that_a_newcomer_needs(ft: Ft) -> Non
     first = lines[panels[1] : panels[2]]
     assert "First" in first[0]
     named = [line.split()[1] for line in first if line.startswith("│ ") and line[2] != " "]
-    assert named == ["demo", "run", "status", "promote", "serve"]
+    assert named == ["demo", "run", "chat", "status", "serve"]
     assert not [line for line in lines if "─ Commands ─" in line]
 
 

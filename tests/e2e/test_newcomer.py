@@ -62,7 +62,7 @@ def adapter_page(us: Newcomer, pair: str) -> str:
 
 
 def test_the_demo_on_s3_stages_one_pair_and_rejects_the_other(us: Newcomer) -> None:
-    assert "production needs a passed safety gate, and it says: not required" in us.demo
+    assert "production needs a passed safety gate, and the recipe asks for none" in us.demo
     artifacts = Artifacts(us.project.store)
     adapter = identity.adapter(artifacts, DATASET, CAREFUL)
     assert verify_lineage(artifacts, adapter.address) == []

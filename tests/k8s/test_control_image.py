@@ -27,7 +27,7 @@ from ft_assets.cli.main import app
 for words in json.loads(sys.argv[1]):
     if code := app(words, standalone_mode=False):
         sys.exit(code)
-    print("\\f", end="", flush=True)
+    print("-- end --", end="", flush=True)
 """
 LOCK = K8S / "locks" / "control.txt"
 CONTROL = ("api", "cli", "control", "definitions", "graph", "records", "remote", "server", "settings")
@@ -106,7 +106,7 @@ def test_a_fine_tune_is_asked_for_estimated_and_followed_to_its_adapter(tmp_path
         ("dataset", "diff", pair[0], pair[0]),
     ]
     workers = {"PYTHONPATH_OF_WORKERS": environment()["PYTHONPATH"]}
-    told = run("-c", COMMANDS, json.dumps(commands), cwd=project.folder, **at, **workers).split("\f")
+    told = run("-c", COMMANDS, json.dumps(commands), cwd=project.folder, **at, **workers).split("-- end --")
     (submission,) = all_submissions(project.store, "acme")
     outcome = find_outcome(project.store, submission)
     assert outcome is not None

@@ -150,9 +150,9 @@ def test_a_prompt_far_longer_than_the_context_is_refused_by_its_beginning(
     rendered: list[int] = []
     render = ChatPrompts.prompt
 
-    def counted(self: ChatPrompts, messages: Any, where: str) -> list[int]:
+    def counted(self: ChatPrompts, messages: Any, *more: Any) -> list[int]:
         rendered.append(len(messages))
-        return render(self, messages, where)
+        return render(self, messages, *more)
 
     monkeypatch.setattr(ChatPrompts, "prompt", counted)
     with pytest.raises(openai.BadRequestError, match="the context holds 256 tokens") as caught:

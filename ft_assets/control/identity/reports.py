@@ -9,12 +9,11 @@ from ft_assets.control.identity.training import checkpoint
 from ft_assets.records.judge_models import local_model
 from ft_assets.records.trial_only import refuse_trial
 from ft_assets.settings.catalogue.methods import METHODS
-from ft_assets.settings.code_versions import CODE_VERSIONS
+from ft_assets.settings.code_versions import CODE_VERSIONS, JUDGE_PROMPT
 from ft_assets.settings.keys import DatasetKey
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.tenants import NO_TENANTS, TenantsFile
 from ft_assets.workers.evals.preferences.judge import JUDGE_INPUT
-from ft_assets.workers.evals.preferences.prompt import PROMPT
 from ft_assets.workers.evals.refusals import ASKED, CLASSIFIER_INPUT, RULE
 from ft_assets.workers.evals.selection_rule import VALIDATION_INPUT
 from ft_assets.workers.suites.registered import get_classifier, get_suite, role_of
@@ -82,7 +81,7 @@ def eval_report_request(
             **METHODS[recipe.method].form.report_params,
             **_refusal_rule(suites),
             # How a judge is asked; only if there is one.
-            **({"judge_prompt": PROMPT} if recipe.evaluation.judge else {}),
+            **({"judge_prompt": JUDGE_PROMPT} if recipe.evaluation.judge else {}),
             **({"refusal_question": ASKED} if _asked_of(recipe) else {}),
         },
         label=f"{dataset_key}|{recipe_key}",

@@ -28,7 +28,6 @@ from ft_assets.workers.evals.power import (
 )
 from ft_assets.workers.evals.verdict import MIN_ROWS
 from ft_assets.workers.suites.registered import get_suite, items_of, list_suites, suites_of
-from ft_assets.workers.suites.suites import safety_prompts
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import HeldForReview, MissingInput
 
@@ -154,6 +153,8 @@ def suites_shown(artifacts: Artifacts, recipe: Recipe, gates: GateSettings) -> I
 
 
 def _refusals(artifacts: Artifacts, key: str, most: int | None, gate: SafetyGate) -> Iterator[Provable]:
+    from ft_assets.workers.suites.suites import safety_prompts
+
     suite = artifacts.get(Address.parse(get_suite(artifacts.store, key).address))
     with TemporaryDirectory(prefix="ft-suites-") as scratch:
         prompts = safety_prompts(suite.folder(Path(scratch)))[1]

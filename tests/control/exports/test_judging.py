@@ -41,7 +41,7 @@ def artifact_at(world: World, ref: InputRef) -> Artifact:
 
 def judged(line: Promotable, right: Sequence[float], before: Sequence[float] = HALF) -> tuple[list[Verdict], Artifact]:
     """The verdicts on an export that answers as ``right`` says, of an adapter that answers as ``before`` says."""
-    adapter, world = line.adapter(right=before), line.world
+    adapter, world = line.adapter(right=before, gates={}), line.world
     exported = world.publish("merged_model", {"model.safetensors": b"1"}, inputs={"adapter": adapter})
     own = artifact_at(world, adapter.manifest.inputs["eval_report"])
     report = line.report(exported, artifact_at(world, own.manifest.inputs["dataset"]), right)
@@ -93,7 +93,7 @@ def test_few_items_without_a_loss_do_not_hold_an_export_back(line: Promotable) -
 
 
 def test_a_report_about_another_model_rejects(line: Promotable) -> None:
-    adapter, world = line.adapter(), line.world
+    adapter, world = line.adapter(gates={}), line.world
     exported = world.publish("merged_model", {"model.safetensors": b"1"}, inputs={"adapter": adapter})
     own = artifact_at(world, adapter.manifest.inputs["eval_report"])
     verdicts = judge_export(world.artifacts, adapter, exported, own)
@@ -102,7 +102,7 @@ def test_a_report_about_another_model_rejects(line: Promotable) -> None:
 
 
 def test_a_whole_model_is_taken_as_it_is_and_nothing_is_exported_of_what_was_deleted(line: Promotable) -> None:
-    adapter = line.adapter()
+    adapter = line.adapter(gates={})
     with pytest.raises(UserError, match="already a complete model"):
         identity.export_request(line.world.artifacts, adapter, EXPORTS["merged"])
     (found,) = progress_of(line.world.artifacts, adapter, ["merged"])
@@ -114,7 +114,7 @@ def test_a_whole_model_is_taken_as_it_is_and_nothing_is_exported_of_what_was_del
 
 def of_lora(line: Promotable, engine: str = "transformers", **params: object) -> Artifact:
     """An accepted adapter with PEFT's files, which can be merged; its evaluation with ``engine`` can be repeated."""
-    world, plain = line.world, line.adapter()
+    world, plain = line.world, line.adapter(gates={})
     own = artifact_at(world, plain.manifest.inputs["eval_report"])
     inputs = {name: artifact_at(world, ref) for name, ref in own.manifest.inputs.items()}
     request = world.request("eval_report", inputs=inputs, params={"evaluation": {"engine": engine}})

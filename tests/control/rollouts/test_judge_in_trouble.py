@@ -55,7 +55,7 @@ def test_a_judge_that_cannot_be_asked_decides_nothing_and_is_told(fault, asked, 
     assert said in warning
     shown = api.show_rollout(LINE, store=asked.store, tenants=told)
     assert said in shown.judged.sentence
-    assert "not reached at 20" in shown.judged.sentence
+    assert "unreachable at 20" in shown.judged.sentence
     assert shown.next == "wait: outcomes of the candidate of 20 % of requests, copied: judge: 0 of 30"
     # None of the pairs is lost.
     later = datetime.now(UTC) + PAUSE + timedelta(seconds=5)

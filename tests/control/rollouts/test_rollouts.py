@@ -210,7 +210,7 @@ def test_only_what_may_go_to_production_may_be_rolled_out_and_only_beside_what_s
         ({"outcomes": ("judge",)}, "a margin is set for a kind of outcome that is not used"),
         ({"outcomes": (), "margins": {}}, "at least one kind"),
         ({"outcomes": ("format",), "margins": {}}, "no answer format is set"),
-        ({"minimum": 0}, "greater than or equal to 1"),
+        ({"minimum": 0}, "at least 1"),
         ({"outcomes": ("thumbs", "latency")}, "usual latency is unknown: 0 answers"),
     ],
 )

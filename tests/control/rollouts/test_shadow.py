@@ -199,8 +199,8 @@ def test_a_damaged_log_of_copies_holds_the_rollout_and_hides_nothing_else(rolled
     ("changes", "said"),
     [
         ({"outcomes": ("thumbs",), "margins": {}, "latency_limit_s": None}, "nobody sees the answers"),
-        ({"shadow": 101}, "less than or equal to 100"),
-        ({"shadow": -1}, "greater than or equal to 0"),
+        ({"shadow": 101}, "at most 100"),
+        ({"shadow": -1}, "at least 0"),
     ],
 )
 def test_a_shadow_stage_that_could_show_nothing_is_refused(rolled: Shadowed, changes: dict, said: str) -> None:

@@ -131,7 +131,7 @@ def test_nodes_that_are_made_for_a_job_are_not_looked_for(tmp_path: Path) -> Non
         ({"topologies": {"racks": [RACK, RACK]}}, "each label once"),
         ({"topologies": {"racks": [HOST, RACK]}}, f"{HOST} last"),
         ({"topologies": {"rack": [RACK]}}, "did you mean 'rack'"),
-        ({"topologies": {"racks": []}}, "at least 1"),
+        ({"topologies": {"racks": []}}, "should not be empty"),
         ({"topologies": {"racks": ["no label"]}}, "topologies.racks"),
     ],
 )

@@ -89,7 +89,7 @@ def test_the_main_way_from_signing_in_to_the_verdict_and_production(world: World
     browser.sees("The job has successfully completed", ".log")
     browser.press("candidate and base")
     browser.sees("what colour is thing 80?")
-    browser.sees("candidate, as yours")
+    browser.sees("candidate, correct")
     browser.open("lines/acme.colours." + training.submission.recipe.split(".")[-2])
     browser.sees("No decisions yet")
     browser.type("#promote-reason", "better on every colour")

@@ -19,7 +19,7 @@ def test_samples_come_back_as_written_and_equal_samples_are_equal_bytes(tmp_path
 
 
 def test_an_item_twice_or_a_column_of_another_length_is_a_mistake(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="twice"):
+    with pytest.raises(ValueError, match="duplicated"):
         write_suite_samples(tmp_path / "x", ["a", "a"], score=[1.0, 0.0])
     with pytest.raises(ValueError, match="1 values for 2 items"):
         write_suite_samples(tmp_path / "x", ["a", "b"], score=[1.0])

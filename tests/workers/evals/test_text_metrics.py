@@ -95,7 +95,7 @@ def test_answers_that_are_no_labels_are_refused_with_what_to_do() -> None:
     require_labels(["Yes.", "no"], ["yes", "no", "NO"])
     with pytest.raises(UserError, match="201 different answers, so they are not class labels") as caught:
         require_labels(["a"], [f"answer {number}" for number in range(200)])
-    assert "Leave accuracy" in caught.value.remedy
+    assert "Remove accuracy" in caught.value.remedy
     with pytest.raises(UserError, match="without a letter"):
         require_labels(["?!"], ["a"])
     assert label_of("  **Positive**.\n") == "positive"

@@ -13,10 +13,11 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Literal
 
+from ft_assets.settings.code_versions import JUDGE_PROMPT
 from ft_assets.workers.evals.preferences.marks import WELL_KNOWN, Marks
 
-# Part of the identity of a report with judgements. Raise it when the prompt or its parsing changes.
-PROMPT = "pairwise.2"
+# Raised there when the prompt or its parsing changes.
+PROMPT = JUDGE_PROMPT
 Verdict = Literal["A", "B", "tie"]
 MAX_ANSWER = 8_000
 MAX_CONVERSATION = 16_000
