@@ -55,7 +55,9 @@ def require_kinds(found: Mapping[str, Any], members: Mapping[str, Kind], error: 
     """Raise an error as ``error`` for the first of ``members`` that is there and neither null nor of its kind."""
     for name, kind in members.items():
         value = found.get(name)
-        if value is not None and not isinstance(value, kind):
+        # In Python a truth value is a number too.
+        fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+        if value is not None and not fits:
             what = f"{error.what}: {name} is a {_KINDS[type(value)]}"
             raise type(error)(what, where=error.where, remedy=error.remedy)
 

@@ -53,10 +53,13 @@ def commands() -> Iterator[tuple[Path, list[str]]]:
 # What puts a secret into the arguments of a process, in any text of ours.
 _ALWAYS = (
     r"--from-literal",
-    r"""(-H|--header) ?['"][^'"]*(Bearer|[Aa]uthorization|[Kk]ey)""",
-    r"--(api-?key|password|token|client-secret|oauth2-bearer|secret)\b",
+    r"""(-H|--header)[ =]?['"][^'"]*(Bearer|[Aa]uthorization|[Kk]ey|[Tt]oken|TOKEN|Cookie)""",
+    r"""(-H|--header)[ =]?[^'"\s@]*([Aa]uthorization|[Kk]ey|[Tt]oken|Cookie):""",
+    r"--set(-string)? [\w.]*([Pp]assword|[Tt]oken|[Ss]ecret|[Kk]ey)=",
+    r"(login [^|\n]*|sshpass )-p ",
+    r"--(docker-)?(api-?key|password|token|client-secret|oauth2-bearer|secret)\b",
     r"psql[^|\n]* (-c|--command) [^|\n]*PASSWORD",
-    r"curl [^|\n]*-u ",
+    r"curl [^|\n]*(-u|--user )\w* ?\S+:",
 )
 _SECRET = r"(KEY|TOKEN|PASSWORD|SECRET)"
 # And in a command, where it would be an argument or stay in the shell's history.
@@ -64,6 +67,7 @@ _IN_COMMANDS = (
     rf"\$\{{?\w*{_SECRET}\}}?(?!\w)",
     r"\$\((cat |<|openssl rand|ft key create)",
     r"://[^/\s:@]+:[^/\s@]+@",
+    r"[?&](api_?key|token)=",
 )
 _TYPED = rf"\b\w*{_SECRET}=(?![\s$\"'`]|\w+\.key\b)\S"
 # These start no process.
@@ -103,6 +107,13 @@ def test_no_guide_puts_a_secret_on_a_command_line() -> None:
         "export OPENAI_API_KEY=ft-…",
         "HF_TOKEN=hf_abc ft recipe add a.yaml",
         "docker login --password abc",
+        "docker login -u me -p abc",
+        "curl https://a -H Authorization:abc",
+        'curl https://a --header "PRIVATE-TOKEN: $T"',
+        "curl --user me:secret https://a",
+        "curl 'https://a?token=abc'",
+        "helm install a --set auth.password=b",
+        "kubectl create secret docker-registry a --docker-password=b",
     ],
 )
 def test_each_way_to_put_one_there_is_found(command: str) -> None:

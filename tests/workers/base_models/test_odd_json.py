@@ -26,6 +26,7 @@ from ft_assets.workers.suites.classifiers import read_facts
 from ft_assets.workers.suites.encoders import _pooling_of
 from ft_assets.workers.suites.name_models import _meta
 from ft_resources.errors import CorruptArtifact, UserError
+from ft_resources.json_object import json_object
 from ft_resources.store_marker import open_store
 from tests.fake_base import make_fake_base
 
@@ -148,3 +149,12 @@ def test_a_record_that_somebody_else_wrote_is_told_as_damaged_where_a_member_is_
     with pytest.raises(CorruptArtifact) as caught:
         store.get_json("names/dataset/acme.things.v1.json")["address"]
     assert caught.value.where == "names/dataset/acme.things.v1.json"
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [("true", "a is a truth value"), ('"3"', "a is a text"), ("3.5", "a number")]
+)
+def test_a_member_of_another_kind_is_named_with_its_own_and_a_truth_value_is_no_number(value: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        json_object(f'{{"a": {value}}}', UserError, where="file", remedy="Copy it again.", members={"a": int})
+    assert json_object('{"a": true}', UserError, where="", remedy="", members={"a": bool})["a"] is True
