@@ -6,7 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ from ft_resources.errors import BadData, BadRecipe, in_sentences
 
 HEAD = 4 << 20
 """Bytes of rows that are looked at; of a larger file the first ones."""
+MOST_ROWS = 50_000
+"""Looked at, however short they are: each takes its time while a person waits."""
 _SHOWN_ROWS, _SHOWN_GROUPS, _SHOWN_PLACES, _SHOWN_CHARACTERS, _CELL = 5, 20, 5, 600, 120
 _SAMPLE = 2000
 # More than enough for the beginning of a file.
@@ -126,6 +128,7 @@ def first_look(
     with tempfile.TemporaryDirectory(prefix="ft-look-") as scratch:
         text = (policy or DatasetPolicy()).text
         rows = spool(path, name, Path(scratch), role="upload", text=text, limits=_LIMITS, sha256="-")
+        rows = _few(rows, Path(scratch))
         sample = _sample(rows)
         policy = policy or _guessed(rows)
         choices = None if kind_of(name).format in CUT else choices_of(policy, sample)
@@ -170,6 +173,18 @@ def first_look(
         choices=choices,
         table=table,
     )
+
+
+def _few(rows: Spool, folder: Path) -> Spool:
+    """``rows``, or the first MOST_ROWS of them where its beginning has more."""
+    with rows.path.open("rb") as file:
+        file.seek(rows.start)
+        lines = file.read(HEAD).split(b"\n", MOST_ROWS)
+    if len(lines) <= MOST_ROWS or not any(map(bytes.strip, lines[:MOST_ROWS])):
+        return rows
+    few = folder / "few.jsonl"
+    few.write_bytes(b"\n".join(lines[:MOST_ROWS]) + b"\n")
+    return replace(rows, path=few, start=0, cut=True)
 
 
 def _guessed(rows: Spool) -> DatasetPolicy:

@@ -15,6 +15,7 @@ import pytest
 
 from ft_assets import api
 from ft_assets.control.identity import raw_dataset
+from ft_assets.control.registry.first_look import MOST_ROWS, look_at_beginning
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_resources.artifacts import Artifacts
 from tests.server.console.world import Someone, World
@@ -287,6 +288,12 @@ def test_all_rows_of_the_beginning_of_a_large_file_are_counted_and_it_is_said_so
     assert 4000 < total < 8000
     assert count == sum(n % 10 == 3 for n in range(total))
     assert f">{count:,} rows</th>" in page.text
+
+
+@pytest.mark.parametrize("row", [b"1\n", b'"a"\n'])
+def test_of_many_short_rows_the_first_are_looked_at(row: bytes) -> None:
+    found = look_at_beginning("short.jsonl", row * (2 * MOST_ROWS), whole=True)
+    assert (found.rows, found.whole) == (MOST_ROWS, False)
 
 
 def test_the_wizard_stays_with_all_that_was_filled_in_where_something_is_wrong(world: World) -> None:
