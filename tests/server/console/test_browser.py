@@ -354,7 +354,7 @@ def test_every_page_that_answers_a_form_is_accessible_and_fits(
     browser.open("keys")
     browser.type("#name", "a script at night")
     browser.press("Create key")
-    browser.sees("The key a script at night is made")
+    browser.sees("Key a script at night created")
     look("new key")
     browser.open(furnished["line that can be tried"])
     browser.find("summary").click()
