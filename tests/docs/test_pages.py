@@ -83,6 +83,7 @@ def on_a_command_line(text: str) -> list[str]:
     return found + [part for part in started if any(re.search(rule, part) for rule in _IN_COMMANDS)]
 
 
+@pytest.mark.statistics
 def test_no_guide_puts_a_secret_on_a_command_line() -> None:
     """Every user of a machine sees the arguments of all processes."""
     assert [(str(page), line) for page, text in blocks("sh(?:ell)?") for line in on_a_command_line(text)] == []

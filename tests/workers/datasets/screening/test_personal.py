@@ -212,7 +212,7 @@ BOMBS = {
     "digits": "1", "spaced digits": "1 ", "dots": "1.", "at signs": "a@", "colons": "a:", "headers": PEM[:31] + "\n",
     "tokens": "eyJ1-", "prefixes": "sk-1", "assignments": "password=", "urls": "://a:b", "banks": "GB82", "plus": "+1",
     "numbers": "123 456 7890 ", "hidden": "1\u200b", "backslashes": "\\", "domain": "a@b.", "brackets": "[",
-    "cards": "4111 ", "codes": "00 ", "groups": "123-45-6789 ", "cut phones": "(415) 555-267", "spoken": "tel: ",
+    "cards": "4111 ", "groups": "123-45-6789 ", "cut phones": "(415) 555-267", "spoken": "tel: ",
     "masked": "[at]", "octets": "1.2.3.", "bearers": "Authorization: Bearer ", "full-width": "１", "years": "2019-20 ",
 }  # fmt: skip
 
