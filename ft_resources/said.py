@@ -1,4 +1,4 @@
-"""What is wrong with a value, in our own words: pydantic's speak of Python's types."""
+"""Problems of values in our own words: pydantic's speak of Python's types."""
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -42,7 +42,7 @@ def first_of(error: ValidationError, whole: str = "it") -> tuple[str, str]:
 
 
 def said_of(error: ErrorDetails) -> str:
-    """What is wrong with the value at the problem's place, without the place: ``must be at least 1``."""
+    """The problem of a value, without its place: ``must be at least 1``."""
     kind, known = error["type"], error.get("ctx", {})
     if kind == "too_long":
         most = known["max_length"]

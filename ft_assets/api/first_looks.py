@@ -1,4 +1,4 @@
-"""What the first rows of a file are and how they are read: before its upload, and before a job uses it."""
+"""Previews of a file's first rows and of how they are read: before its upload, and before a job uses it."""
 
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ def look_at_file(
     choose: Choose | None = None,
     store: Store | None = None,
 ) -> FirstLook:
-    """What the first rows of an uploaded file are, read as ``rows`` say, or as is guessed where these are None.
+    """A preview of an uploaded file's first rows, read by the mapping ``rows``; None: by a guessed one.
 
     ``choose`` changes how they are read. Raises NotFound, BadData for a file that has no rows, BadRecipe for ``rows``,
     and what ``choose`` raises.

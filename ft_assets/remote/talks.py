@@ -10,7 +10,7 @@ _PATH = "/v1/ft/answers"
 
 
 class RemoteTalk:
-    """What ``api.open_talk`` gives, of the result at an address."""
+    """The remote counterpart of ``api.open_talk``, for the result at an address."""
 
     def __init__(self, connection: Connection, address: str) -> None:
         self._connection, self._address = connection, address

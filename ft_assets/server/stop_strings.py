@@ -8,7 +8,7 @@ from ft_resources.serving.server import Piece, Reason, Token
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """What may be told of an answer: text, thoughts before it, and the tokens of the text that begin in what was told,
+    """The part of an answer to send: text, thoughts before it, and the tokens of the text that begin in what was sent,
     each once."""
 
     text: str

@@ -39,7 +39,7 @@ def end_streams() -> None:
 
 
 class Streams:
-    """What this server's clients listen to, with messages in ``words`` for them. A job is read while somebody does."""
+    """The event streams of this server's clients; ``words`` rewrites messages. A job is read while a client listens."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ async def try_model(
     of_base: bool = False,
     most: int = MOST_TOKENS,
 ) -> AsyncGenerator[dict[str, Any]]:
-    """What ``model``, or its base, says to a conversation: its likeliest tokens, once the first is there. Model and
+    """The greedy answer of ``model`` or its base to a conversation, streamed from the first token. Model and
     base read the same prompt. Without a chat template the last message is continued.
 
     Parts are ``{"thoughts", "text", "tokens", "finish_reason"}``: what is added, the number of tokens so far, and why

@@ -145,7 +145,7 @@ def _labels(place: Place, gpu: Place) -> str:
 
 
 def _taint(toleration: Manifest) -> str:
-    """What a pod tolerates, as the policy compares it."""
+    """A pod's tolerations, as the policy compares them."""
     return ":".join(toleration.get(field, "") for field in ("key", "operator", "value", "effect"))
 
 

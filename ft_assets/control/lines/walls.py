@@ -27,7 +27,7 @@ from ft_resources.store import Store
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """What decides, of a recipe or of an adapter that was made with it.
+    """The settings of a recipe, or of an adapter made with it, that decide.
 
     Args:
         gates: as JSON, or ``none``.
@@ -50,7 +50,7 @@ class Asked:
 
 
 def asked_by_adapter(artifacts: Artifacts, adapter: Artifact) -> Asked:
-    """What the adapter was made with. Raises UserError if its base is gone."""
+    """The settings that the adapter was made with. Raises UserError if its base is gone."""
     params, ref = adapter.manifest.identity["params"], adapter.manifest.inputs["base"]
     facts = artifacts.get(Address.parse(ref.address)).facts
     return Asked(
@@ -99,7 +99,7 @@ def base_walls(store: Store, tenants: TenantsFile, asked: Asked) -> Iterator[Use
 
 
 def walls_of_recipe(artifacts: Artifacts, tenants: TenantsFile, stored: StoredRecipe) -> tuple[str, ...]:
-    """What keeps the recipe's results out of production, or waits there for them; one or two sentences each."""
+    """The obstacles and approvals between the recipe's results and production; one or two sentences each."""
     key = stored.recipe.recipe_key
     return tuple(_told(artifacts.store, tenants, stored, key.tenant, f"{key.tenant}.", ()))
 
@@ -126,7 +126,7 @@ def walls_of_pair(
 
 
 def walls_of_dataset(artifacts: Artifacts, dataset: str) -> tuple[str, ...]:
-    """What keeps results of any recipe with the version out, as far as gates with their defaults decide."""
+    """The obstacles for results of any recipe with this version, judged by gates with their defaults."""
     found = (*lacks_of_dataset(artifacts, dataset), *lacks_of_store(artifacts))
     return tuple(in_sentences(each.what, each.remedy) for each in found)
 

@@ -40,7 +40,7 @@ def find_lacks(artifacts: Artifacts, tenant: str = "") -> list[Lack]:
 
 
 def lacks_of_store(artifacts: Artifacts) -> Iterator[Lack]:
-    """What every recipe would lack: suites that are large enough."""
+    """Suites that every recipe needs and that are missing or too small."""
     store = artifacts.store
     known = list_suites(store)
     sizes = {key: items_of(store, key) for key in suites_of(store, known, "suite")}
@@ -78,7 +78,7 @@ def _of_datasets(artifacts: Artifacts, tenant: str) -> Iterator[Lack]:
 
 
 def lacks_of_dataset(artifacts: Artifacts, dataset: str) -> list[Lack]:
-    """What one version lacks. Raises UserError for one that is unknown, deleted or damaged."""
+    """Shortcomings of one version. Raises UserError for one that is unknown, deleted or damaged."""
     found, key, suites = list[Lack](), DatasetKey.parse(dataset), set(list_suites(artifacts.store))
     policy = raw_dataset(artifacts, dataset).manifest.identity["params"]["policy"]
     held = holdout_rows(artifacts, dataset)

@@ -96,7 +96,7 @@ class FirstLook:
 
     @property
     def kind(self) -> str:
-        """What the most of the rows teach; "" if none can be used."""
+        """The form of most of the rows; "" if none can be used."""
         return self.kinds[0][0] if self.kinds else ""
 
 
@@ -233,7 +233,7 @@ def _sample(rows: Spool) -> list[dict[str, Any]]:
 
 
 class _Found:
-    """What was in the first rows; ``left`` is whether there are more."""
+    """The first rows; ``left`` is whether there are more."""
 
     def __init__(self) -> None:
         self.rows = 0

@@ -26,7 +26,7 @@ _MOST_DROPPED = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """What may be chosen of some rows, and what is chosen.
+    """The possible and the current choices for some rows.
 
     Args:
         columns: the field of a form that each of the rows' columns holds; "" for one that is not used.
@@ -63,7 +63,7 @@ class Choices:
 
 
 def choices_of(policy: DatasetPolicy, rows: Sequence[dict[str, Any]]) -> Choices:
-    """What ``policy`` says of ``rows``, the first of a file."""
+    """The choices in ``policy`` for ``rows``, the first of a file."""
     mapped = {
         source: field
         for field, sources in policy.fields.items()
@@ -210,7 +210,7 @@ def _label_settings(said: Mapping[str, bool | None], before: LabelSettings | Non
 def _turns(
     rows: Sequence[dict[str, Any]], column: str, settings: TurnSettings
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """What each field of the turns holds, but those that turns have anyway, and each speaker's role."""
+    """The use of each field of the turns, except standard ones, and each speaker's role."""
     turns = _all_turns(rows, column)
     names = dict.fromkeys(name for turn in turns for name in turn)
     role, content = (

@@ -31,7 +31,7 @@ def pack_doctor(context: dg.AssetCheckExecutionContext, store: StoreResource) ->
 
 
 def partition_findings(artifacts: Artifacts, partition_key: str) -> list[Finding]:
-    """What the doctor finds of a pair's pack."""
+    """The doctor's findings on a pair's pack."""
     return pack_findings(artifacts, *pair_of(partition_key))
 
 

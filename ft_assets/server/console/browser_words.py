@@ -1,4 +1,4 @@
-"""What the platform says, for people in a browser: a place in the console where a command line would be advised."""
+"""Messages for a browser: in place of a command line they name a place in the console."""
 
 import re
 from collections.abc import Iterator, Mapping

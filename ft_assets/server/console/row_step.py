@@ -123,7 +123,7 @@ def _is_use(text: str) -> bool:
 
 
 def _choices(look: FirstLook) -> dict[str, Any]:
-    """What the templates show of them."""
+    """Their values for the templates."""
     choices = look.choices
     if choices is None:
         return {"columns": []}

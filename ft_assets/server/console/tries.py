@@ -136,7 +136,7 @@ async def _answered(
 
 
 async def _told(who: str, asking: Awaitable[AsyncGenerator[dict[str, Any]]]) -> AsyncGenerator[dict[str, Any]]:
-    """Who answers, the parts of the answer, and the problem where there is one: the other's answer is still shown."""
+    """The name of the model, the parts of its answer, and the problem if it failed; the other answer is still shown."""
     yield {"who": who}
     try:
         async with aclosing(await asking) as parts:

@@ -117,7 +117,7 @@ def start(request: Request, context: Ctx, person: Member, fields: Fields) -> Res
 
 @dataclass(frozen=True, kw_only=True)
 class _Steps:
-    """What was chosen so far, and the methods that fit it."""
+    """The choices so far, and the methods that fit them."""
 
     file: dict[str, Any]
     base: Base
@@ -164,7 +164,7 @@ def _recipe_page(
 def _or_recipe_page(
     request: Request, context: Context, person: Person, fields: dict[str, str], does: Callable[[], Response]
 ) -> Response:
-    """What ``does`` gives; where that is refused, the step of the recipe, which keeps all that was chosen."""
+    """The result of ``does``; if it is refused, the recipe step again, with all choices kept."""
     try:
         return does()
     except UserError as error:

@@ -9,7 +9,7 @@ from ft_resources.errors import BadRecipe
 from ft_resources.strict import nearest, parse_strict
 
 SPELLING = ("form", "fields", "turns", "labels")
-"""What says which column holds what, and in which words."""
+"""The mapping of columns and label values to the fields of a form."""
 _SETTINGS = (*SPELLING, "on_bad_row", "max_dropped_share")
 
 

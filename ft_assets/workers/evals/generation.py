@@ -221,7 +221,7 @@ def write_out(
 
 
 class _Told:
-    """What Transformers calls a streamer: it gets the prompt, and then each token."""
+    """A streamer of Transformers: it gets the prompt, and then each token."""
 
     def __init__(self, tell: Callable[[int], None]) -> None:
         self._tell, self._asked = tell, False

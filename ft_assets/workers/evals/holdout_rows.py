@@ -110,7 +110,7 @@ class ChatRows:
         )
 
     def _taught(self, whole: Encoded) -> Output:
-        """What training teaches for the last turn, as it is read from a model's output."""
+        """The output that training teaches for the last turn, as it is read from a model."""
         end = len(whole.learned) - whole.learned[::-1].index(True)
         start = end - next((n for n, learned in enumerate(whole.learned[:end][::-1]) if not learned), end)
         while end > start and whole.ids[end - 1] in self._prompts.end_ids:

@@ -76,5 +76,5 @@ class RowProblem(Exception):
 
     @property
     def problem(self) -> str:
-        """What is wrong, in a sentence."""
+        """The problem in a sentence."""
         return self._problem if isinstance(self._problem, str) else self._problem()

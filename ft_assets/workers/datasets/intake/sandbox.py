@@ -44,7 +44,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Read:
-    """What a reader found: whether a file named JSON holds JSON lines (then there may be no target), how many pictures
+    """A reader's findings: whether a file named JSON holds JSON lines (then there may be no target), how many pictures
     there are, which are not read, and whether only its first rows were read; the last of them may be a part of one."""
 
     is_lines: bool

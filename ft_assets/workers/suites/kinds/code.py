@@ -80,7 +80,7 @@ class CodeItem:
 
     @property
     def names(self) -> list[str]:
-        """What its tests take from the program."""
+        """Names that its tests use from the program."""
         if self.entry_point is None:
             return _free_names(self.test)
         return [self.entry_point, *_before_entry(self.prompt, self.entry_point)[1]]

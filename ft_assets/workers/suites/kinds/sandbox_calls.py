@@ -157,7 +157,7 @@ class _Program:
         return self._decoded(said["value"])
 
     def _of_function(self, said: dict[str, Any]) -> dict[str, Any]:
-        """What a function of the tests says to the program that calls it."""
+        """The answer of a test's function to the program that calls it."""
         try:
             function = self._functions[-1 - said["asked"]]
             value = function(*self._decoded(said["values"]), **self._decoded(said["named"]))
@@ -315,7 +315,7 @@ class _Remote:
 
 
 def _typed(*prompt: Any) -> str:
-    """What the tests have somebody type; they may have put another ``input`` there."""
+    """A line of input from the tests, which may have replaced ``input``."""
     return input(*prompt)
 
 
