@@ -96,8 +96,8 @@ _WORDS = {
 
 
 def meaning(error: Any) -> Meaning:
-    """The meaning of SQLAlchemy's ``error``. An unknown code is a refusal that names it; an error without a code or known
-    words is no answer."""
+    """The meaning of SQLAlchemy's ``error``. An unknown code is a refusal that names it; an error without a code and
+    known words is no answer."""
     origin = getattr(error, "orig", None) or error
     code = getattr(origin, "pgcode", None) or getattr(origin, "sqlite_errorname", None) or ""
     for end in range(len(code), 1, -1):
