@@ -23,6 +23,7 @@ from ft_assets.server import (
     models,
     platform,
     sent,
+    specified,
     talks,
     uploads,
 )
@@ -129,6 +130,7 @@ def api_app(
         talks,
     ):
         app.include_router(part.router)
+    specified.include(app)
     app.mount("/console", console_app(context))
     for path in ("/", "/console"):
         app.add_route(path, _to_console)
