@@ -74,7 +74,7 @@ POLICIES: dict[Outcome, Policy] = {
         refund="full",
         message="was stopped externally; it resumes from its last save",
     ),
-    # The tenant chose the sizes, but the platform predicted that they fit.
+    # The tenant chose the sizes. Where the platform expected them to fit, it is refunded (``metering/usage.py``).
     Outcome.OUT_OF_MEMORY: Policy(retries=1, halves=True, refund="flagged", message="ran out of memory"),
     Outcome.DIVERGED: Policy(retries=0, refund="none", message="diverged; lower the learning rate"),
     Outcome.BAD_DATA: Policy(retries=0, refund="none", message="found invalid data"),

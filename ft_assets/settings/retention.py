@@ -1,4 +1,4 @@
-"""The ``retention`` section of the tenants file; retention is off without it."""
+"""The ``retention`` section of the tenants file; without it only leftovers of attempts are removed."""
 
 from pydantic import Field
 
@@ -9,7 +9,7 @@ class Leftovers(Settings):
     """How long leftover files and unreferenced artifacts are kept; null: for ever."""
 
     attempt_days: int | None = Field(
-        default=None,
+        default=7,
         ge=1,
         description="Days to keep logs, steps and files of attempts without an artifact, saves of finished work, and "
         "folders of concurrent writers that did not win.",
@@ -21,8 +21,7 @@ class Leftovers(Settings):
         default=None,
         ge=1,
         description="Days to keep unreferenced artifacts that can be recreated, such as those of old code, from the "
-        "time "
-        "they were first found unreferenced.",
+        "time they were first found unreferenced.",
     )
 
     @property
@@ -46,9 +45,7 @@ class Retention(Settings):
         "collect).",
     )
 
-    leftovers: Leftovers | None = Field(
-        default=None, description="Retention of leftovers of ended work; null: kept forever."
-    )
+    leftovers: Leftovers = Field(default=Leftovers(), description="Retention of leftovers of ended work.")
 
     @property
     def on(self) -> bool:

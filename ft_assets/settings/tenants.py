@@ -296,7 +296,7 @@ class TenantsFile(Settings):
         """How long a tenant's leftovers are kept: its own ``retention`` if it has one, else the platform's."""
         own = self.tenants[tenant].retention if tenant in self.tenants else None
         rule = self.retention if own is None else own
-        return (rule.leftovers if rule else None) or Leftovers()
+        return rule.leftovers if rule else Leftovers()
 
     def price_of(self, hardware: Hardware) -> float | None:
         """The price of an hour of one such GPU; None if none is set. A part costs its share, unless it has one."""

@@ -162,16 +162,17 @@ def attempt(project: Project, monkeypatch: pytest.MonkeyPatch) -> Attempt:
     return attempt
 
 
-def test_collecting_leftovers_is_off_unless_it_is_configured_and_stopped_by_a_file_that_means_nothing(
+def test_leftovers_go_after_a_week_unless_that_is_switched_off_or_the_file_means_nothing(
     project, instance, attempt
 ) -> None:
-    found = collect(project, instance)
-    assert sentence(found) == "no retention.leftovers rule applies here"
-    assert attempt.log() == "words"
+    configure(project, "{leftovers: {attempt_days: null}}")
+    assert sentence(collect(project, instance)) == "no retention.leftovers rule applies here"
     configure(project, "{leftovers: {attempt_days: 0}}")
-    found = collect(project, instance)
-    assert "attempt_days" in sentence(found)
+    assert "attempt_days" in sentence(collect(project, instance))
     assert attempt.log() == "words"
+    configure(project, "{}")
+    assert "1 leftovers removed" in sentence(collect(project, instance))
+    assert attempt.log() == ""
 
 
 def test_it_says_what_it_removed_and_leaves_what_a_run_works_at(project, instance, attempt) -> None:

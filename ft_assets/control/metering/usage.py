@@ -165,14 +165,25 @@ def _counted_beside(store: Store, record: UsageRecord) -> bool:
 def _refund(store: Store, attempt: Attempt, outcome: Outcome) -> Refund:
     """Who pays: decided by the cluster's evidence, otherwise by the worker's ending. A worker might lie to get a refund
     for work that it finished: an attempt that published its artifact is billed until a person decides."""
-    found = POLICIES[outcome].refund
+    found: Refund = POLICIES[outcome].refund
     if outcome not in _HEARD_OUT:
         found = (attempt.place() or {}).get("refund", found)
+    if outcome is Outcome.OUT_OF_MEMORY and found == "flagged" and _was_expected_to_fit(attempt):
+        found = "full"
     if found == "full" and outcome is not Outcome.DONE:
         artifact = Artifacts(store).find(attempt.address)
         if artifact is not None and artifact.manifest.writer.startswith(f"w{attempt.number:04d}-"):
             return "flagged"
     return found
+
+
+def _was_expected_to_fit(attempt: Attempt) -> bool:
+    """Whether the platform expected the attempt's peak memory to fit its GPU. An image of the tenant's own is not what
+    was estimated."""
+    spec = attempt.spec()
+    hardware = find_hardware(spec.resources.gpu_type) if spec and spec.resources.gpu_type else None
+    expected = spec.runtime.get("predicted_memory_bytes") if spec and not spec.resources.image else None
+    return hardware is not None and expected is not None and expected <= hardware.memory_bytes
 
 
 def uncounted(store: Store, tenant: str) -> list[str]:

@@ -118,6 +118,26 @@ def test_who_pays_is_decided_by_how_it_ended(world: World, outcome: Outcome, ref
     assert refunded == {Outcome.PREEMPTED, Outcome.PLATFORM_ERROR}
 
 
+@pytest.mark.parametrize(
+    ("gib", "gpu_type", "image", "refund"),
+    [
+        (60.0, "H100", None, "full"),
+        (90.0, "H100", None, "flagged"),
+        (None, "H100", None, "flagged"),
+        (60.0, None, None, "flagged"),
+        (60.0, "H100-1g.10gb", None, "flagged"),
+        (60.0, "H100", f"own@sha256:{'0' * 64}", "flagged"),
+    ],
+)
+def test_an_attempt_out_of_memory_that_was_expected_to_fit_is_refunded(world, gib, gpu_type, image, refund) -> None:
+    attempt = attempt_at(world.store, outcome=Outcome.OUT_OF_MEMORY)
+    runtime = {"predicted_memory_bytes": None if gib is None else int(gib * 2**30)}
+    spec = spec_of(world.store, request_for("checkpoint", runtime=runtime), 1)
+    attempt.write_spec(spec.model_copy(update={"resources": Resources(gpus=1, gpu_type=gpu_type, image=image)}))
+    (record,) = count_usage(world.store, TenantsFile())
+    assert (record.refund, record.billed_hours) == (refund, 0.0 if refund == "full" else 6.0)
+
+
 @pytest.mark.parametrize("refund", ["", "full"])
 def test_whoever_published_and_then_calls_it_our_failure_pays_until_a_person_decides(world, tmp_path, refund) -> None:
     """The attack: a worker kept its weights and got its 80 GPU-hours back."""

@@ -202,8 +202,8 @@ def test_of_finished_work_losers_go_and_an_attempt_that_died_unseen_is_ended_fir
     assert plan_place(place(LOG, attempts=(silent(8),)), RULE, NOW) == PlacePlan(end=(1,))
     assert plan_place(place(LOG, attempts=(silent(6),)), RULE, NOW) == PlacePlan()
     everything = place(LOG, SAVE, attempts=(ended(),))
-    assert not may_have_leftovers(everything, Leftovers(unreferenced_days=1), NOW)
-    assert plan_place(everything, Leftovers(), NOW) == PlacePlan()
+    assert not may_have_leftovers(everything, Leftovers(attempt_days=None, unreferenced_days=1), NOW)
+    assert plan_place(everything, Leftovers(attempt_days=None), NOW) == PlacePlan()
 
 
 @pytest.mark.parametrize(
