@@ -3,18 +3,19 @@
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from ft_assets import api
 from ft_assets.api import Identity, JobState
+from ft_assets.records.jobs import MethodType
 from ft_assets.server.answers.base import Page, answered
 from ft_assets.server.answers.jobs import Checkpoint, Job
 from ft_assets.server.context import Context, Ctx, Member, Viewer
 from ft_assets.server.key_first import KeyFirst
-from ft_assets.server.names import JOB, model_name
+from ft_assets.server.names import JOB, model_name, uploaded
 from ft_assets.server.pages import After, Limit, beyond, page_of
 from ft_assets.server.results import result_ids
 from ft_resources.errors import NotFound, UserError, in_sentences
@@ -45,8 +46,9 @@ class _Given(BaseModel):
 MOST = 10**9
 """Of any number of a job's."""
 _Number = Annotated[int, Field(strict=True, ge=-MOST, le=MOST)] | Annotated[float, Field(strict=True)]
+_Word = Annotated[str, Field(max_length=64)]
 _Hyperparameters = Annotated[
-    dict[Annotated[str, Field(max_length=64)], _Number | Annotated[str, Field(max_length=64)] | None],
+    dict[_Word, _Number | _Word | Annotated[list[_Word], Field(max_length=64)] | None],
     Field(max_length=16),
 ]
 
@@ -56,10 +58,15 @@ class _Supervised(_Given):
 
 
 class _Method(_Given):
-    type: Literal["supervised", "dpo", "kto", "cpt"]
+    type: MethodType
     supervised: _Supervised | None = None
+    lora: _Supervised | None = None
+    qlora: _Supervised | None = None
+    sft: _Supervised | None = None
     dpo: _Supervised | None = None
+    orpo: _Supervised | None = None
     kto: _Supervised | None = None
+    simpo: _Supervised | None = None
     cpt: _Supervised | None = None
     reinforcement: None = None
 
@@ -69,7 +76,7 @@ _Text = Annotated[str, Field(max_length=512)]
 
 class CreateJob(_Given):
     """The body of a creation. ``recipe``, ``gates``, ``max_gpu_hours`` and ``rows`` are ours, sent by ``extra_body``,
-    as are the methods ``kto`` and ``cpt``."""
+    as are all methods but ``supervised`` and ``dpo``, and dataset versions as ``training_file``."""
 
     model: Annotated[str, Field(min_length=1, max_length=200)]
     training_file: Annotated[str, Field(min_length=1, max_length=100)]
@@ -193,6 +200,8 @@ def resume(job_id: str, context: Ctx, caller: Member) -> dict[str, Any]:
     state = api.resume_job(
         caller.tenant, job_id.removeprefix(JOB), actor=caller.actor, store=context.store, launcher=context.launcher
     )
+    if state.settled is None:
+        context.settle(state.job)
     return job_object(state, context)
 
 
@@ -201,12 +210,20 @@ def list_checkpoints(job_id: str, context: Ctx, caller: Viewer, after: After = "
     """The finished training's last step; none before."""
     state = _state(context, caller, job_id)
     found: dict[str, dict[str, Any]] = {}
-    for work in api.job_work(state, store=context.store).works:
+    job = api.job_work(state, store=context.store)
+    rows = {row["step"]: row for row in job.steps}
+    for work in job.works:
         if work.asset != "checkpoint" or work.trial or not work.done or not model_name(state):
             continue
         losses = dict(work.facts.get("validation_loss", []))
         step = int(work.facts["steps"])
-        metrics = {"step": step, "train_loss": work.facts["train_loss"], "valid_loss": losses.get(step)}
+        # Of the step, as its event has it; the mean is the one that Dagster and MLflow show.
+        metrics = {
+            "step": step,
+            "train_loss": rows.get(step, {}).get("loss"),
+            "mean_train_loss": work.facts["train_loss"],
+            "valid_loss": losses.get(step),
+        }
         found[f"ftckpt-{state.job.id}-{step}"] = {
             "id": f"ftckpt-{state.job.id}-{step}",
             "object": "fine_tuning.job.checkpoint",
@@ -271,7 +288,7 @@ def job_object(state: JobState, context: Context) -> dict[str, Any]:
         "model": job.model,
         "fine_tuned_model": model_name(state) or None,
         "organization_id": job.tenant,
-        "training_file": f"file-{job.training_file}" if job.training_file else _own(state)["dataset"],
+        "training_file": f"file-{job.training_file}" if uploaded(job) else job.dataset or _own(state)["dataset"],
         "validation_file": f"file-{job.validation_file}" if job.validation_file else None,
         "hyperparameters": job.hyperparameters,
         "method": method,

@@ -13,7 +13,7 @@ from ft_resources.errors import NotFound, UserError
 
 _FORM = re.compile(r"file-([0-9a-f]{24})-(steps|report)")
 _NAMES = {"steps": "step_metrics.csv", "report": "report.html"}
-_COLUMNS = ("step", "train_loss", "valid_loss", "learning_rate", "tokens", "tokens_per_s")
+_COLUMNS = ("step", "train_loss", "valid_loss", "grad_norm", "learning_rate", "tokens", "tokens_per_s")
 _FROM = {"train_loss": "loss", "valid_loss": "validation_loss"}
 
 

@@ -146,7 +146,8 @@ def _metadata(artifact: Artifact, note: str = "") -> dict[str, dg.MetadataValue]
     metadata: dict[str, dg.MetadataValue] = {
         "loss_curve": _picture(artifact, LOSS, "training and validation loss", note),
         **({"validation_loss": dg.MetadataValue.float(validated[-1][1])} if validated else {}),
-        "train_loss": dg.MetadataValue.float(facts["train_loss"]),
+        # Over the last ten steps; one step's is in the curve.
+        "mean_train_loss": dg.MetadataValue.float(facts["train_loss"]),
         **({"losses_not_comparable": dg.MetadataValue.text(note)} if note else {}),
         **_documents(facts.get("isolation", {})),
         "steps": dg.MetadataValue.int(facts["steps"]),

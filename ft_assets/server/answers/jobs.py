@@ -2,6 +2,7 @@
 
 from typing import Any, Literal
 
+from ft_assets.records.jobs import MethodType
 from ft_assets.server.answers.base import Object
 
 
@@ -18,16 +19,21 @@ class JobError(Object):
 class MethodSettings(Object):
     """Settings of a method."""
 
-    hyperparameters: dict[str, int | float | str]
+    hyperparameters: dict[str, int | float | str | list[str]]
 
 
 class JobMethod(Object):
     """How is trained; the settings stand under the method's name."""
 
-    type: Literal["supervised", "dpo", "kto", "cpt"]
+    type: MethodType
     supervised: MethodSettings = MethodSettings(hyperparameters={})
+    lora: MethodSettings = MethodSettings(hyperparameters={})
+    qlora: MethodSettings = MethodSettings(hyperparameters={})
+    sft: MethodSettings = MethodSettings(hyperparameters={})
     dpo: MethodSettings = MethodSettings(hyperparameters={})
+    orpo: MethodSettings = MethodSettings(hyperparameters={})
     kto: MethodSettings = MethodSettings(hyperparameters={})
+    simpo: MethodSettings = MethodSettings(hyperparameters={})
     cpt: MethodSettings = MethodSettings(hyperparameters={})
 
 
@@ -62,7 +68,7 @@ class Job(Object):
     organization_id: str
     training_file: str
     validation_file: str | None
-    hyperparameters: dict[str, int | float | str]
+    hyperparameters: dict[str, int | float | str | list[str]]
     method: JobMethod
     result_files: list[str]
     trained_tokens: int | None
@@ -86,10 +92,11 @@ class Event(Object):
 
 
 class CheckpointMetrics(Object):
-    """Of the checkpoint's step."""
+    """Of the checkpoint's step; ``mean_train_loss`` is over the last ten."""
 
     step: int
     train_loss: float = 0.0
+    mean_train_loss: float = 0.0
     valid_loss: float = 0.0
 
 

@@ -58,7 +58,7 @@ class FakeTraining:
         """Everything up to the training."""
         self.curate()
         recipe = self._keys[1]
-        base = {"tokenizer_digest": "00", "template_digest": "11"}
+        base = {"tokenizer_digest": "00", "template_digest": "11", "source": "hub:org/tiny", "revision": "c" * 40}
         self._leave(identity.base_model_request(self.artifacts, recipe), base)
         self._leave(identity.baseline_report_request(self.artifacts, recipe))
         pack = identity.token_pack_request(self.artifacts, *self._keys)
@@ -134,7 +134,8 @@ class FakeTraining:
 
 
 def _step(step: int) -> dict[str, Any]:
-    row = {"step": step, "loss": 1.1 + 2 * math.exp(-step / 9) + 0.12 * math.sin(step * 1.7), "at": time.time()}
+    loss = 1.1 + 2 * math.exp(-step / 9) + 0.12 * math.sin(step * 1.7)
+    row = {"step": step, "loss": loss, "grad_norm": 1.75, "at": time.time()}
     return {**row, "validation_loss": 1.3 + 1.8 * math.exp(-step / 10)} if step % 10 == 0 else row
 
 

@@ -187,6 +187,8 @@ def test_the_estimate_stands_before_anything_runs_and_wrong_numbers_are_told(wor
         ("n_epochs", "many", "&#39;many&#39; is not a number"),
         ("n_epochs", "0", "n_epochs"),
         ("name", "No Spaces", "suffix"),
+        ("gates", "accuracy", "&#39;accuracy&#39; is not a gate"),
+        ("gates", "beauty > 0.5", "neither measured by the recipe"),
         ("base", "other", "there is no model"),
     ):
         answer = person.send("new/estimate", **{**sent, field: value})
@@ -243,6 +245,22 @@ def test_a_line_is_promoted_and_rolled_back_with_reasons(world: World) -> None:
     assert training.submission.recipe.startswith("decider.")
 
 
+def test_what_keeps_results_out_of_production_is_listed_wherever_they_are_looked_at(world: World) -> None:
+    person = world.person("walled", "promoter")
+    sent = {"base": "tiny", "method": "sft", "name": "colours"}
+    file = person.upload(world.project.dataset(rows=195, name="estimated.jsonl"))
+    job, _, line = finished(world, person, "walled", 196)
+    not_served = "is not on the servers of walled. The platform&#39;s operator can do this."
+    pages = {
+        "estimate": (person.send("new/estimate", file=file, **sent).text, not_served),
+        "job": (person.get(f"jobs/{job}").text, not_served),
+        "line": (person.get(f"lines/{line}").text, not_served),
+        "dataset": (person.get("datasets/walled.colours.v1").text, "No safety suite is registered"),
+    }
+    for page, (text, wall) in pages.items():
+        assert ["Before production" in text, wall in text] == [True, True], page
+
+
 def test_a_key_is_made_shown_once_and_revoked_by_an_admin(world: World) -> None:
     admin = world.person("keyed", "admin")
     made = admin.send("keys", name="ci", role="member", expires="90d")
@@ -283,10 +301,27 @@ def test_a_report_runs_and_loads_nothing(world: World) -> None:
         asked = httpx.get(f"{world.url}{path}")
         assert (asked.status_code, asked.headers["location"]) == (303, f"/console/sign-in?next={path}")
     steps = person.get(f"jobs/{job}/files/step_metrics.csv")
-    assert steps.text.startswith("step,train_loss")
+    assert steps.text.startswith("step,train_loss,valid_loss,grad_norm,")
+    assert ",1.75," in steps.text
     assert "attachment" in steps.headers["content-disposition"]
     assert person.get(f"reports/{address}/report/..%2Fmanifest.json").status_code == 404
     assert training.submission.tenant == "reader"
+
+
+def test_a_checkpoint_has_its_step_s_loss_and_the_mean_of_the_last_ten(world: World) -> None:
+    person = world.person("losses")
+    job, _, _ = finished(world, person, "losses", 195)
+    address = f"{world.url}/v1/fine_tuning/jobs/{job}"
+    by_key = {"authorization": f"Bearer {person.key}"}
+    events = httpx.get(f"{address}/events?limit=100", headers=by_key).json()["data"]
+    last = max((event["data"] for event in events if event["data"]), key=lambda data: data["step"])
+    (checkpoint,) = httpx.get(f"{address}/checkpoints", headers=by_key).json()["data"]
+    assert checkpoint["metrics"] == {
+        "step": checkpoint["step_number"],
+        "train_loss": last["train_loss"],
+        "mean_train_loss": 1.2,
+        "valid_loss": 1.4,
+    }
 
 
 def test_the_api_lists_the_pages_of_a_job_and_makes_links_to_them(world: World) -> None:

@@ -35,7 +35,7 @@ def test_the_page_shows_the_curve_the_last_losses_and_what_was_resumed(tmp_path:
     artifact = publish(open_store(str(tmp_path / "store"), create=True), folder, "checkpoint", "acme", FACTS)
     shown = {name: entry.value for name, entry in _metadata(artifact).items()}
     assert shown["loss_curve"].startswith("![training and validation loss](data:image/png;base64,iVBOR")
-    assert (shown["train_loss"], shown["validation_loss"], shown["steps"]) == (1.25, 1.5, 2)
+    assert (shown["mean_train_loss"], shown["validation_loss"], shown["steps"]) == (1.25, 1.5, 2)
     assert shown["resumed"] == "after step 1 of attempt 1"
 
 
@@ -59,7 +59,7 @@ def test_losses_over_rows_of_different_kinds_say_so_beside_the_curve(tmp_path: P
     shown = {name: entry.value for name, entry in _metadata(artifact, note).items()}
     assert shown["losses_not_comparable"] == note
     assert str(shown["loss_curve"]).endswith(note)
-    assert list(shown)[:3] == ["loss_curve", "validation_loss", "train_loss"]
+    assert list(shown)[:3] == ["loss_curve", "validation_loss", "mean_train_loss"]
 
 
 def test_the_page_shows_the_throughput_perplexity_utilisation_and_alerts(tmp_path: Path) -> None:
