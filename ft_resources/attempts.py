@@ -149,8 +149,9 @@ class Attempt:
             return False
         return time.time() - float(outcome.get("at", 0.0)) < _PLACE_WAIT_S
 
-    def span(self) -> Span | None:
-        """When the attempt occupied its machine; None before it ended, or if nothing was started.
+    def span(self, *, now: float | None = None) -> Span | None:
+        """When the attempt occupied its machine; None before it ended, or if nothing was started. With ``now`` one that
+        has not ended occupied it until then.
 
         Without the cluster's own record the span starts at launch on this machine, or at the first heartbeat elsewhere
         (the pod may have queued for days), and ends at the last heartbeat: time after an unnoticed death is not billed.
@@ -165,7 +166,8 @@ class Attempt:
             )
         outcome, launch, progress = self._outcome(), self.launch(), self.progress()
         beat, since = progress.get("at"), progress.get("since")
-        if outcome is None or beat is None:
+        at = now if outcome is None else outcome.get("at", beat)
+        if at is None or beat is None:
             return None
         if launch is not None and (launch.get("launcher") == "local" or since is None):
             started = float(launch.get("at", self.claimed_at()))
@@ -173,8 +175,8 @@ class Attempt:
             started = float(since)
         else:
             return None
-        ended = min(float(outcome.get("at", beat)), float(beat) + BEAT_MARGIN_S)
-        evidence = {"started_at": started, "last_beat_at": float(beat), "ended_at": outcome.get("at")}
+        ended = min(float(at), float(beat) + BEAT_MARGIN_S)
+        evidence = {"started_at": started, "last_beat_at": float(beat), "ended_at": (outcome or {}).get("at")}
         return Span(started_at=started, ended_at=max(started, ended), evidence=evidence)
 
     def _outcome(self) -> dict[str, Any] | None:

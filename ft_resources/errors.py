@@ -45,6 +45,10 @@ class KeyTaken(UserError):
     """An idempotency key was used for another request."""
 
 
+class UnknownParameter(UserError):
+    """A request says something that its address has no use for."""
+
+
 class BadData(UserError):
     """A dataset, or one row of it, that cannot be used."""
 

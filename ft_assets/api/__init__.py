@@ -63,6 +63,18 @@ if TYPE_CHECKING:
     from ft_assets.api.conversations import ConversationLog as ConversationLog
     from ft_assets.api.conversations import keep_conversation as keep_conversation
     from ft_assets.api.conversations import require_kept as require_kept
+    from ft_assets.api.dataset_cards import dataset_card as dataset_card
+    from ft_assets.api.dataset_cards import dataset_keys as dataset_keys
+    from ft_assets.api.dataset_uploads import add_rows as add_rows
+    from ft_assets.api.dataset_uploads import begin_dataset as begin_dataset
+    from ft_assets.api.dataset_uploads import complete_dataset as complete_dataset
+    from ft_assets.api.dataset_uploads import dataset_upload as dataset_upload
+    from ft_assets.api.dataset_uploads import expected_version as expected_version
+    from ft_assets.api.dataset_uploads import open_place as open_place
+    from ft_assets.api.dataset_uploads import place_of_upload as place_of_upload
+    from ft_assets.api.dataset_uploads import receive_dataset as receive_dataset
+    from ft_assets.api.dataset_uploads import receive_rows as receive_rows
+    from ft_assets.api.dataset_uploads import upload_of as upload_of
     from ft_assets.api.datasets import DatasetReport as DatasetReport
     from ft_assets.api.datasets import add_dataset as add_dataset
     from ft_assets.api.datasets import approve_dataset as approve_dataset
@@ -120,10 +132,13 @@ if TYPE_CHECKING:
     from ft_assets.api.gitops import apply_folder as apply_folder
     from ft_assets.api.gitops import plan_folder as plan_folder
     from ft_assets.api.job_estimates import estimate_job as estimate_job
+    from ft_assets.api.job_figures import JobFigures as JobFigures
+    from ft_assets.api.job_figures import job_figures as job_figures
     from ft_assets.api.job_states import JobState as JobState
     from ft_assets.api.job_states import glance_at_jobs as glance_at_jobs
     from ft_assets.api.job_states import job_state as job_state
     from ft_assets.api.job_states import look_ahead as look_ahead
+    from ft_assets.api.job_states import may_be_resumed as may_be_resumed
     from ft_assets.api.job_states import trained_tokens as trained_tokens
     from ft_assets.api.jobs import Job as Job
     from ft_assets.api.jobs import JobWork as JobWork
@@ -169,6 +184,8 @@ if TYPE_CHECKING:
     from ft_assets.api.metering import meter as meter
     from ft_assets.api.metering import refund as refund
     from ft_assets.api.metering import usage as usage
+    from ft_assets.api.model_cards import ModelCard as ModelCard
+    from ft_assets.api.model_cards import cards_of_models as cards_of_models
     from ft_assets.api.models import delete_model as delete_model
     from ft_assets.api.models import made_models as made_models
     from ft_assets.api.models import model_is_deleted as model_is_deleted
@@ -314,6 +331,9 @@ if TYPE_CHECKING:
     from ft_assets.api.targets import find_target as find_target
     from ft_assets.api.targets import names_of as names_of
     from ft_assets.api.views import rebuild as rebuild
+    from ft_assets.api.walls import walls_of_adapter as walls_of_adapter
+    from ft_assets.api.walls import walls_of_dataset as walls_of_dataset
+    from ft_assets.api.walls import walls_of_pair as walls_of_pair
 
 _MODULES = {
     "access": "Access Allowance ApiKey ApiRequest AuditEntry Identity Role admit audit audit_page count_request "
@@ -328,6 +348,9 @@ _MODULES = {
     "cluster_plans": "TierPlan cluster_plan",
     "clusters": "bucket_policy cluster_manifests",
     "conversations": "ConversationLog keep_conversation require_kept",
+    "dataset_cards": "dataset_card dataset_keys",
+    "dataset_uploads": "add_rows begin_dataset complete_dataset dataset_upload expected_version open_place "
+    "place_of_upload receive_dataset receive_rows upload_of",
     "datasets": "DatasetReport add_dataset approve_dataset curate_dataset dataset_report diff_datasets list_datasets "
     "near_rows source_files",
     "defaults": "Known Orchestrator orchestrator_or_default",
@@ -342,7 +365,8 @@ _MODULES = {
     "gates": "GateReport Verdict evaluation show_gates waive_gate",
     "gitops": "FolderStep apply_folder plan_folder",
     "job_estimates": "estimate_job",
-    "job_states": "JobState glance_at_jobs job_state look_ahead trained_tokens",
+    "job_figures": "JobFigures job_figures",
+    "job_states": "JobState glance_at_jobs job_state look_ahead may_be_resumed trained_tokens",
     "jobs": "Job JobWork cancel_job create_job give_up job_ids job_work load_settling "
     "offered_models pause_job resume_job settle_job unsettled_jobs",
     "lacks": "Lack doctor",
@@ -352,6 +376,7 @@ _MODULES = {
     "links": "LINKS LinkSignature SignedLink open_link sign_link",
     "machine": "Kernel kernels",
     "metering": "Usage meter refund usage",
+    "model_cards": "ModelCard cards_of_models",
     "models": "delete_model made_models model_is_deleted",
     "notices": "list_notices send_notices watch_queues",
     "orchestration": "MOST_AGAIN Launch Present RunState Stage Wanted impossible next_launches present "
@@ -387,6 +412,7 @@ _MODULES = {
     "talks": "FoundResult find_result open_talk",
     "targets": "find_target names_of",
     "views": "rebuild",
+    "walls": "walls_of_adapter walls_of_dataset walls_of_pair",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 

@@ -12,7 +12,14 @@ from ft_assets.control.submissions.status import Status, status_of
 from ft_assets.records import jobs
 from ft_assets.records.jobs import Job, SettledJob
 from ft_assets.records.names import is_name
-from ft_assets.records.submissions import Submission, SubmissionOutcome, find_outcome, is_submission, known_submission
+from ft_assets.records.submissions import (
+    Submission,
+    SubmissionOutcome,
+    SubmissionStatus,
+    find_outcome,
+    is_submission,
+    known_submission,
+)
 from ft_resources.errors import UserError
 from ft_resources.launchers.base import Launcher
 from ft_resources.remembered import Remembered
@@ -49,8 +56,23 @@ _LOOKS: Remembered[frozenset[Look]] = Remembered(10_000)
 def job_state(tenant: str, job_id: str, *, store: Store | None = None, launcher: Launcher | None = None) -> JobState:
     """A tenant's job and its state. Raises NotFound."""
     store = store_or_default(store)
-    path = jobs.job_path(tenant, job_id)
     job, settled = _settled_job(store, tenant, job_id)
+    found = _state(store, job, settled, launcher)
+    if not may_be_resumed(found) or not (again := jobs.resumed_job(store, job)).resumed:
+        return found
+    return _state(store, again, _settled(store, again), launcher)
+
+
+def may_be_resumed(state: JobState) -> bool:
+    """Whether the job has ended so that it can go on from its last checkpoint."""
+    if state.outcome is not None:
+        return state.outcome.status in (SubmissionStatus.FAILED, SubmissionStatus.CANCELLED)
+    # A request that could not be carried out at first never can.
+    return state.settled is not None and bool(state.settled.cancelled_by or (state.job.resumed and state.settled.error))
+
+
+def _state(store: Store, job: Job, settled: SettledJob | None, launcher: Launcher | None) -> JobState:
+    tenant, path = job.tenant, job.settled_path
     if settled is None or not settled.submission:
         return JobState(job=job, settled=settled)
     if (ended := _ENDED.known(store, path)) is not None:
@@ -69,13 +91,19 @@ def job_state(tenant: str, job_id: str, *, store: Store | None = None, launcher:
     return JobState(job=job, settled=settled, status=_for_job(status))
 
 
-def ended_job(tenant: str, job_id: str, *, store: Store, still_open: Container[str] = ()) -> JobState | None:
-    """``job_state`` without a status, of a job whose submission has ended; None for another, without a request where
-    the submission is known to be ``still_open``. It costs none once it has ended. Raises NotFound."""
+def ended_job(
+    tenant: str, job_id: str, *, resumed: int, store: Store, still_open: Container[str] = ()
+) -> JobState | None:
+    """``job_state`` without a status, of a job that was ``resumed`` so often and whose submission has ended; None for
+    another, without a request where the submission is known to be ``still_open``. It costs none once it has ended.
+    Raises NotFound."""
     job, settled = _settled_job(store, tenant, job_id)
+    if resumed:
+        job = job.model_copy(update={"resumed": resumed})
+        settled = _settled(store, job)
     if settled is None or not settled.submission or settled.submission in still_open:
         return None
-    outcome = _outcome(store, job.path, submission_of(store, tenant, settled))
+    outcome = _outcome(store, job.settled_path, submission_of(store, tenant, settled))
     return JobState(job=job, settled=settled, outcome=outcome) if outcome else None
 
 
@@ -101,14 +129,14 @@ def look_ahead(tenant: str, job_ids: Sequence[str], *, store: Glance, readers: E
 
 def _looks(store: Store, tenant: str, job_id: str) -> tuple[Iterable[Look], bool]:
     """Where the job is read, as far as that is known, and whether that is all."""
-    path = jobs.job_path(tenant, job_id)
-    settled = _SETTLED.known(store, path)
+    path, settled_path = jobs.job_path(tenant, job_id), jobs.settled_path(tenant, job_id)
+    settled = _SETTLED.known(store, settled_path)
     if settled is None:
         known = _JOBS.known(store, path) is not None
-        return [("get", each) for each in (path, jobs.settled_path(tenant, job_id))[known:]], False
-    if not settled.submission or _ENDED.known(store, path) is not None:
+        return [("get", each) for each in (path, settled_path)[known:]], False
+    if not settled.submission or _ENDED.known(store, settled_path) is not None:
         return (), True
-    places = _LOOKS.known(store, path)
+    places = _LOOKS.known(store, settled_path)
     return places or (), places is not None
 
 
@@ -123,7 +151,7 @@ def trained_tokens(ended: JobState, *, store: Store | None = None) -> int | None
         trainings = (each for each in works(submission, store=store) if each.asset == "checkpoint" and not each.trial)
         return next((each.facts.get("tokens") for each in trainings), None)
 
-    return _TOKENS.get(store, ended.job.path, find)
+    return _TOKENS.get(store, ended.job.settled_path, find)
 
 
 def submission_of(store: Store, tenant: str, settled: SettledJob) -> Submission:
@@ -137,7 +165,11 @@ def submission_of(store: Store, tenant: str, settled: SettledJob) -> Submission:
 def _settled_job(store: Store, tenant: str, job_id: str) -> tuple[Job, SettledJob | None]:
     path = jobs.job_path(tenant, job_id)
     job = _JOBS.known(store, path) or _JOBS.keep(store, path, jobs.get_job(store, tenant, job_id))
-    return job, _SETTLED.get(store, path, partial(jobs.find_settled, store, job))
+    return job, _settled(store, job)
+
+
+def _settled(store: Store, job: Job) -> SettledJob | None:
+    return _SETTLED.get(store, job.settled_path, partial(jobs.find_settled, store, job))
 
 
 def _outcome(store: Store, path: str, submission: Submission) -> SubmissionOutcome | None:

@@ -14,11 +14,13 @@ from ft_assets.api.defaults import Orchestrator, store_or_default
 from ft_assets.api.files import fetch_file
 from ft_assets.api.finetunes import submit
 from ft_assets.api.job_remedies import remedy_for_job
-from ft_assets.api.job_states import JobState, job_state, submission_of
+from ft_assets.api.job_states import JobState, job_state, may_be_resumed, submission_of
 from ft_assets.api.stopping import cancel, pause, resume
 from ft_assets.api.submissions import works
 from ft_assets.control.jobs.create import create_job as record_job
+from ft_assets.control.jobs.evaluation import suites_of_job
 from ft_assets.control.jobs.recipe import METHOD_OF, offered, recipe_of_job
+from ft_assets.control.planning.estimated import Estimate
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.control.registry.adding import look_at_file
 from ft_assets.control.registry.first_try import name_of
@@ -137,10 +139,12 @@ def _settled(
     tenants, models = configured(tenants, load_tenants), models or offered_models()
     blamed = "model"
     walls: tuple[str, ...] = ()
+    seconds: float | None = None
     try:
-        recipe = job.recipe or recipe_of(store, job, tenants, models)
+        before = _before(store, job)
+        recipe = before.recipe if before else job.recipe or recipe_of(store, job, tenants, models)
         blamed = "training_file"
-        dataset = dataset_of(store, job, tenants, orchestrator)
+        dataset = before.dataset if before else dataset_of(store, job, tenants, orchestrator)
         blamed = ""
         made = submit(
             dataset,
@@ -153,7 +157,7 @@ def _settled(
             tenants=tenants,
             actor=job.actor,
         )
-        asked, walls = made.submission, made.walls
+        asked, walls, seconds = made.submission, made.walls, _expected(made.estimate)
     except (StoreUnavailable, DatabaseUnavailable, CorruptArtifact):
         # Temporary, and nothing that the tenant could change.
         raise
@@ -162,7 +166,21 @@ def _settled(
             return _wrong(error, error.where if error.where in _PARAMS else blamed)
         # Another server settled it first, and its file has been deleted since.
         asked = asked_before
-    return SettledJob(submission=asked.id, dataset=asked.dataset, recipe=asked.recipe, walls=walls, at=time.time())
+    return SettledJob(
+        submission=asked.id,
+        dataset=asked.dataset,
+        recipe=asked.recipe,
+        walls=walls,
+        seconds=seconds,
+        at=time.time(),
+    )
+
+
+def _expected(estimate: Estimate) -> float | None:
+    """How long a training is expected to take, in seconds."""
+    if estimate.seconds is None and estimate.rough_seconds is not None:
+        return estimate.rough_seconds.expected
+    return estimate.seconds
 
 
 def configured(given: Settings | None, load: Callable[[], Settings]) -> Settings:
@@ -174,7 +192,16 @@ def configured(given: Settings | None, load: Callable[[], Settings]) -> Settings
 
 
 def _key(job: Job) -> str:
-    return f"job-{job.id}"
+    return f"job-{job.id}" + (f"-{job.resumed}" if job.resumed else "")
+
+
+def _before(store: Store, job: Job) -> SettledJob | None:
+    """What the job had become before it was resumed, where it was anything."""
+    for resumed in range(job.resumed - 1, -1, -1):
+        found = jobs.find_settled(store, job.model_copy(update={"resumed": resumed}))
+        if found is not None and found.submission:
+            return found
+    return None
 
 
 def unsettled_jobs(*, store: Store | None = None, older_than_s: float = 0.0) -> list[Job]:
@@ -189,7 +216,7 @@ def unsettled_jobs(*, store: Store | None = None, older_than_s: float = 0.0) -> 
             _LOG.warning("job ftjob-%s cannot be read: %s", job_id, error)
             continue
         if job is not None and now - job.created_at >= older_than_s:
-            found.append(job)
+            found.append(jobs.resumed_job(store, job))
     return found
 
 
@@ -251,10 +278,13 @@ def pause_job(
 def resume_job(
     tenant: str, job_id: str, *, actor: str, store: Store | None = None, launcher: Launcher | None = None
 ) -> JobState:
-    """Resume a paused job. Raises as ``pause_job``."""
+    """Resume a paused job, or one that failed or was cancelled, whose training goes on from its last save: such a job
+    has to be settled again. Raises as ``pause_job``, and UserError for a job that ended otherwise."""
     store = store_or_default(store)
-    submission = _require_submission(job_state(tenant, job_id, store=store, launcher=launcher))
-    resume(submission, store=store, actor=actor)
+    state = job_state(tenant, job_id, store=store, launcher=launcher)
+    if may_be_resumed(state):
+        return JobState(job=jobs.resume(store, state.job, actor=actor, at=time.time()))
+    resume(_require_submission(state), store=store, actor=actor)
     return job_state(tenant, job_id, store=store, launcher=launcher)
 
 
@@ -268,25 +298,27 @@ def recipe_of(store: Store, job: Job, tenants: TenantsFile, models: ModelsFile) 
     if isinstance(base, FolderPath):
         # The folder's content may change: then equal jobs get different recipes.
         locked = lock_folder(beside / base.path.expanduser(), where, template_given=True).source
-    recipe = recipe_of_job(job, model, locked)
+    recipe = recipe_of_job(job, model, locked, suites=suites_of_job(store, job, model))
     return register_read(store, recipe, where, actor=job.actor, tenants=tenants, beside=beside, of_model=job.model).key
 
 
 def dataset_of(store: Store, job: Job, tenants: TenantsFile, orchestrator: Orchestrator | None = None) -> str:
-    """Add the job's files as a dataset version; returns its key."""
+    """The key of the job's dataset version, to which its files are added."""
+    if job.dataset:
+        return job.dataset
     with tempfile.TemporaryDirectory(prefix="ft-job-") as scratch:
-        train = fetch_file(job.tenant, job.training_file, Path(scratch, "train"), store=store)
-        validation = (
-            [fetch_file(job.tenant, job.validation_file, Path(scratch, "other"), store=store)]
-            if job.validation_file
-            else []
-        )
+
+        def fetched(file_id: str, folder: str) -> list[Path]:
+            return [fetch_file(job.tenant, file_id, Path(scratch, folder), store=store)] if file_id else []
+
+        (train,) = fetched(job.training_file, "train")
         name = f"{job.tenant}.{job.suffix or name_of(train.name)}"
         added = add_dataset(
             train,
             name,
             policy=_rows_policy(store, job, train),
-            validation=validation,
+            validation=fetched(job.validation_file, "validation"),
+            holdout=fetched(job.eval_config.task_eval_file, "holdout"),
             store=store,
             tenants=tenants,
             actor=job.actor,

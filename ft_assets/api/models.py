@@ -2,13 +2,14 @@
 
 import logging
 import time
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from ft_assets.api.deletion import delete, is_deleted
 from ft_assets.api.job_states import JobState, ended_job
 from ft_assets.api.jobs import job_ids
-from ft_assets.records.jobs import DeletedModel
+from ft_assets.records.jobs import DeletedModel, resumptions
 from ft_assets.records.submissions import open_ids
 from ft_assets.records.tombstones import Subject, find_tombstone, log_folders
 from ft_resources.artifacts import Address
@@ -27,10 +28,15 @@ def made_models(tenant: str, *, store: Store) -> Iterator[JobState]:
 
 
 def _all_made(tenant: str, store: Store, still_open: Container[str] = ()) -> Iterator[JobState]:
-    deleted_jobs, logs = DeletedModel.jobs(store, tenant), log_folders(store, tenant)
+    deleted_jobs, logs, resumed = (
+        DeletedModel.jobs(store, tenant),
+        log_folders(store, tenant),
+        resumptions(store, tenant),
+    )
 
     def made(job_id: str) -> JobState | None:
-        return None if job_id in deleted_jobs else _made(tenant, job_id, store, logs, still_open)
+        find = partial(ended_job, tenant, job_id, resumed=resumed.get(job_id, 0), store=store, still_open=still_open)
+        return None if job_id in deleted_jobs else _made(job_id, find, store, logs)
 
     with ThreadPoolExecutor(_READERS) as readers:
         yield from filter(None, readers.map(made, job_ids(tenant, store=store)))
@@ -54,10 +60,10 @@ def delete_model(state: JobState, *, name: str, actor: str, store: Store) -> Non
         delete([adapter], reason=f"deleted as {name}", store=store, actor=actor)
 
 
-def _made(tenant: str, job_id: str, store: Store, logs: set[str], still_open: Container[str]) -> JobState | None:
-    """The job if it made an adapter that has no tombstone; ``logs`` are where those of the tenant can be."""
+def _made(job_id: str, find: Callable[[], JobState | None], store: Store, logs: set[str]) -> JobState | None:
+    """What ``find`` gives of a job that made an adapter without a tombstone; ``logs`` are where the tenant's can be."""
     try:
-        state = ended_job(tenant, job_id, store=store, still_open=still_open)
+        state = find()
         if state is None or state.outcome is None or not state.outcome.adapter:
             return None
         subject = Subject.adapter(Address.parse(state.outcome.adapter))

@@ -3,6 +3,8 @@ in another way is a job too: its record only names the submission.
 
 <tenant>/jobs/<part>/<id>.json      the request, or the submission's id; see sorted_ids
 <tenant>/settled_jobs/<id>.json     the submission that it became, or why it became none
+<tenant>/settled_jobs/<id>.<n>.json the same once it was resumed n times after its end
+<tenant>/resumed_jobs/<id>.<n>.json that it was resumed so
 <tenant>/job_keys/<sha256>.json     which job an idempotency key belongs to
 <tenant>/deleted_models/<id>.json   that the job's model was deleted
 open_jobs/<tenant>/<id>.json        marker of a job that is not settled; deleted when it is
@@ -21,11 +23,19 @@ from ft_resources.canonical import sha256_bytes
 from ft_resources.errors import NotFound
 from ft_resources.records import Record
 from ft_resources.store import Store
-from ft_resources.strict_model import added_field
+from ft_resources.strict_model import StrictModel, added_field
 
-MethodType = Literal["supervised", "dpo", "kto", "cpt"]
+MethodType = Literal["supervised", "lora", "qlora", "sft", "dpo", "orpo", "kto", "simpo", "cpt"]
 # How a ListedJob begins: its only field.
 _LISTED = b'{"submission":'
+
+
+class EvalConfig(StrictModel):
+    """What a job is evaluated on beyond what its recipe says."""
+
+    run_mmlu_regression: bool = False
+    safety_scan: bool = False
+    task_eval_file: str = Field(default="", description="Id of a file of rows that are held out, without `file-`.")
 
 
 class Job(Record):
@@ -36,7 +46,7 @@ class Job(Record):
     id: str
     tenant: str
     model: str = Field(description="Name in the platform's catalogue of models; with a recipe, its key.")
-    training_file: str = Field(description="Id of a file, without `file-`.")
+    training_file: str = Field(description="Id of a file, without `file-`, or key of a dataset version.")
     validation_file: str = ""
     method: MethodType = "supervised"
     hyperparameters: dict[str, Any] = Field(default_factory=dict, description="As given; `auto` or absent: ours.")
@@ -47,13 +57,27 @@ class Job(Record):
     gates: Annotated[tuple[str, ...], Strict(False)] = Field(default=(), description="Beyond those of the recipe.")
     max_gpu_hours: float | None = None
     rows: dict[str, Any] = added_field({}, description="How its rows are read, as a dataset policy; empty: guessed.")
+    eval_config: Annotated[EvalConfig, Strict(False)] = added_field(
+        EvalConfig(), description="What it is evaluated on beyond its recipe."
+    )
     submission: str = added_field("", description="Id of the submission that it is; such a job is stored as ListedJob.")
+    resumed: int = added_field(0, description="How often it was resumed after its end, by `resumed_job`; not stored.")
     actor: str
     created_at: float = Field(description="Seconds since the epoch.")
 
     @property
     def path(self) -> str:
         return job_path(self.tenant, self.id)
+
+    @property
+    def settled_path(self) -> str:
+        """Where it is recorded what the job became since it was resumed last."""
+        return settled_path(self.tenant, self.id, self.resumed)
+
+    @property
+    def dataset(self) -> str:
+        """The dataset version that the request named instead of a file; "" for a file."""
+        return self.training_file if "." in self.training_file else ""
 
     @property
     def marker(self) -> str:
@@ -81,7 +105,17 @@ class SettledJob(Record):
     walls: Annotated[tuple[str, ...], Strict(False)] = added_field(
         (), description="What keeps the result out of production, as was known then."
     )
+    seconds: float | None = added_field(None, description="What its training was expected to take then, if known.")
     cancelled_by: str = ""
+    at: float
+
+
+class Resumption(Record):
+    """Somebody resumed a job that had ended."""
+
+    WHAT: ClassVar[str] = "the record of a job's resumption"
+
+    actor: str
     at: float
 
 
@@ -170,11 +204,36 @@ def find_settled(store: Store, job: Job) -> SettledJob | None:
         if found is None:
             return None
         return SettledJob(submission=found.id, dataset=found.dataset, recipe=found.recipe, at=job.created_at)
-    return SettledJob.find(store, settled_path(job.tenant, job.id))
+    return SettledJob.find(store, job.settled_path)
 
 
-def settled_path(tenant: str, job_id: str) -> str:
-    return f"{tenant}/settled_jobs/{job_id}.json"
+def settled_path(tenant: str, job_id: str, resumed: int = 0) -> str:
+    return f"{tenant}/settled_jobs/{job_id}{f'.{resumed}' if resumed else ''}.json"
+
+
+def resumed_job(store: Store, job: Job) -> Job:
+    """``job`` with the number of its resumptions."""
+    resumed = resumptions(store, job.tenant).get(job.id, 0)
+    return job.model_copy(update={"resumed": resumed}) if resumed else job
+
+
+def resumptions(store: Store, tenant: str) -> dict[str, int]:
+    """How often each of a tenant's jobs was resumed after its end, by one listing."""
+    found: dict[str, int] = {}
+    for name in store.names(f"{tenant}/resumed_jobs"):
+        job_id, _, number = name.removesuffix(".json").partition(".")
+        found[job_id] = max(found.get(job_id, 0), int(number))
+    return found
+
+
+def resume(store: Store, job: Job, *, actor: str, at: float) -> Job:
+    """Open an ended job again: it waits to be settled once more. Of two who do so at once, one does."""
+    again = job.model_copy(update={"resumed": job.resumed + 1})
+    # Marker first, as for a new job.
+    store.put_json(again.marker, {"created_at": at})
+    path = f"{job.tenant}/resumed_jobs/{job.id}.{again.resumed}.json"
+    Resumption(actor=actor, at=at).create(store, path)
+    return again
 
 
 def key_path(tenant: str, key: str) -> str:
@@ -184,7 +243,7 @@ def key_path(tenant: str, key: str) -> str:
 
 def settle(store: Store, job: Job, settled: SettledJob) -> SettledJob:
     """Record what the job became; the first record is final."""
-    first = settled.create_or_get(store, settled_path(job.tenant, job.id))
+    first = settled.create_or_get(store, job.settled_path)
     store.delete(job.marker)
     return first
 

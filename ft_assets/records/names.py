@@ -20,6 +20,7 @@ and ``attempts/<number>/``):
     <tenant>/submission_keys/<sha256>.json          which submission a user's idempotency key belongs to
     <tenant>/jobs/<part>/<id>.json                  a request over HTTP, or a submission's id without one
     <tenant>/settled_jobs/<id>.json                 what a request over HTTP became
+    <tenant>/resumed_jobs/<id>.<n>.json             that it was resumed after its end, for the n-th time
     <tenant>/deleted_models/<id>.json               that the model of a job was deleted
     <tenant>/job_keys/<sha256>.json                 which job an idempotency key belongs to
     <tenant>/file_records/<part>/<id>.json          an uploaded file, whose bytes are files/<id>/content

@@ -22,6 +22,7 @@ from ft_resources.errors import (
     NotPermitted,
     StoreUnavailable,
     TooManyRequests,
+    UnknownParameter,
     UserError,
     in_sentences,
 )
@@ -40,6 +41,7 @@ _ANSWERS: tuple[tuple[type[UserError], int, str, str], ...] = (
     (Starting, 503, "server_error", "model_starting"),
     (NoServer, 503, "server_error", "no_server"),
     (ServerUnavailable, 503, "server_error", "model_unavailable"),
+    (UnknownParameter, 400, "invalid_request_error", "unknown_parameter"),
     (BadAdapter, 500, "server_error", "model_damaged"),
     (NameTaken, 500, "server_error", "model_damaged"),
     (CorruptArtifact, 500, "server_error", "damaged_record"),
@@ -58,7 +60,8 @@ _OPERATORS = {
 }
 _PARAM = re.compile(
     r"(model|training_file|validation_file|suffix|seed|metadata|recipe|gates|max_gpu_hours|hyperparameters|file|store|purpose"
-    r"|method|expires_after|after|limit|bytes|part_ids|md5|data|Idempotency-Key|messages|prompt)(\.[a-z_]+|\[\d+\])*"
+    r"|method|expires_after|after|limit|bytes|part_ids|md5|data|Idempotency-Key|messages|prompt|base_model|dataset_id"
+    r"|hyperparams|eval_config|idempotency_key)(\.[a-z_]+|\[\d+\])*"
 )
 
 
@@ -102,7 +105,7 @@ def _user_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, UserError)
     status, kind, code = _answer_to(error)
     message = in_sentences(error.what, error.remedy)
-    param = error.where if _PARAM.fullmatch(error.where) else ""
+    param = error.where if _PARAM.fullmatch(error.where) or isinstance(error, UnknownParameter) else ""
     if error.where and not param and status == 400:
         message = f"{error.where}: {message}"
     headers = {}

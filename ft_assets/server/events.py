@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from ft_assets.api import JobState, JobWork
-from ft_assets.server.names import model_name
+from ft_assets.server.names import model_name, uploaded
 
 WORK = {
     "dataset": "Curating the dataset",
@@ -35,7 +35,7 @@ def events_of(state: JobState, work: JobWork) -> list[dict[str, Any]]:
 def _events(state: JobState, work: JobWork) -> Iterator[dict[str, Any]]:
     job, settled = state.job, state.settled
     yield _event(job.id, "created", job.created_at, f"Created fine-tuning job: ftjob-{job.id}")
-    if job.training_file:
+    if uploaded(job):
         yield _event(job.id, "validating", job.created_at, f"Validating training file: file-{job.training_file}")
     if settled is None:
         return
@@ -45,7 +45,7 @@ def _events(state: JobState, work: JobWork) -> Iterator[dict[str, Any]]:
     if settled.error:
         yield _event(job.id, "ended", settled.at, settled.error, level="error")
         return
-    done = "Files validated" if job.training_file else f"Submitted by {job.actor}"
+    done = "Files validated" if uploaded(job) else f"Submitted by {job.actor}"
     text = f"{done}: dataset {settled.dataset} with recipe {settled.recipe}"
     yield _event(job.id, "validated", settled.at, text)
     began = settled.at

@@ -1,6 +1,6 @@
 """Ids as clients see them."""
 
-from ft_assets.api import JobState
+from ft_assets.api import Job, JobState
 
 JOB = "ftjob-"
 _MODEL = "ft:"
@@ -13,6 +13,11 @@ def model_name(state: JobState) -> str:
         return ""
     job = state.job
     return f"{_MODEL}{job.recipe or job.model}:{job.tenant}:{job.suffix}:{job.id}"
+
+
+def uploaded(job: Job) -> bool:
+    """Whether the request named an uploaded file; else a dataset version, or neither where no request was made."""
+    return bool(job.training_file) and not job.dataset
 
 
 def job_of_model(name: str) -> str:

@@ -34,7 +34,16 @@ from ft_resources.store import Store
 RECORDS = frozenset(
     {
         *("lines", "proposals", "submissions", "tombstones", "reviews", "sweeps", "carries", "rejections", "notices"),
-        *("submission_keys", "pulls", "jobs", "settled_jobs", "job_keys", "deleted_models", "file_records"),
+        *(
+            "submission_keys",
+            "pulls",
+            "jobs",
+            "settled_jobs",
+            "resumed_jobs",
+            "job_keys",
+            "deleted_models",
+            "file_records",
+        ),
         *("run_failures", "usage", "quota", "refunds", "parity", "cache", "rollouts", "signatures"),
         *(OUTCOMES, CONVERSATIONS, SHADOWS, SHADOW_CONVERSATIONS, SHADOW_VERDICTS),
     }

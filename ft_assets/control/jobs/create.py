@@ -6,15 +6,16 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+from ft_assets.control.jobs.evaluation import suites_of_job
 from ft_assets.control.jobs.recipe import offered, recipe_of_job
 from ft_assets.control.submissions.submit import check_maximum
 from ft_assets.records import jobs
 from ft_assets.records.files import get_file
 from ft_assets.records.jobs import Job, JobKey
-from ft_assets.records.names import RECIPE
+from ft_assets.records.names import DATASET, RECIPE
 from ft_assets.records.sorted_ids import new_id
 from ft_assets.settings.dataset.row_reading import policy_of
-from ft_assets.settings.keys import RecipeKey, check_part
+from ft_assets.settings.keys import DatasetKey, RecipeKey, check_part
 from ft_assets.settings.models import ModelsFile
 from ft_resources.canonical import digest
 from ft_resources.errors import BadData, KeyTaken, NotFound, UserError
@@ -71,9 +72,16 @@ def planned_job(store: Store, models: ModelsFile, tenant: str, asked: Mapping[st
 
 def _check(store: Store, job: Job, models: ModelsFile) -> None:
     """Raise UserError for an invalid request, as far as that shows without its rows."""
-    for param, file_id in (("training_file", job.training_file), ("validation_file", job.validation_file)):
-        if file_id or param == "training_file":
+    files = {
+        "training_file": "" if job.dataset else job.training_file,
+        "validation_file": job.validation_file,
+        "eval_config.task_eval_file": job.eval_config.task_eval_file,
+    }
+    for param, file_id in files.items():
+        if file_id or (param == "training_file" and not job.dataset):
             _require_trainable(store, job.tenant, file_id, param)
+    if job.dataset:
+        _require_dataset(store, job)
     if job.suffix:
         check_part(job.suffix, "suffix")
     policy_of(job.rows)
@@ -81,7 +89,8 @@ def _check(store: Store, job: Job, models: ModelsFile) -> None:
     if job.recipe:
         _require_recipe(store, job)
     else:
-        recipe_of_job(job, offered(models, job.model))
+        model = offered(models, job.model)
+        recipe_of_job(job, model, suites=suites_of_job(store, job, model))
 
 
 def _require_trainable(store: Store, tenant: str, file_id: str, param: str) -> None:
@@ -95,6 +104,27 @@ def _require_trainable(store: Store, tenant: str, file_id: str, param: str) -> N
             where=param,
             remedy="Upload it with purpose fine-tune.",
         )
+
+
+def _require_dataset(store: Store, job: Job) -> None:
+    """Raise NotFound for a dataset version that the tenant does not have, and BadData for what belongs to new ones."""
+    if DatasetKey.parse(job.dataset).tenant != job.tenant or not DATASET.exists(store, job.dataset):
+        raise NotFound(
+            f"there is no dataset {job.dataset!r}", where="training_file", remedy="List datasets to see their ids."
+        )
+    own = {
+        "validation_file": job.validation_file,
+        "eval_config.task_eval_file": job.eval_config.task_eval_file,
+        "suffix": job.suffix,
+        "rows": job.rows,
+    }
+    for param, value in own.items():
+        if value:
+            raise BadData(
+                f"{job.dataset} is a dataset version, which has this already",
+                where=param,
+                remedy="Leave it out, or name the uploaded file as training_file.",
+            )
 
 
 def _require_recipe(store: Store, job: Job) -> None:

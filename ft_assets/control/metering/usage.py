@@ -83,15 +83,18 @@ def usage_folder(tenant: str, month: str) -> str:
     return f"{tenant}/usage/{month}"
 
 
-def usage_of(store: Store, attempt: Attempt, label: str, actor: str, tenants: TenantsFile) -> UsageRecord | None:
-    """Usage of an ended attempt; None if it has not ended or was never started.
+def usage_of(
+    store: Store, attempt: Attempt, label: str, actor: str, tenants: TenantsFile, *, now: float | None = None
+) -> UsageRecord | None:
+    """Usage of an ended attempt; None if it has not ended or was never started. With ``now`` that of one which runs,
+    until then, with the outcome ``running``.
 
     Raises CorruptArtifact for unreadable records, and StoreUnavailable: neither means that nothing was used.
     """
     ending = attempt.ending()
-    if ending is None:
+    if ending is None and now is None:
         return None
-    span = attempt.span()
+    span = attempt.span(now=now)
     if span is None:
         return None
     address = attempt.address
@@ -109,11 +112,11 @@ def usage_of(store: Store, attempt: Attempt, label: str, actor: str, tenants: Te
         gpus=gpus,
         gpu_type=gpu_type,
         share=share,
-        outcome=ending.outcome,
-        refund=_refund(store, attempt, ending.outcome),
+        outcome=ending.outcome if ending else "running",
+        refund=_refund(store, attempt, ending.outcome) if ending else "none",
         price=(price or 0.0) / share * tenants.tier_of(address.tenant).price_factor,
         currency=tenants.currency,
-        evidence=_evidence(span, ending.outcome, ending.error),
+        evidence=_evidence(span, ending.outcome, ending.error) if ending else span.evidence,
     )
 
 

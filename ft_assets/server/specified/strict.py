@@ -1,4 +1,4 @@
-"""What a request says that its address has no use for is an error by its name: members of bodies, and query parameters."""
+"""An unknown member of a body, or an unknown query parameter, is an error by its name."""
 
 from collections.abc import Iterator
 

@@ -137,11 +137,7 @@ def newest_save(store: Store, address: Address, attempts: Iterable[int], scratch
     Raises IncompleteSave for a valid save without a file that resuming needs: continuing from it would silently train
     something else.
     """
-    found = []
-    for attempt in attempts:
-        saves = f"{attempt_path(address, attempt)}/saves"
-        found += [(int(step), attempt, f"{saves}/{step}") for step in store.folders(saves)]
-    for _, attempt, place in sorted(found, reverse=True):
+    for _, attempt, place in _places(store, address, attempts):
         try:
             record = _read_record(store, place)
             if record is None:
@@ -155,6 +151,21 @@ def newest_save(store: Store, address: Address, attempts: Iterable[int], scratch
             raise IncompleteSave(f"the save has no {', '.join(missing)}", where=place, remedy=REMEDY)
         return Save(attempt=attempt, record=record, folder=folder)
     return None
+
+
+def newest_place(store: Store, address: Address, attempts: Iterable[int]) -> str:
+    """Path of the complete save with the highest step among these attempts, not verified; "" if there is none."""
+    found = _places(store, address, attempts)
+    return next((place for _, _, place in found if store.exists(f"{place}/{RECORD}")), "")
+
+
+def _places(store: Store, address: Address, attempts: Iterable[int]) -> list[tuple[int, int, str]]:
+    """Step, attempt and path of each folder of a save, the highest step first."""
+    found = []
+    for attempt in attempts:
+        saves = f"{attempt_path(address, attempt)}/saves"
+        found += [(int(step), attempt, f"{saves}/{step}") for step in store.folders(saves)]
+    return sorted(found, reverse=True)
 
 
 def _read_record(store: Store, place: str) -> SaveRecord | None:
