@@ -1,11 +1,15 @@
 """All that tests and benchmarks take from Dagster's private modules, each with its reason."""
 
 # A run worker is started as Dagster's Kubernetes run launcher starts it, to measure what one costs; see ExecuteRunArgs.
+# The graph's tags "stale" and "fresh", which are otherwise to be had from a webserver only.
+from dagster._core.definitions.data_version import CachingStaleStatusResolver as CachingStaleStatusResolver
+from dagster._core.definitions.data_version import StaleStatus as StaleStatus
 from dagster._core.definitions.reconstruct import ReconstructableRepository as ReconstructableRepository
 
 # The only way to record a backfill without a webserver.
 from dagster._core.execution.backfill import BulkActionStatus as BulkActionStatus
 from dagster._core.execution.backfill import PartitionBackfill as PartitionBackfill
+from dagster._core.loader import LoadingContextForTest as LoadingContextForTest
 
 # A queued run has to say where its job comes from.
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin as RegisteredCodeLocationOrigin
