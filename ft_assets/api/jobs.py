@@ -118,7 +118,7 @@ def settle_job(
 
 def load_settling() -> None:
     """Import what ``settle_job`` needs of curation and planning: a second of CPU that would keep requests waiting."""
-    for module in ("ft_assets.control.registry.precheck", "ft_assets.control.planning.ahead"):
+    for module in ("ft_assets.control.registry.rows_apart", "ft_assets.control.planning.ahead"):
         import_module(module)
 
 

@@ -29,6 +29,8 @@ LONGEST = 16
 # More is not read: the caller waits for the answer.
 _MOST_BYTES = 64 * 1024 * 1024
 _CHUNKS = 4
+# Of a chunk: of rows of a few letters it has a million.
+_MOST_LINES = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +88,8 @@ def _of_upload(raw: Artifact) -> RowSample | None:
         found = [(spool.name, chunk) for spool in spools if spool.role == "upload" for chunk in chunks(spool)]
         chosen = _spread(len(found), _CHUNKS).tolist()
         for name, chunk in (found[index] for index in chosen):
-            parsed = parse_lines(chunk.lines, form, ended=chunk.ended)
+            lines = chunk.lines.split(b"\n", _MOST_LINES)[:_MOST_LINES]
+            parsed = parse_lines(b"\n".join(lines), form, ended=True)
             forms |= {ROW_FORMS[name].form.name for name in parsed.forms}
             examples = _packed(parsed.examples, name, chunk.first_row, policy, drawn=drawn)
             batches.append(examples.take(pa.array(_spread(examples.num_rows, ROWS // len(chosen)))))

@@ -37,7 +37,7 @@ def look_at_rows(source: Path | str, policy: Path | DatasetPolicy | None) -> tup
     policy that reads them so: ``policy`` if it names a file. Last, what was guessed, for people; "" if nothing was.
     Raises UserError."""
     # Its kernels take a second to import, which other callers of this file should not wait for.
-    from ft_assets.control.registry.first_rows import look
+    from ft_assets.control.registry.rows_apart import look_at_rows as look
 
     settled = _policy(policy)
     with tempfile.TemporaryDirectory(prefix="ft-look-") as scratch:
@@ -49,7 +49,7 @@ def look_at_rows(source: Path | str, policy: Path | DatasetPolicy | None) -> tup
 
 def look_at_file(path: Path) -> tuple[str, DatasetPolicy, str]:
     """``look_at_rows`` at the beginning of a file that nobody else writes to."""
-    from ft_assets.control.registry.first_rows import look
+    from ft_assets.control.registry.rows_apart import look_at_rows as look
 
     policy, limits = DatasetPolicy(), ReadLimits(head_bytes=_HEAD)
     with tempfile.TemporaryDirectory(prefix="ft-look-") as scratch:

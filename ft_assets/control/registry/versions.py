@@ -128,13 +128,13 @@ def _check_rows(uploads: list[Snapshot], policy: DatasetPolicy, scratch: Path) -
     Checks across all rows (near-duplicates, contamination, the split) are left to the asset.
     """
     # Its kernels take a second to import; callers that only read names should not wait for that.
-    from ft_assets.control.registry.precheck import check_uploads
+    from ft_assets.control.registry.rows_apart import check_rows
 
     spools = [
         spool(upload.path, upload.given, scratch / "spool", role=upload.role, text=policy.text, sha256=upload.sha256)
         for upload in uploads
     ]
-    return check_uploads(spools, policy)
+    return check_rows(spools, policy)
 
 
 def list_versions(store: Store, tenant: str, name: str) -> list[DatasetKey]:

@@ -126,6 +126,11 @@ class FormSettings:
         forms = (*GUESSED.values(), *RECOGNISED.values())
         return frozenset(self.source(name) for form in forms for name in form.needs)
 
+    @cached_property
+    def guessed(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of a field by which a form is guessed and its name in the upload."""
+        return tuple((name, self.source(name)) for name in {name for form in GUESSED.values() for name in form.needs})
+
     def source(self, field: str) -> str:
         """Name in the upload of a form's ``field``."""
         return self.sources.get(field, field)

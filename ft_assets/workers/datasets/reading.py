@@ -27,8 +27,9 @@ row set aside for measuring must stay there."""
 
 @dataclass(kw_only=True)
 class Reading:
-    """What was read, summed over all files."""
+    """What was read, summed over all files, of which ``first`` is the name of the first."""
 
+    first: str = ""
     chunks: list[PreparedChunk] = field(default_factory=list)
     uploads: list[Upload] = field(default_factory=list)
     rows: int = 0
@@ -58,7 +59,7 @@ class Reading:
             counted = ", ".join(f"{rows} {kind}" for kind, rows in kinds.most_common())
             raise BadData(
                 f"the rows are of different kinds of data ({counted})",
-                where=self.uploads[0].name,
+                where=self.first,
                 remedy=f"Make a dataset of each kind: {_learners()}.",
             )
         return next(iter(kinds), "chat")
@@ -88,6 +89,7 @@ class Reading:
         return self._count(spool, first_row, too_long, notes_of_parsed(parsed))
 
     def _count(self, spool: Spool, first_row: int, too_long: Sequence[int], notes: dict[str, Any]) -> int:
+        self.first = self.first or spool.name
         offset = first_row - 1
         self.bad.update({Reason.TOO_LONG.value: len(too_long)} if too_long else {})
         for row in too_long:

@@ -3,7 +3,7 @@
 import difflib
 import math
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from ft_assets.settings.catalogue.forms import GUESSED, RECOGNISED, ROW_FORMS
@@ -95,9 +95,9 @@ def form_of(row: dict[str, Any], settings: FormSettings) -> str:
                 raise RowProblem(Reason.WRONG_TYPE, name, partial(_missing, settings.source(name), row))
         return settings.form
     if settings.recognisable.isdisjoint(row):
-        raise RowProblem(Reason.UNKNOWN_SCHEMA, "", partial(_unknown, row, settings, set[str]()))
-    present = {name for form in GUESSED.values() for name in form.needs if settings.source(name) in row}
-    guess = _guess(present, row, settings)
+        raise RowProblem(Reason.UNKNOWN_SCHEMA, "", partial(_unknown, row, settings, frozenset[str]()))
+    present = frozenset(name for name, source in settings.guessed if source in row)
+    guess = _guess(present, frozenset(name for name, source in settings.guessed if row.get(source) is not None))
 
     def value(field: str) -> Any:
         return row.get(settings.source(field))
@@ -111,8 +111,8 @@ def form_of(row: dict[str, Any], settings: FormSettings) -> str:
     raise RowProblem(Reason.UNKNOWN_SCHEMA, "", partial(_unknown, row, settings, present))
 
 
-def _guess(present: set[str], row: dict[str, Any], settings: FormSettings) -> str:
-    filled = {name for name in present if row[settings.source(name)] is not None}
+@cache
+def _guess(present: frozenset[str], filled: frozenset[str]) -> str:
     for there in (filled, present):
         for name, form in GUESSED.items():
             if there.issuperset(form.needs) and (name != "text" or there == {"text"}):
@@ -125,7 +125,7 @@ def _missing(name: str, row: dict[str, Any]) -> str:
     return f"this field is missing; {hint}" if hint.startswith("did you mean") else "this field is missing"
 
 
-def _unknown(row: dict[str, Any], settings: FormSettings, present: set[str]) -> str:
+def _unknown(row: dict[str, Any], settings: FormSettings, present: frozenset[str]) -> str:
     """The fields that the row has and should have, with a hint if a field name is nearly right."""
     if "text" in present:
         others = ", ".join(sorted(present - {"text"}))

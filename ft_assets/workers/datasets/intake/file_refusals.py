@@ -1,5 +1,7 @@
 """Why a file is refused, in the wording shared by the parent and the reader process."""
 
+import errno
+
 from ft_assets.workers.datasets.intake.limits import ReadLimits
 from ft_resources.errors import BadData
 
@@ -63,6 +65,18 @@ def crashed(name: str, ending: str, allowed: int) -> BadData:
         where=name,
         remedy="It is probably damaged: save it again, or save the data in another format.",
     )
+
+
+def refusal(error: Exception, name: str, limits: ReadLimits) -> BadData:
+    """What ``error`` says of the file that it was raised for. The parser of a hostile file may raise anything, and the
+    message could quote rows: only its type is told."""
+    if isinstance(error, BadData):
+        return error
+    if isinstance(error, MemoryError):
+        return too_much_memory(name, limits.memory_bytes)
+    if isinstance(error, OSError) and error.errno == errno.EFBIG:
+        return too_large(name, limits.out_bytes)
+    return crashed(name, type(error).__name__, limits.memory_bytes)
 
 
 def size_text(count: int) -> str:

@@ -1,6 +1,9 @@
 """The limits for reading one file."""
 
+import resource
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 _MIB = 1 << 20
 _GIB = 1 << 30
@@ -28,3 +31,12 @@ class ReadLimits:
     def seconds_for(self, size: int) -> float:
         """The wall-clock and CPU time allowed for a file of ``size`` bytes."""
         return self.seconds + self.seconds_per_gib * size / _GIB
+
+    def apply(self, cpu_seconds: int) -> None:
+        """Limit this process, from now on and for good, to ``cpu_seconds`` since its start, and in what else is set."""
+        if sys.platform == "linux":
+            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (used + self.memory_bytes,) * 2)
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 5))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self.out_bytes + (1 << 20),) * 2)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -26,7 +26,7 @@ from ft_resources.errors import BadData, UserError
 CHILD = "ft_assets.workers.datasets.intake.child"
 # What an interpreter needs to start; it includes no credentials of the platform.
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "VIRTUAL_ENV")
-_REPLY_BYTES = 1 << 16
+_REPLY_BYTES = 1 << 20
 _GRACE_S = 15.0
 
 
@@ -70,11 +70,9 @@ def run_reader(job: Job, limits: ReadLimits) -> Read:
         "chunk_characters": job.chunk_characters,
         "pdf_tables": job.pdf_tables,
         "fields": sorted({field for way in ROW_FORMS.values() for field in (*way.row.needs, *way.row.may_have)}),
-        "limits": asdict(limits),
-        "cpu_seconds": int(seconds) + 1,
     }
     try:
-        reply = _run(order, job, limits, seconds)
+        reply = run_limited(CHILD, order, name=job.name, limits=limits, seconds=seconds)
         if reply.get("missing"):
             raise UserError(
                 f"files of this format need the package {reply['missing']!r:.100}",
@@ -99,12 +97,20 @@ def run_reader(job: Job, limits: ReadLimits) -> Read:
             partial.with_suffix(".unpacked").unlink()
 
 
-def _run(order: dict[str, Any], job: Job, limits: ReadLimits, seconds: float) -> dict[str, Any]:
-    """The child's reply. Raises BadData if it did not reply."""
+def run_limited(module: str, order: dict[str, Any], *, name: str, limits: ReadLimits, seconds: float) -> dict[str, Any]:
+    """The reply of a process that runs ``module`` and limits itself; ``order`` is JSON, to which its limits are added.
+
+    Args:
+        name: the file that is blamed.
+        seconds: how long it may take, by the clock and of processor time.
+
+    Raises BadData if it did not reply.
+    """
+    order = {**order, "limits": asdict(limits), "cpu_seconds": int(seconds) + 1}
     with tempfile.TemporaryFile() as output:
         child = subprocess.Popen(
             # -P: a file named json.py next to the upload must not be imported.
-            [sys.executable, "-P", "-m", CHILD],
+            [sys.executable, "-P", "-m", module],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.DEVNULL,
@@ -115,21 +121,21 @@ def _run(order: dict[str, Any], job: Job, limits: ReadLimits, seconds: float) ->
         try:
             child.communicate(json.dumps(order).encode(), timeout=seconds + _GRACE_S)
         except subprocess.TimeoutExpired:
-            raise too_slow(job.name, seconds) from None
+            raise too_slow(name, seconds) from None
         finally:
             _kill(child)
         output.seek(0)
         data = output.read(_REPLY_BYTES)
     if child.returncode in (-signal.SIGXCPU, -signal.SIGALRM):
-        raise too_slow(job.name, seconds)
+        raise too_slow(name, seconds)
     if child.returncode == -signal.SIGKILL:
-        raise too_much_memory(job.name, limits.memory_bytes)
+        raise too_much_memory(name, limits.memory_bytes)
     with suppress(ValueError):
         reply = json.loads(data)
         if child.returncode == 0 and isinstance(reply, dict):
             return reply
     ended = signal.Signals(-child.returncode).name if child.returncode < 0 else f"exit code {child.returncode}"
-    raise crashed(job.name, ended, limits.memory_bytes)
+    raise crashed(name, ended, limits.memory_bytes)
 
 
 def _environment() -> dict[str, str]:
