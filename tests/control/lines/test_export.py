@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -136,30 +137,45 @@ def test_the_card_s_lines_load_the_folder_and_ask_it(
 ) -> None:
     folder = export_adapter(world.context(accepted)).folder
     (lines,) = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
-    from_hub = '"acme/tiny", revision="0123abcd"'
-    assert from_hub in lines
+    fetched_before(base.folder(world.folder), "acme/tiny", REVISION, world.folder / "hub", monkeypatch)
     monkeypatch.chdir(folder)
-    lines = lines.replace(from_hub, repr(str(base.folder(world.folder)))).replace(
-        "max_new_tokens=256", "max_new_tokens=4"
-    )
-    exec(compile(lines, "README.md", "exec"), {})
+    exec(compile(lines.replace("max_new_tokens=256", "max_new_tokens=4"), "README.md", "exec"), {})
     assert capsys.readouterr().out
+
+
+def fetched_before(folder: Path, repo: str, revision: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the Hub's client find ``repo`` at ``revision`` in its ``cache``, and nothing else anywhere."""
+    from huggingface_hub import constants
+
+    home, commit = cache / f"models--{repo.replace('/', '--')}", (revision * 40)[:40]
+    shutil.copytree(folder, home / "snapshots" / commit)
+    (home / "refs").mkdir()
+    (home / "refs" / revision).write_text(commit)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
 
 
 @pytest.mark.training
 @pytest.mark.parametrize(
-    "more",
-    [{}, {"use_dora": True}, {"modules_to_save": ["norm"]}, {"target_modules": ["q_proj", "embed_tokens"]}],
-    ids=["LoRA", "DoRA", "a module in full", "an embedding"],
+    ("source", "more"),
+    [
+        ("folder", {}),
+        ("folder", {"use_dora": True}),
+        ("folder", {"modules_to_save": ["norm"]}),
+        ("folder", {"target_modules": ["q_proj", "embed_tokens"]}),
+        ("hub", {}),
+    ],
+    ids=["LoRA", "DoRA", "a module in full", "an embedding", "a base of the Hub"],
 )
-def test_a_downloaded_adapter_on_a_folder_loads_with_peft_after_the_one_command_that_is_printed(
-    world: World, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+def test_a_downloaded_adapter_loads_with_peft_after_the_one_command_that_is_printed(
+    world: World, source: str, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FT_STORE", world.store.url)
     peft, torch = pytest.importorskip("peft"), pytest.importorskip("torch")
     from transformers import AutoModelForCausalLM
 
-    source, revision = f"folder:sha256:{'a' * 64}", "a" * 64
+    from_hub = source == "hub"
+    source, revision = ("hub:acme/tiny", "c" * 40) if from_hub else (f"folder:sha256:{'a' * 64}", "a" * 64)
     facts = {"source": source, "revision": revision}
     base = world.publish("base_model", make_fake_base(world.folder / "made"), tenant="acme", facts=facts)
     settings = {"r": 2, "target_modules": ["q_proj"], "task_type": "CAUSAL_LM", "init_lora_weights": False, **more}
@@ -179,10 +195,16 @@ def test_a_downloaded_adapter_on_a_folder_loads_with_peft_after_the_one_command_
     told = CliRunner().invoke(app, ["adapter", "download", str(adapter.address), str(home)]).stderr
     command = re.search(r": ft (adapter base .+)$", " ".join(told.split()))
     assert command is not None
+    ids = torch.arange(9)[None]
+    if from_hub:
+        # The folder names repository and commit: PEFT fetches them by itself.
+        fetched_before(world.folder / "made", "acme/tiny", revision, world.folder / "hub", monkeypatch)
+        loaded = peft.AutoPeftModelForCausalLM.from_pretrained(str(home)).eval()
+        assert torch.equal(loaded(ids).logits, trained.eval()(ids).logits)
+        shutil.rmtree(world.folder / "hub")
     done = CliRunner().invoke(app, command[1].split())
     assert done.exit_code == 0, done.output
     loaded = peft.AutoPeftModelForCausalLM.from_pretrained(str(home)).eval()
-    ids = torch.arange(9)[None]
     assert torch.equal(loaded(ids).logits, trained.eval()(ids).logits)
 
 
