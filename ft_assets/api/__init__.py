@@ -133,7 +133,7 @@ if TYPE_CHECKING:
     from ft_assets.api.gitops import plan_folder as plan_folder
     from ft_assets.api.job_estimates import estimate_job as estimate_job
     from ft_assets.api.job_figures import JobFigures as JobFigures
-    from ft_assets.api.job_figures import job_figures as job_figures
+    from ft_assets.api.job_figures import figures_of_job as figures_of_job
     from ft_assets.api.job_states import JobState as JobState
     from ft_assets.api.job_states import glance_at_jobs as glance_at_jobs
     from ft_assets.api.job_states import job_state as job_state
@@ -365,7 +365,7 @@ _MODULES = {
     "gates": "GateReport Verdict evaluation show_gates waive_gate",
     "gitops": "FolderStep apply_folder plan_folder",
     "job_estimates": "estimate_job",
-    "job_figures": "JobFigures job_figures",
+    "job_figures": "JobFigures figures_of_job",
     "job_states": "JobState glance_at_jobs job_state look_ahead may_be_resumed trained_tokens",
     "jobs": "Job JobWork cancel_job create_job give_up job_ids job_work load_settling "
     "offered_models pause_job resume_job settle_job unsettled_jobs",

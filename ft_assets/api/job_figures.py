@@ -53,7 +53,7 @@ class JobFigures:
     currency: str
 
 
-def job_figures(state: JobState, *, store: Store | None = None, tenants: TenantsFile | None = None) -> JobFigures:
+def figures_of_job(state: JobState, *, store: Store | None = None, tenants: TenantsFile | None = None) -> JobFigures:
     """The figures of a job. Raises UserError for records that cannot be read."""
     store, tenants, now = store_or_default(store), tenants_or_default(tenants), time.time()
     settled = state.settled

@@ -1,24 +1,23 @@
 """``/v1/fine_tuning/jobs``: OpenAI's dialect, with ours in extra fields. A job is a submission."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
-from pydantic import BaseModel, ConfigDict, Field
 
 from ft_assets import api
 from ft_assets.api import Identity, JobState
-from ft_assets.records.jobs import MethodType
 from ft_assets.server.answers.base import Page, answered
 from ft_assets.server.answers.jobs import Checkpoint, Job
 from ft_assets.server.context import Context, Ctx, Member, Viewer
+from ft_assets.server.job_bodies import CreateJob
 from ft_assets.server.key_first import KeyFirst
 from ft_assets.server.names import JOB, model_name, uploaded
 from ft_assets.server.pages import After, Limit, beyond, page_of
 from ft_assets.server.results import result_ids
-from ft_resources.errors import NotFound, UserError, in_sentences
+from ft_resources.errors import NotFound, in_sentences
 
 router = APIRouter(prefix="/v1/fine_tuning/jobs", route_class=KeyFirst)
 
@@ -35,105 +34,6 @@ _STATUS = {
     "cancelled": "cancelled",
 }
 ENDED = ("succeeded", "failed", "cancelled")
-
-
-class _Given(BaseModel):
-    """What a client sends; an unknown field is an error."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-
-MOST = 10**9
-"""Of any number of a job's."""
-_Number = Annotated[int, Field(strict=True, ge=-MOST, le=MOST)] | Annotated[float, Field(strict=True)]
-_Word = Annotated[str, Field(max_length=64)]
-_Hyperparameters = Annotated[
-    dict[_Word, _Number | _Word | Annotated[list[_Word], Field(max_length=64)] | None],
-    Field(max_length=16),
-]
-
-
-class _Supervised(_Given):
-    hyperparameters: _Hyperparameters | None = None
-
-
-class _Method(_Given):
-    type: MethodType
-    supervised: _Supervised | None = None
-    lora: _Supervised | None = None
-    qlora: _Supervised | None = None
-    sft: _Supervised | None = None
-    dpo: _Supervised | None = None
-    orpo: _Supervised | None = None
-    kto: _Supervised | None = None
-    simpo: _Supervised | None = None
-    cpt: _Supervised | None = None
-    reinforcement: None = None
-
-
-_Text = Annotated[str, Field(max_length=512)]
-
-
-class CreateJob(_Given):
-    """The body of a creation. ``recipe``, ``gates``, ``max_gpu_hours`` and ``rows`` are ours, sent by ``extra_body``,
-    as are all methods but ``supervised`` and ``dpo``, and dataset versions as ``training_file``."""
-
-    model: Annotated[str, Field(min_length=1, max_length=200)]
-    training_file: Annotated[str, Field(min_length=1, max_length=100)]
-    validation_file: Annotated[str, Field(max_length=100)] | None = None
-    method: _Method | None = None
-    hyperparameters: _Hyperparameters | None = Field(default=None, description="The older place of them.")
-    suffix: Annotated[str, Field(max_length=64)] | None = Field(
-        default=None, description="Name of the line: lower-case letters, digits and hyphens."
-    )
-    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
-    metadata: Annotated[dict[Annotated[str, Field(max_length=64)], _Text], Field(max_length=16)] | None = None
-    integrations: Annotated[list[Any], Field(max_length=0)] | None = None
-    recipe: Annotated[str, Field(max_length=200)] = Field(
-        default="", description="Key of a registered recipe, in place of the model's recipe."
-    )
-    gates: Annotated[list[_Text], Field(max_length=20)] = Field(
-        default=[], description="Additional gates, stricter than the recipe's."
-    )
-    max_gpu_hours: Annotated[float, Field(gt=0)] | None = None
-    rows: dict[str, Any] = Field(
-        default={}, description="How the rows are read: `form`, `fields` … as in a dataset.yaml. Default: guessed."
-    )
-
-    def fields(self) -> dict[str, Any]:
-        """Those of a job. Raises UserError where two places say different things."""
-        method = self.method.type if self.method else "supervised"
-        section = getattr(self.method, method) if self.method else None
-        given, older = _said(section), _said(_Supervised(hyperparameters=self.hyperparameters))
-        for name in type(self.method).model_fields if self.method else ():
-            if name not in ("type", method) and _said(getattr(self.method, name)):
-                raise UserError(
-                    f"they are of another method than {method}",
-                    where=f"method.{name}",
-                    remedy=f"Send them in method.{method}, or leave them out.",
-                )
-        # A job's own answer has them in both places.
-        if given and older and given != older:
-            raise UserError("it is given twice", where="hyperparameters", remedy="Set it in `method` only.")
-        return {
-            "model": self.model,
-            "training_file": self.training_file.removeprefix("file-"),
-            "validation_file": (self.validation_file or "").removeprefix("file-"),
-            "method": method,
-            "hyperparameters": given or older,
-            "suffix": self.suffix or "",
-            "seed": self.seed,
-            "metadata": self.metadata or {},
-            "recipe": self.recipe,
-            "gates": tuple(self.gates),
-            "max_gpu_hours": self.max_gpu_hours,
-            "rows": self.rows,
-        }
-
-
-def _said(section: _Supervised | None) -> dict[str, Any]:
-    given = (section.hyperparameters if section else None) or {}
-    return {name: value for name, value in given.items() if value not in ("auto", None)}
 
 
 @router.post("", responses=answered(Job))
@@ -240,9 +140,17 @@ def list_checkpoints(job_id: str, context: Ctx, caller: Viewer, after: After = "
 
 
 def page_of_jobs(
-    context: Context, tenant: str, *, after: str, limit: int, metadata: Mapping[str, str] | None = None
+    context: Context,
+    tenant: str,
+    *,
+    after: str,
+    limit: int,
+    metadata: Mapping[str, str] | None = None,
+    shown: Callable[[JobState, Context], dict[str, Any]] | None = None,
+    id_in: str = "id",
 ) -> dict[str, Any]:
-    """A page of a tenant's jobs, the newest first, of those that have all of ``metadata``. Raises as ``page_of``."""
+    """A page of a tenant's jobs, the newest first, of those that have all of ``metadata``. ``shown`` makes an object
+    of each, whose id is in ``id_in``. Raises as ``page_of``."""
     # The jobs of a page share datasets, recipes and bases.
     seen = api.glance_at_jobs(context.store)
 
@@ -253,7 +161,7 @@ def page_of_jobs(
             return None
         if any(state.job.metadata.get(key) != value for key, value in (metadata or {}).items()):
             return None
-        return job_object(state, context)
+        return (shown or job_object)(state, context)
 
     def ids(last: str) -> Iterator[str]:
         return api.job_ids(tenant, after=last, store=context.store)
@@ -261,7 +169,7 @@ def page_of_jobs(
     def ahead(some: Sequence[str], readers: Executor) -> bool:
         return api.look_ahead(tenant, some, store=seen, readers=readers)
 
-    return page_of(ids, read, prefix=JOB, after=after, limit=limit, ahead=ahead)
+    return page_of(ids, read, prefix=JOB, after=after, limit=limit, ahead=ahead, id_in=id_in)
 
 
 def status_of(state: JobState) -> str:
@@ -284,7 +192,7 @@ def job_object(state: JobState, context: Context) -> dict[str, Any]:
         "finished_at": _finished_at(state) if status in ENDED else None,
         "estimated_finish": _estimated_finish(state) if status == "running" else None,
         "status": status,
-        "error": _error(state) if status == "failed" else None,
+        "error": why_failed(state) if status == "failed" else None,
         "model": job.model,
         "fine_tuned_model": model_name(state) or None,
         "organization_id": job.tenant,
@@ -319,7 +227,8 @@ def _own(state: JobState) -> dict[str, Any]:
     }
 
 
-def _error(state: JobState) -> dict[str, Any]:
+def why_failed(state: JobState) -> dict[str, Any]:
+    """The error of a failed job."""
     if state.status is None:
         assert state.settled is not None
         param = state.settled.param or None

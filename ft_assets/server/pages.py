@@ -25,13 +25,14 @@ def page_of(
     limit: int,
     known: Callable[[str], bool] = is_id,
     ahead: Callable[[Sequence[str], Executor], bool] = lambda ids, readers: False,
+    id_in: str = "id",
 ) -> dict[str, Any]:
     """A page of at most ``limit`` things after ``after``.
 
     ``ids`` gives those that follow one, all for ""; ``read`` gives a thing by its id, None to leave it out. Ids are
-    without ``prefix``, which ``after`` has. ``ahead`` may look at what ``read`` will need of several, all at once;
-    it says whether that is all of it. What ``after`` names may have gone since the page before was turned. Raises
-    UserError for one that is not ``known`` as an id of such things.
+    without ``prefix``, which ``after`` has, and things have theirs in ``id_in``. ``ahead`` may look at what ``read``
+    will need of several, all at once; it says whether that is all of it. What ``after`` names may have gone since the
+    page before was turned. Raises UserError for one that is not ``known`` as an id of such things.
     """
     last = after.removeprefix(prefix)
     if last and not known(last):
@@ -49,8 +50,8 @@ def page_of(
         "object": "list",
         "data": found,
         "has_more": more,
-        "first_id": found[0]["id"] if found else None,
-        "last_id": found[-1]["id"] if found else None,
+        "first_id": found[0][id_in] if found else None,
+        "last_id": found[-1][id_in] if found else None,
     }
 
 

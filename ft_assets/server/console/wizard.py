@@ -18,7 +18,7 @@ from ft_assets.server.console.session import Fields, Member, Person
 from ft_assets.server.context import Context, Ctx
 from ft_assets.server.errors import status_of_error
 from ft_assets.server.files import PREFIX, file_object
-from ft_assets.server.jobs import MOST
+from ft_assets.server.job_bodies import MOST
 from ft_assets.server.names import JOB
 from ft_assets.settings.catalogue.methods import METHODS
 from ft_resources.errors import NotFound, UserError

@@ -1,27 +1,35 @@
 """An unknown member of a body, or an unknown query parameter, is an error by its name."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from fastapi import Depends, Request
 from fastapi.dependencies.models import Dependant
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
-from ft_resources.errors import UserError
+from ft_resources.errors import UnknownParameter
+from ft_resources.strict import nearest
 
 
 class Given(BaseModel):
-    """What a client sends; an unknown member is an error."""
+    """What a client sends. Raises UnknownParameter, which says what to write instead, for a member that it does not
+    have."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            for name in data:
+                _require_known(name, list(cls.model_fields), "member")
+        return data
+
 
 async def _known_query(request: Request) -> None:
-    """Raise UserError for a query parameter that the address does not have."""
-    known = sorted(_names(request.scope["route"].dependant))
+    known = list(_names(request.scope["route"].dependant))
     for name in request.query_params:
-        if name not in known:
-            may = f"Write {' or '.join(known)}, or leave it out." if known else "Leave it out."
-            raise UserError(f"there is no query parameter {name!r} here", where="query", remedy=may)
+        _require_known(name, known, "query parameter")
 
 
 def _names(dependant: Dependant) -> Iterator[str]:
@@ -30,5 +38,11 @@ def _names(dependant: Dependant) -> Iterator[str]:
         yield from _names(each)
 
 
+def _require_known(name: str, known: list[str], what: str) -> None:
+    if name not in known:
+        meant = f"Leave it out; {nearest(name, known)}" if known else "Leave it out."
+        raise UnknownParameter(f"there is no {what} {name[:64]!r} here", where=name[:64], remedy=meant)
+
+
 KNOWN_QUERY = Depends(_known_query)
-"""For the ``dependencies`` of a router."""
+"""For the ``dependencies`` of a router: raises UnknownParameter for a query parameter that an address does not have."""

@@ -57,6 +57,19 @@ def test_gpu_hours_are_those_of_all_nodes_from_the_start_of_the_pod_to_its_end(w
     assert record.month == "2026-11"
 
 
+def test_an_attempt_that_runs_has_used_its_gpus_until_now_and_is_not_counted_yet(world: World) -> None:
+    attempt = Attempt(world.store, request_for("checkpoint").address, 1)
+    attempt.claim("ann")
+    attempt.mark_open(PAIR, "ann")
+    world.store.put_json(f"{attempt.path}/progress.json", {"phase": "training", "since": AT - 3600, "at": AT})
+    tenants = TenantsFile(gpu_prices={"H100": 4.0})
+    used = usage_of(world.store, attempt, PAIR, "ann", tenants, now=AT)
+    assert used is not None
+    assert (used.outcome, used.billed_hours, used.price) == ("running", 4.0, 4.0)
+    assert usage_of(world.store, attempt, PAIR, "ann", tenants) is None
+    assert count_usage(world.store, tenants) == []
+
+
 def test_an_elastic_attempt_is_billed_for_the_gpus_that_it_had(world: World) -> None:
     world.recipe("elastic.v1", gpus={"min": 1, "max": 4}, nodes=2)
     for number, gpus in ((1, 2), (2, 4)):
