@@ -1,10 +1,9 @@
-"""Dagster's partition pages with 100,000 pairs listed of 10,000 dataset versions and 100 recipes, on PostgreSQL.
+"""Dagster's partition pages over 10,000 dataset versions and 100 recipes, a million pairs, on PostgreSQL.
 
 A real webserver serves the project's code location, and Chromium opens its pages as a person does: seconds count from
-the click until the list shows its first key, with every query that the page sends and everything that it draws. Beside
-them stands an asset over the product of both lists, a million partitions, as Dagster makes pairs by default. Then a
-backfill of all pairs is launched as the dialog launches it; runs are queued and start no process. ``FT_BENCH_SEED``
-draws other keys and pairs.
+the click until the list shows its first key, with every query that the page sends and everything that it draws. Then a
+backfill of 100,000 pairs is launched as the dialog launches it; runs are queued and start no process.
+``FT_BENCH_SEED`` draws other keys and pairs.
 """
 
 import json
@@ -127,7 +126,7 @@ class _Browser:
 
     def type(self, text: str, shows: str) -> Opened:
         """From the first letter typed into the list's filter until only ``shows`` is left of it."""
-        field = self._driver.find_element("css selector", "input[placeholder^='Filter by name']")
+        field = self._driver.find_element("css selector", "input[placeholder^='Filter by dataset']")
         first = f"body.innerText.includes({json.dumps(shows)})"
         return self._until(lambda: field.send_keys(text), first)
 
