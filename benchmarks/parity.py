@@ -10,8 +10,7 @@ from pathlib import Path
 import ft_assets.demo
 from benchmarks.table import Figure
 from ft_assets.workers.serving.parity.limits import LIMITS
-from tests.workers.serving.parity.faults import FAULTS, serving
-from tests.workers.serving.parity.world import NAME, OLD, World
+from tests.workers.serving.parity.world import FAULTS, NAME, OLD, World, serving
 
 _DEMO_BASE = Path(ft_assets.demo.__file__).parent / "base"
 

@@ -26,8 +26,7 @@ from tests.fake_base import make_fake_base
 from tests.workers.evals.safety_world import write_safety_suite
 from tests.workers.evals.test_golden import write_golden
 from tests.workers.evals.world import World, evaluation
-from tests.workers.serving.served import KEY, Served
-from tests.workers.serving.world import BASE, make_adapter, make_engine
+from tests.workers.serving.world import BASE, KEY, Served, make_adapter, make_engine
 
 pytestmark = pytest.mark.training
 LINE = "acme.things.tiny"

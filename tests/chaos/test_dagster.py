@@ -29,7 +29,7 @@ from ft_resources.errors import MissingInput
 from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
 from tests.chaos.control_plane import TENANT, ControlPlane, control_plane
-from tests.chaos.verdict import ended
+from tests.chaos.runs import ended
 from tests.chaos.world import lives
 from tests.cluster.objects import JOBS, PODS
 from tests.e2e.dagster_server import wait_for

@@ -119,11 +119,7 @@ ENDS = {
         blame="user",
     ),
     "a mistake before training": End(
-        make=too_large,
-        code=1,
-        cause=f"{RECIPE}: the model is too large",
-        remedy="Name a larger GPU.",
-        blame="user",
+        make=too_large, code=1, cause=f"{RECIPE}: the model is too large", remedy="Name a larger GPU.", blame="user"
     ),
     "the worker's own error": End(
         make=partial(worker_ends, Outcome.DIVERGED, words("Diverged", "loss 1e9 at step 4")),

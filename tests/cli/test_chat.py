@@ -94,9 +94,7 @@ def test_the_base_answers_the_same_conversation_after_the_result(capsys: pytest.
     assert second == then
 
 
-def test_thoughts_are_aside_of_the_answer_and_no_part_of_what_is_asked_next(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_thoughts_are_aside_of_the_answer_and_no_part_of_what_is_asked_next(capsys: pytest.CaptureFixture[str]) -> None:
     model = Model([[("it is a ", ""), ("greeting", ""), ("", "hel"), ("", "lo")], said("yes")])
     talk(model, "hi", "and?")
     shown = capsys.readouterr()
@@ -123,11 +121,7 @@ def test_an_answer_that_is_not_whole_says_so(
 def test_ctrl_c_ends_an_answer_and_not_the_conversation() -> None:
     model = Model([[("", "never "), KeyboardInterrupt()], said("yes")])
     assert talk(model, KeyboardInterrupt(), "hi", "and?") == ["you> "] * 4
-    assert model.asked[1][1] == [
-        ASKED,
-        {"role": "assistant", "content": "never "},
-        {"role": "user", "content": "and?"},
-    ]
+    assert model.asked[1][1] == [ASKED, {"role": "assistant", "content": "never "}, {"role": "user", "content": "and?"}]
 
 
 def test_a_message_that_cannot_be_asked_is_told_and_forgotten(capsys: pytest.CaptureFixture[str]) -> None:

@@ -121,10 +121,7 @@ def test_a_second_interrupt_does_not_keep_the_worker_from_being_stopped(
 
 @pytest.mark.parametrize(
     ("status", "code", "words"),
-    [
-        (SubmissionStatus.FAILED, 1, "train_pair failed"),
-        (SubmissionStatus.CANCELLED, 130, "cancelled"),
-    ],
+    [(SubmissionStatus.FAILED, 1, "train_pair failed"), (SubmissionStatus.CANCELLED, 130, "cancelled")],
 )
 def test_run_ends_with_the_exit_code_of_its_outcome(
     ft: Ft, pair: Pair, monkeypatch: pytest.MonkeyPatch, status: SubmissionStatus, code: int, words: str

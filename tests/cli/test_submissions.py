@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
 from ft_assets.cli.live import render
@@ -12,13 +13,7 @@ from ft_assets.control import identity
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.submissions.status import start_of
 from ft_assets.control.submissions.works import read_works
-from ft_assets.records.submissions import (
-    Submission,
-    SubmissionStatus,
-    find_outcome,
-    finish,
-    open_submissions,
-)
+from ft_assets.records.submissions import Submission, SubmissionStatus, find_outcome, finish, open_submissions
 from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import START, Attempt
 from ft_resources.canonical import canonical_json
@@ -231,3 +226,37 @@ def test_a_key_for_another_pair_is_a_mistake_that_says_what_it_was_given_to_and_
     assert [submission.id for submission in open_submissions(project.store)] == [first]
     reserved = ft("submit", pair[0], "other.v1", "--key", "ask-1")
     assert "the platform itself" in reserved.output + str(reserved.exception)
+
+
+def test_every_asset_of_the_pairs_is_requested_in_one_backfill(
+    instance: dg.DagsterInstance, ft: Ft, pair: Pair
+) -> None:
+    done = ft("backfill", "--dataset", DATASET, "--recipe", RECIPE)
+    (backfill,) = instance.get_backfills()
+    assert done.stdout.strip() == backfill.backfill_id
+    wanted = {
+        (key.to_user_string(), partition)
+        for key, partition in backfill.asset_backfill_data.target_subset.iterate_asset_partitions()
+    }
+    assert wanted == {
+        *((asset, DATASET) for asset in ("raw_dataset", "dataset")),
+        *((asset, RECIPE) for asset in ("base_model", "baseline_report")),
+        *((asset, f"{DATASET}|{RECIPE}") for asset in ("token_pack", "checkpoint", "eval_report", "adapter")),
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["--recipe", RECIPE] * 2, "are 2 trainings, and the limit is 1"),
+        (["--recipe", "nothing.v1"], "there is no recipe 'nothing.v1'"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_and_nothing_is_listed(
+    instance: dg.DagsterInstance, ft: Ft, pair: Pair, monkeypatch: pytest.MonkeyPatch, asked: list[str], said: str
+) -> None:
+    monkeypatch.setenv("FT_MAX_PAIRS", "1")
+    refused = ft("backfill", "--dataset", DATASET, *asked)
+    assert (refused.exit_code, said in " ".join(refused.stderr.split())) == (2, True)
+    assert not instance.get_backfills()
+    assert not instance.get_dynamic_partitions("recipe")

@@ -230,11 +230,7 @@ class DagsterServer:
         answer = self.query(
             """query($params: PipelineSelector!) { pipelineOrError(params: $params) {
                  __typename ... on Pipeline { runs { id } } } }""",
-            params={
-                "repositoryLocationName": "fine-tuning",
-                "repositoryName": "__repository__",
-                "pipelineName": job,
-            },
+            params={"repositoryLocationName": "fine-tuning", "repositoryName": "__repository__", "pipelineName": job},
         )["pipelineOrError"]
         assert answer["__typename"] == "Pipeline", answer
         return [run["id"] for run in answer["runs"]]

@@ -13,13 +13,7 @@ from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.registry.versions import add_dataset_version
 from ft_assets.graph.declared import declared
 from ft_assets.graph.run import drive
-from ft_assets.records.submissions import (
-    Submission,
-    SubmissionOutcome,
-    all_submissions,
-    find_outcome,
-    open_submissions,
-)
+from ft_assets.records.submissions import Submission, SubmissionOutcome, all_submissions, find_outcome, open_submissions
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.dagster_resources import StoreResource

@@ -189,9 +189,7 @@ def fine_tune(world: World, dagster: DagsterServer, base: Path) -> None:
     """Steps 9 and 10, on a base that needs no Hub and no GPU."""
     guide = world.guide
     guide.step(
-        9,
-        ("base: $MODEL", f"base: folder:{base}"),
-        ("hardware: {gpus: 1, gpu_type: H100}", "hardware: {gpus: 0}"),
+        9, ("base: $MODEL", f"base: folder:{base}"), ("hardware: {gpus: 1, gpu_type: H100}", "hardware: {gpus: 0}")
     )
     store = open_store(world.project.store_url)
     (submission,) = all_submissions(store, "acme")

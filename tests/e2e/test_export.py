@@ -37,6 +37,12 @@ def adapter(accepted: Journey, artifacts: Artifacts) -> Artifact:
     return artifacts.get(Address.parse(accepted.adapter))
 
 
+@pytest.fixture(scope="module")
+def eight_bits(accepted: Journey, project: Project) -> Artifact:
+    """The adapter of a recipe that asks for a quantised form."""
+    return project.accepted(accepted.dataset, project.recipe("tiny.v3", exports=["gguf-q8_0"]))
+
+
 def logits(model: Any) -> Any:
     import torch
 
@@ -119,11 +125,10 @@ def test_a_recipe_that_exports_has_its_model_made_once_the_adapter_is_accepted(
 
 @pytest.mark.llama_cpp
 def test_a_recipe_that_exports_a_quantised_form_has_it_made_and_gated_again(
-    project: Project, artifacts: Artifacts, accepted: Journey, tmp_path: Path
+    project: Project, artifacts: Artifacts, eight_bits: Artifact, tmp_path: Path
 ) -> None:
-    adapter = project.accepted(accepted.dataset, project.recipe("tiny.v3", exports=["gguf-q8_0"]))
-    assert identity.exports_missing(artifacts, adapter, ["gguf-q8_0"]) == []
-    made = artifacts.get(identity.export_request(artifacts, adapter, EXPORTS["gguf-q8_0"]).address)
+    assert identity.exports_missing(artifacts, eight_bits, ["gguf-q8_0"]) == []
+    made = artifacts.get(identity.export_request(artifacts, eight_bits, EXPORTS["gguf-q8_0"]).address)
     partition = dg.AssetRecordsFilter(dg.AssetKey("quantized_model"), asset_partitions=["acme.things.v1|tiny.v3"])
     (shown,) = project.instance().fetch_materializations(partition, limit=2).records
     metadata = shown.asset_materialization.metadata
@@ -134,7 +139,7 @@ def test_a_recipe_that_exports_a_quantised_form_has_it_made_and_gated_again(
     assert merged.address.asset == "merged_model"
     other = dg.AssetRecordsFilter(dg.AssetKey("merged_model"), asset_partitions=["acme.things.v1|tiny.v3"])
     assert not project.instance().fetch_materializations(other, limit=1).records
-    exported = export(str(adapter.address), tmp_path / "model", format="gguf-q8_0", store=project.store)
+    exported = export(str(eight_bits.address), tmp_path / "model", format="gguf-q8_0", store=project.store)
     assert exported.artifact.ref == made.ref
     assert {"model.gguf", "Modelfile"} <= {path.name for path in (tmp_path / "model").iterdir()}
     assert verify_lineage(artifacts, made.address) == []
@@ -142,17 +147,17 @@ def test_a_recipe_that_exports_a_quantised_form_has_it_made_and_gated_again(
 
 @pytest.mark.llama_cpp
 def test_a_quantised_model_that_forgot_is_rejected_like_any_candidate(
-    project: Project, artifacts: Artifacts, accepted: Journey, adapter: Artifact, tmp_path: Path
+    project: Project, artifacts: Artifacts, accepted: Journey, eight_bits: Artifact, tmp_path: Path
 ) -> None:
     """A file in which nothing of the adapter is left: of the base alone."""
-    good = export(str(adapter.address), tmp_path / "good", format="gguf-q8_0", store=project.store)
+    good = export(str(eight_bits.address), tmp_path / "good", format="gguf-q8_0", store=project.store)
     base = identity.base_model(artifacts, accepted.recipe).folder(tmp_path)
     tools = LlamaCpp.of_environment()
     forgot = good.artifact.folder(tmp_path / "forgot")
     (forgot / "model.gguf").unlink()
     tools.convert(base, tmp_path / "base.gguf", dtype="f32", name="base", pre_tokenizer="gpt-2")
     tools.quantise(tmp_path / "base.gguf", forgot / "model.gguf", "Q8_0")
-    request = identity.export_request(artifacts, adapter, EXPORTS["gguf-q4_k_m"])
+    request = identity.export_request(artifacts, eight_bits, EXPORTS["gguf-q4_k_m"])
     artifacts.publish(
         request.address,
         forgot,
@@ -163,7 +168,7 @@ def test_a_quantised_model_that_forgot_is_rejected_like_any_candidate(
         actor="ann",
     )
     with pytest.raises(GateRejected, match="the export is not as good as the adapter"):
-        export(str(adapter.address), tmp_path / "model", format="gguf-q4_k_m", store=project.store)
+        export(str(eight_bits.address), tmp_path / "model", format="gguf-q4_k_m", store=project.store)
     assert not (tmp_path / "model").exists()
 
 

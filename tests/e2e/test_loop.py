@@ -17,10 +17,7 @@ from ft_assets.control.lines.lines import read_line
 from ft_assets.control.lines.promotion import Decision, promote
 from ft_assets.control.lines.releases import find_release
 from ft_assets.control.lines.verify import verify_line
-from ft_assets.records.submissions import (
-    SubmissionStatus,
-    all_submissions,
-)
+from ft_assets.records.submissions import SubmissionStatus, all_submissions
 from ft_assets.settings.tags import SUBMISSION
 from ft_assets.settings.tenants import load_tenants
 from ft_assets.workers.adapters.lineage import lineage, verify_lineage

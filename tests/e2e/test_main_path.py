@@ -125,10 +125,7 @@ def test_a_candidate_that_fails_a_gate_is_rejected_with_reasons_in_any_run(
     # So in a separate run of the adapter alone, which no check precedes.
     alone = build_definitions(project.store_url).resolve_job_def("train_pair")
     run = alone.execute_in_process(
-        instance=instance,
-        partition_key=rejected.pair,
-        asset_selection=[dg.AssetKey("adapter")],
-        raise_on_error=False,
+        instance=instance, partition_key=rejected.pair, asset_selection=[dg.AssetKey("adapter")], raise_on_error=False
     )
     assert not run.success
     assert run.get_asset_materialization_events() == []

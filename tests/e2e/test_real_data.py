@@ -20,11 +20,7 @@ from tests.workers.evals.real_suites import NAMES, make_suite
 
 # In each `make test` each suite's items, prompts and scores are compared with lm-eval's, real rows are curated and
 # packed, and test_newcomer.py takes real text through the graph.
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.long,
-    pytest.mark.realdata,
-]
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.realdata]
 
 # The model was trained on plain stories, so the recipe brings the template.
 TEMPLATE = (
@@ -117,10 +113,7 @@ def test_real_benchmarks_and_the_demos_model_reach_their_verdicts(tmp_path: Path
     assert 0 < counted.pop("ifeval.v1") <= limit
     assert set(counted.values()) == {limit}
     evidence = load_evidence(identity.eval_report(artifacts, "school.docs.v1", "broad.v1"))
-    assert {name: counted.n for name, counted in evidence.safety.items()} == {
-        "refusals": limit,
-        "over_refusals": limit,
-    }
+    assert {name: counted.n for name, counted in evidence.safety.items()} == {"refusals": limit, "over_refusals": limit}
     assert artifacts.find(request.address) is None
     print({name: (verdict.outcome, verdict.reason) for name, verdict in verdicts.items()})
 

@@ -8,8 +8,9 @@ import yaml
 
 from ft_assets import api
 from ft_assets.control.lines.lines import read_line
+from ft_assets.records.sources import watches
 from ft_resources.artifacts import Artifact
-from tests.cli.conftest import RECIPE
+from tests.cli.conftest import RECIPE, Ft
 from tests.cli.test_lines import adapters as adapters
 from tests.control.lines.promotable import LINE
 from tests.e2e.project import Project
@@ -146,3 +147,34 @@ def test_a_role_that_may_less_is_told_which_it_takes(far_as: FarAs, adapters: li
             refused = asks(*command)
             assert refused.exit_code == 2, command
             assert f"the key has the role {role}" in refused.stderr, (command, refused.stderr)
+
+
+def test_a_source_of_the_tenant_is_watched_and_pulled(far: Far, beside: Ft, project: Project) -> None:
+    lake = project.folder / "lake" / "tickets"
+    lake.mkdir(parents=True)
+    project.dataset().rename(lake / "rows.jsonl")
+    connections = {"lake": {"kind": "files", "url": f"file://{project.folder}/lake"}}
+    (project.folder / "tenants.yaml").write_text(json.dumps({"tenants": {"acme": {"connections": connections}}}))
+    policy = project.folder / "dataset.yaml"
+    policy.write_text("source: {files: {connection: lake, path: tickets}}\n")
+    watched = far("dataset", "watch", "tickets", "--policy", policy)
+    assert (watched.exit_code, watched.stdout) == (0, "acme.tickets\n"), watched.stderr
+    assert "watching; it has 1 file" in watched.stderr
+    assert watches(project.store)[0].actor.startswith("bea (key ")
+    pulled = far("dataset", "pull", "tickets")
+    assert (pulled.exit_code, pulled.stdout) == (0, "acme.tickets.v1\n"), pulled.stderr
+    shown = far("dataset", "watched", "--json")
+    assert shown.stdout == beside("dataset", "watched", "--json").stdout
+    assert json.loads(shown.stdout)[0]["last"]["version"] == "acme.tickets.v1"
+    assert far("dataset", "unwatch", "tickets").stderr == "no longer watched\n"
+    assert far("dataset", "unwatch", "tickets").stderr == "not watched\n"
+
+
+def test_a_source_that_the_tenant_may_not_read_is_refused(far_as: Callable[..., Far], project: Project) -> None:
+    policy = project.folder / "dataset.yaml"
+    policy.write_text("source: {files: {connection: lake, path: tickets}}\n")
+    refused = far_as("globex")("dataset", "watch", "tickets", "--policy", policy)
+    assert (refused.exit_code, "lake" in refused.stderr) == (2, True)
+    foreign = far_as()("dataset", "watch", "globex.tickets", "--policy", policy)
+    assert "a dataset is named after its tenant" in foreign.stderr
+    assert watches(project.store) == []

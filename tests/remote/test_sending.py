@@ -198,8 +198,7 @@ def test_a_file_and_a_recipes_file_become_a_submission_of_the_tenant(far: Far, p
 
 
 @pytest.mark.parametrize(
-    ("status", "code"),
-    [(SubmissionStatus.ACCEPTED, 0), (SubmissionStatus.REJECTED, 3), (SubmissionStatus.FAILED, 1)],
+    ("status", "code"), [(SubmissionStatus.ACCEPTED, 0), (SubmissionStatus.REJECTED, 3), (SubmissionStatus.FAILED, 1)]
 )
 def test_a_run_waits_for_the_servers_own_work_and_ends_with_its_exit_code(
     far: Far, project: Project, made: dict[str, Artifact], monkeypatch: pytest.MonkeyPatch, status: str, code: int

@@ -15,7 +15,7 @@ from ft_assets.control.submissions.status import State, status_of
 from ft_assets.records.submissions import open_submissions
 from ft_resources.artifacts import Artifact, Artifacts
 from tests.e2e.project import Project
-from tests.sensors import test_held, test_retraining
+from tests.sensors import test_retraining, test_submissions
 from tests.sensors.conftest import register
 from tests.sensors.test_sources import FILES, IDLE, lake, pulled, tick, versions, watch, write  # noqa: F401
 from tests.workers.datasets.conftest import SIDES, report_of, run_curation, told
@@ -60,7 +60,7 @@ def test_a_pulled_version_that_is_held_waits_for_a_person_and_is_then_trained_on
     assert test_retraining.tick(instance, subscribed) == "checked 1 subscribed lines: 1 submitted"
     (asked,) = open_submissions(subscribed.store)
     assert report_of(run_curation(artifacts, V1, tmp_path)).held
-    assert test_held.tick(instance, subscribed) == {}
+    assert test_submissions.tick(instance, subscribed) == {}
     status = status_of(subscribed.store, asked)
     assert (status.state, "personal data" in status.detail) == (State.HELD, True), status.detail
     # The same rows do not come again meanwhile, and nobody reads them twice.
@@ -68,7 +68,7 @@ def test_a_pulled_version_that_is_held_waits_for_a_person_and_is_then_trained_on
 
     approve(artifacts, V1, actor="ann", note="a made-up address")
     assert status_of(subscribed.store, asked).state is not State.HELD
-    assert test_held.tick(instance, subscribed) == {"prepare_dataset": V1, "prepare_recipe": TINY}
+    assert test_submissions.tick(instance, subscribed) == {"prepare_dataset": V1, "prepare_recipe": TINY}
     # A later version is curated and held by itself: an approval is of one version.
     rows[9]["prompt"] += " Write to jonas.weber@kliniken-nord.de about it."
     (tickets / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -20,8 +20,7 @@ from tests.e2e.project import Project
 from tests.fake_base import make_fake_base
 from tests.made import leave
 from tests.server.scripted_server import Scripted
-from tests.workers.serving.served import KEY, Served
-from tests.workers.serving.world import BASE, alone, make_adapter, make_engine, plain
+from tests.workers.serving.world import BASE, KEY, Served, alone, make_adapter, make_engine, plain
 
 LINE = "acme.colours.tiny"
 TEMPLATE = (

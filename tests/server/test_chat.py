@@ -22,8 +22,7 @@ from tests.server.chat_world import engine as engine
 from tests.server.chat_world import fleet as fleet
 from tests.server.chat_world import line as line
 from tests.server.conftest import Client, until
-from tests.workers.serving.served import Served
-from tests.workers.serving.world import alone, plain
+from tests.workers.serving.world import Served, alone, plain
 
 
 def test_a_conversation_is_answered_by_the_adapter_in_production(project: Project, line: Line, client: Client) -> None:

@@ -12,8 +12,7 @@ from tests.e2e.project import Project
 from tests.fake_base import make_fake_base
 from tests.server.chat_world import LINE, Line, OwnFleet
 from tests.server.conftest import Client
-from tests.workers.serving.served import Served
-from tests.workers.serving.world import make_engine
+from tests.workers.serving.world import Served, make_engine
 
 ASKS = [{"role": "user", "content": "where is the fox?"}]
 

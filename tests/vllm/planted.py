@@ -7,8 +7,7 @@ from pathlib import Path
 
 from ft_assets.workers.serving.parity.report import ParityReport
 from tests.vllm.running import RealVllm
-from tests.workers.serving.parity.faults import ANYWHERE
-from tests.workers.serving.parity.world import Changed, World
+from tests.workers.serving.parity.world import ANYWHERE, Changed, World
 
 Fault = Callable[[World, RealVllm, Path], ParityReport]
 

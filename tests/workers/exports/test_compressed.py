@@ -24,12 +24,7 @@ from tests.workers.exports.made import OWN_TEMPLATE, Made
 from tests.workers.exports.test_gguf import files_of, quantized
 
 pytestmark = pytest.mark.training
-CARDS = {
-    "gptq-w8a8": "GPTQ W8A8",
-    "gptq-w4a16": "GPTQ W4A16",
-    "awq-w4a16": "AWQ W4A16",
-    "fp8-dynamic": "FP8_DYNAMIC",
-}
+CARDS = {"gptq-w8a8": "GPTQ W8A8", "gptq-w4a16": "GPTQ W4A16", "awq-w4a16": "AWQ W4A16", "fp8-dynamic": "FP8_DYNAMIC"}
 NOT_CALIBRATED = "fp8-dynamic"
 
 

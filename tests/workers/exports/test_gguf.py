@@ -2,7 +2,9 @@
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,9 @@ from ft_assets.workers.exports.quantized import quantize_model
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.environment import LLAMA_CPP
 from ft_resources.errors import BadBase, CorruptArtifact, Misconfigured
+from ft_resources.store_marker import open_store
 from ft_resources.work import WorkRequest
+from ft_resources.worker_context import WorkResult
 from tests.fake_base import CHAT_TEMPLATE, make_fake_base
 from tests.workers.evals.world import World
 from tests.workers.exports.made import OWN_TEMPLATE, Made
@@ -47,6 +51,7 @@ class Echo(BaseHTTPRequestHandler):
 socketserver.UnixStreamServer(sys.argv[sys.argv.index("--host") + 1], Echo).serve_forever()
 """
 KINDS = [name for name in EXPORTS if name.startswith("gguf-")]
+OfKind = Callable[[str], tuple[World, WorkRequest, WorkResult]]
 
 
 def quantized(made: Made, name: str = "gguf-q8_0") -> WorkRequest:
@@ -61,32 +66,41 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.fixture(scope="module")
+def of_kind(tmp_path_factory: pytest.TempPathFactory) -> OfKind:
+    """A format's request in a world of its own, and what was made of it, once."""
+
+    @cache
+    def made(name: str) -> tuple[World, WorkRequest, WorkResult]:
+        folder = tmp_path_factory.mktemp(name)
+        world = World(store=open_store(str(folder / "store"), create=True), folder=folder)
+        request = quantized(Made.make(world), name)
+        return world, request, quantize_model(world.context(request))
+
+    return made
+
+
+# The rules of q5_k_m are those of q4_k_m, with one more bit.
 @pytest.mark.llama_cpp
-@pytest.mark.parametrize("name", KINDS)
-def test_llama_cpp_reads_the_file_as_it_is_evaluated_and_its_bytes_are_the_same_each_time(
-    world: World, name: str
-) -> None:
-    request = quantized(Made.make(world), name)
-    result = quantize_model(world.context(request))
+@pytest.mark.parametrize("name", ["gguf-q8_0", "gguf-q4_k_m", pytest.param("gguf-q5_k_m", marks=pytest.mark.long)])
+def test_llama_cpp_reads_the_file_as_it_is_evaluated(of_kind: OfKind, name: str) -> None:
+    world, request, result = of_kind(name)
     found = result.facts
     assert (found["format"], found["architecture"], found["alike"]["places"]) == (name, "LlamaForCausalLM", 32)
     assert found["alike"]["kl"] < MOST_KL / 100 < found["changed"]["kl"] * 1e6
     files = files_of(result.folder)
-    assert set(files) == {
-        GGUF,
-        MODELFILE,
-        "README.md",
-        "LICENSE",
-        "config.json",
-        "generation_config.json",
-        "chat_template.jinja",
-    }
+    told = {"README.md", "LICENSE", "config.json", "generation_config.json", "chat_template.jinja"}
+    assert set(files) == {GGUF, MODELFILE, *told}
     assert files["chat_template.jinja"].decode() == OWN_TEMPLATE
     assert f"quantised by llama.cpp as {request.params['kind']}" in files["README.md"].decode()
     loaded = load_model(result.folder, base_folder=world.folder / "base-float32", device="cpu").model
     assert {str(each.dtype) for each in loaded.parameters()} == {"torch.float32"}
-    again = quantize_model(world.context(request)).folder
-    assert files_of(again) == files
+
+
+@pytest.mark.llama_cpp
+def test_its_bytes_are_the_same_each_time(of_kind: OfKind) -> None:
+    world, request, result = of_kind("gguf-q4_k_m")
+    assert files_of(quantize_model(world.context(request)).folder) == files_of(result.folder)
 
 
 @pytest.mark.long
@@ -120,9 +134,9 @@ def test_fewer_bits_change_more_and_take_less(world: World) -> None:
 
 
 @pytest.mark.llama_cpp
-def test_the_modelfile_has_the_template_of_training_in_ollamas_words(world: World) -> None:
-    folder = quantize_model(world.context(quantized(Made.make(world)))).folder
-    assert (folder / MODELFILE).read_text().splitlines() == [
+def test_the_modelfile_has_the_template_of_training_in_ollamas_words(of_kind: OfKind) -> None:
+    *_, result = of_kind("gguf-q8_0")
+    assert (result.folder / MODELFILE).read_text().splitlines() == [
         f"FROM ./{GGUF}",
         'TEMPLATE """{{ if .System }}<|system|>{{ .System }}<|end|>{{ else }}{{ end }}{{ range .Messages }}'
         '{{ if eq .Role "user" }}<|user|>{{ .Content }}<|end|>{{ else if eq .Role "assistant" }}'

@@ -13,8 +13,7 @@ from ft_resources.errors import NotFound, NotIdentified
 from ft_resources.serving.errors import BadAdapter, BadRequest, NameTaken, ServerBusy
 from ft_resources.serving.http_server import HttpServer
 from ft_resources.serving.server import Sampling, Server
-from tests.workers.serving.served import KEY, Served
-from tests.workers.serving.world import BASE, alone, make_engine, plain, scored_alone
+from tests.workers.serving.world import BASE, KEY, Served, alone, make_engine, plain, scored_alone
 
 pytestmark = pytest.mark.training
 GREEDY = Sampling(max_tokens=12, logprobs=2)

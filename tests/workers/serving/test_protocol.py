@@ -17,8 +17,7 @@ from tests.vllm.conftest import vllm as vllm
 from tests.vllm.conftest import warm as warm
 from tests.vllm.conftest import world as world
 from tests.vllm.world import DEMO_BASE
-from tests.workers.serving.served import Served
-from tests.workers.serving.world import BASE, alone, make_adapter, make_engine, plain, scored_alone
+from tests.workers.serving.world import BASE, Served, alone, make_adapter, make_engine, plain, scored_alone
 
 GREEDY = Sampling(max_tokens=12, logprobs=2)
 PROMPT = [70, 80, 90]

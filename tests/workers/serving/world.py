@@ -1,17 +1,23 @@
 """A tiny base with adapters, an engine on it, and the results of one sequence at a time without the engine."""
 
 import queue
+import socket
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import torch
+import uvicorn
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM
 
 from ft_assets.workers.evals.model import load_model
+from ft_assets.workers.serving.app import make_app
 from ft_assets.workers.serving.engine import Engine
 from ft_assets.workers.serving.requests import Event, Failed, Read, Request, Written
+from ft_resources.serving.http_server import HttpServer
 from ft_resources.serving.server import Sampling, Token
 
 BASE = "base"
@@ -101,3 +107,30 @@ def ask(engine: Engine, model: str, prompt: list[int], *, scores: int | None = N
     asked = Asked(Request(model, prompt, settings, events.put, scores), events)
     engine.submit(asked.request)
     return asked
+
+
+KEY = "a-key-of-the-tests"
+
+
+class Served:
+    """``client`` asks the engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._socket = socket.create_server(("127.0.0.1", 0), backlog=512)
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self._server = uvicorn.Server(uvicorn.Config(make_app(engine, KEY), log_level="warning"))
+        self._thread = threading.Thread(target=self._server.run, args=([self._socket],))
+        self._thread.start()
+        self.client = HttpServer(self.url, KEY)
+
+    def close(self) -> None:
+        self.client.close()
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()
+        self.engine.close()
+
+    def post(self, **body: object) -> httpx.Response:
+        headers = {"authorization": f"Bearer {KEY}"}
+        return httpx.post(f"{self.url}/v1/completions", json=body, headers=headers, trust_env=False)

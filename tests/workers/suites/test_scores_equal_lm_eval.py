@@ -11,10 +11,7 @@ from tests.workers.suites.hub_rows import STOCK
 from tests.workers.suites.published import NAMES, published, roomy_model
 
 DATA = Path(os.environ.get("FT_REAL_DATA", ""))
-pytestmark = [
-    pytest.mark.training,
-    pytest.mark.realdata,
-]
+pytestmark = [pytest.mark.training, pytest.mark.realdata]
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from lm_eval.api.model import LM
+
 from ft_assets.workers.suites.score import SuiteScore
 from ft_assets.workers.suites.suites import read_task, suite_files
 from tests.workers.suites.beside_lm_eval import code_eval, ours, stock
@@ -38,7 +40,7 @@ def mmlu_pro(suite: Path, name: str, rows: list[Row], folder: Path) -> Compared:
 
     from ft_assets.workers.evals import shared_prefix
     from ft_assets.workers.evals.model import LoadedModel
-    from tests.workers.suites.scripted import Scripted
+    from tests.workers.suites.written import Scripted
 
     said = {row["question_id"]: _SAID[n % len(_SAID)].format(right=row["answer"]) for n, row in enumerate(rows)}
     mine = Scripted(lambda doc: said[doc["id"]])
@@ -91,7 +93,7 @@ _ANSWERS: list[Callable[[Row], str]] = [
 def programs(suite: Path, name: str, rows: list[Row], folder: Path) -> Compared:
     """The suite ``name`` of programs over ``rows`` of its test split, in the sandbox."""
     from ft_assets.workers.suites.kinds import code
-    from tests.workers.suites.scripted import Scripted
+    from tests.workers.suites.written import Scripted
 
     said = {row["task_id"]: _ANSWERS[number % len(_ANSWERS)](row) for number, row in enumerate(rows)}
     theirs, (file, metric) = Scripted(lambda doc: said[doc["task_id"]]), PROGRAMS[name]
@@ -105,3 +107,22 @@ def programs(suite: Path, name: str, rows: list[Row], folder: Path) -> Compared:
         for text, right, (asked, _), sample in zip(mine.texts, score.correct, theirs.asked, samples, strict=True)
     ]
     return Compared(equal=equal, score=score, settings=theirs.asked[0][1])
+
+
+class Scripted(LM):
+    """Writes what ``write`` says to each document; ``asked`` are the texts and settings, in the documents' order."""
+
+    def __init__(self, write: Callable[[dict[str, Any]], str]) -> None:
+        super().__init__()
+        self.write = write
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    def generate_until(self, requests: list[Any]) -> list[str]:
+        self.asked += [(each.args[0], {**each.args[1]}) for each in requests]
+        return [self.write(each.doc) for each in requests]
+
+    def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
+        raise NotImplementedError
+
+    def loglikelihood_rolling(self, requests: list[Any]) -> list[float]:
+        raise NotImplementedError

@@ -104,11 +104,7 @@ def rows(*documents: int) -> list[MicroBatch]:
         found.append(
             as_row(
                 Window(
-                    input_ids=ids,
-                    learned=learned,
-                    document_lengths=lengths,
-                    examples=np.arange(count),
-                    pieces=pieces,
+                    input_ids=ids, learned=learned, document_lengths=lengths, examples=np.arange(count), pieces=pieces
                 )
             )
         )
@@ -211,10 +207,7 @@ def test_documents_that_are_computed_one_by_one_divide_a_graph_and_no_length_add
 @pytest.mark.parametrize(
     ("lora", "products"),
     # Of input and weight; or of input, and of both inputs and both matrices of the adapter.
-    [
-        pytest.param(True, 7 * 5, id="lora", marks=pytest.mark.long),
-        pytest.param(False, 7 * 2, id="full"),
-    ],
+    [pytest.param(True, 7 * 5, id="lora", marks=pytest.mark.long), pytest.param(False, 7 * 2, id="full")],
 )
 def test_layers_in_8_bit_floats_are_one_graph_without_the_gradient_of_frozen_weights(
     monkeypatch: pytest.MonkeyPatch, lora: bool, products: int

@@ -9,10 +9,8 @@ import torch
 from ft_resources.serving.errors import BadRequest
 from ft_resources.serving.http_server import HttpServer
 from tests.workers.packs.corners import corners
-from tests.workers.serving.parity.faults import FAULTS, serving
-from tests.workers.serving.parity.world import FLOAT32, NAME, OLD, Changed, World, without_likeliest
-from tests.workers.serving.served import KEY, Served
-from tests.workers.serving.world import BASE
+from tests.workers.serving.parity.world import FAULTS, FLOAT32, NAME, OLD, Changed, World, serving, without_likeliest
+from tests.workers.serving.world import BASE, KEY, Served
 
 pytestmark = pytest.mark.training
 

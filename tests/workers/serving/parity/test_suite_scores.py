@@ -14,9 +14,8 @@ from ft_assets.workers.suites.suites import TASK_FILE
 from ft_resources.serving.errors import ServerUnavailable
 from ft_resources.serving.server import Piece, Sampling, Server
 from tests.workers.evals.test_golden import write_golden
-from tests.workers.serving.parity.faults import serving
-from tests.workers.serving.parity.world import NAME, Changed, World
-from tests.workers.serving.served import Served
+from tests.workers.serving.parity.world import NAME, Changed, World, serving
+from tests.workers.serving.world import Served
 
 pytestmark = pytest.mark.training
 KEY, ITEMS, WRONG = "ours.v1", 12, 2
@@ -53,9 +52,7 @@ def served(world: World) -> Iterator[Served]:
 def test_whole_answers_through_the_server_score_what_was_recorded(world: World, served: Served) -> None:
     report = world.check(served.client)
     assert report.outcome == "proved", report.reasons
-    assert report.suites == {
-        KEY: SuiteScores(items=ITEMS, evaluated=10 / 12, served=10 / 12, worse=0, better=0),
-    }
+    assert report.suites == {KEY: SuiteScores(items=ITEMS, evaluated=10 / 12, served=10 / 12, worse=0, better=0)}
 
 
 def test_a_server_that_cuts_answers_is_found_by_scores_alone(world: World, served: Served) -> None:

@@ -2,10 +2,11 @@
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -22,7 +23,7 @@ from ft_resources.serving.server import Piece, Sampling, Server
 from tests.fake_base import make_fake_base
 from tests.workers.evals.safety_world import write_safety_suite
 from tests.workers.evals.world import parquet, rows
-from tests.workers.serving.world import BASE, make_adapter
+from tests.workers.serving.world import BASE, Served, make_adapter, make_engine
 
 NAME = "acme.things.tiny@0123456789abcdef"
 OLD = "acme.things.tiny@fedcba9876543210"
@@ -107,3 +108,76 @@ def without_likeliest(piece: Piece) -> Piece:
 def _other_template(base: Path) -> str:
     """A recipe's template: the base's, with one beginning token and words before it."""
     return "{{- bos_token + 'you answer shortly' -}}" + (own_template(base) or "").replace("{{- bos_token }}", "")
+
+
+class Asked(Protocol):
+    """A good server of a world."""
+
+    @property
+    def client(self) -> Server: ...
+
+
+Fault = Callable[[World, Asked, Path], ParityReport]
+"""The check of a world with the fault, given its good server and an empty folder."""
+
+
+@contextmanager
+def serving(base: Path, adapters: dict[str, Path], dtype: torch.dtype = torch.float32) -> Iterator[Served]:
+    """The embedded server of a base with adapters by name."""
+    served = Served(make_engine(base, dtype=dtype))
+    try:
+        for name, folder in adapters.items():
+            served.client.load(name, folder)
+        yield served
+    finally:
+        served.close()
+
+
+def _bases_template(world: World, served: Asked, folder: Path) -> ParityReport:
+    return world.check(served.client, world.router(own_template=False))
+
+
+def _router_begins_twice(world: World, served: Asked, folder: Path) -> ParityReport:
+    render = world.router()
+    return world.check(served.client, lambda messages: _twice(render(messages)))
+
+
+def _server_begins_twice(world: World, served: Asked, folder: Path) -> ParityReport:
+    return world.check(Changed(served.client, prompt=_twice))
+
+
+def _twice(ids: Sequence[int]) -> list[int]:
+    return [ids[0], *ids]
+
+
+def _another_revision(world: World, served: Asked, folder: Path) -> ParityReport:
+    with serving(world.perturbed_base(folder / "base"), {world.name: world.evaluated.adapter}) as other:
+        return world.check(other.client)
+
+
+def _lost_scaling(world: World, served: Asked, folder: Path) -> ParityReport:
+    with serving(world.evaluated.base, {world.name: world.unscaled_adapter(folder / "adapter")}) as other:
+        return world.check(other.client)
+
+
+def _no_adapter(world: World, served: Asked, folder: Path) -> ParityReport:
+    return world.check(Changed(served.client, models={world.name: BASE}))
+
+
+def _stale_cache(world: World, served: Asked, folder: Path) -> ParityReport:
+    return world.check(Changed(served.client, models={world.name: OLD}))
+
+
+ANYWHERE: dict[str, Fault] = {
+    "the base's chat template": _bases_template,
+    "a beginning token twice, by the router": _router_begins_twice,
+    "a beginning token twice, by the server": _server_begins_twice,
+    "the adapter is not loaded": _no_adapter,
+}
+"""Those of any kind of server."""
+FAULTS: dict[str, Fault] = {
+    **ANYWHERE,
+    "another revision of the base": _another_revision,
+    "scaling lost": _lost_scaling,
+    "answers from the adapter before it": _stale_cache,
+}

@@ -7,9 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets.control.auto.combinations import require_possible
-from ft_assets.control.auto.configure import configure
+from ft_assets.control.auto.configure import Configuration, configure
+from ft_assets.control.auto.fitting import best_fit
+from ft_assets.settings.recipe.hardware import GpuRange, HardwareSettings
+from ft_assets.settings.recipe.shown import shown_settings
 from ft_assets.settings.recipe.training import SettledLora, SettledTraining
 from ft_assets.workers.model_size.known import known_pair
+from ft_resources.errors import BadRecipe, UserError
+from tests.workers.packs.estimate.made import LLAMA_3_8B
 from tests.workers.training.configuration.made import LLAMA_70B, known, on_gpus, recipe, settled
 
 
@@ -41,8 +46,7 @@ def test_text_and_preferences_are_read_once_however_few(method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("windows", "batch"),
-    [(1, 1), (39, 2), (640, 64), (20_000, 64), (128_000, 128), (10**6, 256), (10**9, 256)],
+    ("windows", "batch"), [(1, 1), (39, 2), (640, 64), (20_000, 64), (128_000, 128), (10**6, 256), (10**9, 256)]
 )
 def test_the_batch_grows_with_the_data_and_leaves_an_epoch_ten_steps(windows: int, batch: int) -> None:
     assert settled(known(windows=windows)).training.global_batch_size == batch
@@ -155,3 +159,152 @@ def test_whatever_the_pair_nothing_is_left_open_and_it_works(changes: dict[str, 
     for path, origin in found.origins.items():
         assert origin in ("recipe", "default") or len(origin) > len("auto: ") + 5, path
     require_possible(found.recipe, pair)
+
+
+@pytest.mark.parametrize(
+    ("made", "pair", "compiled", "why"),
+    [
+        (on_gpus(1), known(), "on", "minutes, including a few for compiling"),
+        (on_gpus(8, hardware={"sharding": "fsdp"}), known(LLAMA_70B), "on", "minutes"),
+        (on_gpus(1), known(windows=20, tokens=80_000), "off", "compiling pays off from 30 minutes"),
+        (on_gpus(1, training={"max_steps": 3}), known(), "off", "3 steps take about"),
+        (on_gpus(1, "H100", training={"precision": "fp8", "max_steps": 3}), known(), "on", "fp8 is faster than bf16"),
+        (recipe(), known(), "off", "not on a CPU"),
+        (on_gpus(1, "T4"), known(), "off", "half precision and a GPU that has bf16"),
+        (on_gpus(1, training={"precision": "fp32"}), known(), "off", "half precision"),
+        (on_gpus(1, packing={"mode": "apart"}), known(), "off", "where documents run apart"),
+        (on_gpus(1, variant="qlora"), known(), "off", "4 bits"),
+        (on_gpus(8, hardware={"context_parallel": 2}), known(), "off", "GPUs share their windows"),
+        (on_gpus(8, variant="full", hardware={"sharding": "zero2"}), known(), "off", "under zero2"),
+        (on_gpus(1), known(parameters=8 * 10**9), "off", "not tried"),
+        (on_gpus(1), known(None), "off", "an unknown base"),
+        (on_gpus(1), known({**LLAMA_3_8B, "head_dim": 260}), "off", "heads of 260 numbers"),
+    ],
+)
+def test_layers_are_compiled_where_attention_is_fused_and_the_training_is_long(
+    made: Any, pair: Any, compiled: str, why: str
+) -> None:
+    configuration = configure(made, pair)
+    assert configuration.recipe.training.compile == compiled
+    assert why in configuration.origins["training.compile"]
+
+
+def test_a_recipe_alone_does_not_settle_whether_layers_are_compiled() -> None:
+    assert configure(on_gpus(1), None).recipe.training.compile == "auto"
+    assert configure(recipe(training={"compile": "on"}), known()).recipe.training.compile == "on"
+
+
+def test_what_is_compiled_is_not_divided_by_deepspeed() -> None:
+    made = [on_gpus(8, "H200", variant="full", training={"compile": value}) for value in ("off", "on")]
+    assert [settled(made=each).hardware.sharding for each in made] == ["zero1", "fsdp"]
+
+
+@pytest.mark.parametrize(
+    ("fewest", "most", "sizes"),
+    [(1, 8, (8, 4, 2, 1)), (2, 8, (8, 4, 2)), (3, 8, (8, 4)), (1, 6, (6, 3)), (1, 2, (2, 1))],
+)
+def test_sizes_are_the_largest_as_often_halved_as_it_goes(fewest: int, most: int, sizes: tuple[int, ...]) -> None:
+    found = recipe(hardware={"gpus": {"min": fewest, "max": most}}).hardware
+    assert found.sizes == sizes
+    assert (found.most_gpus, found.all_gpus, found.world, found.elastic) == (most, most, most, True)
+
+
+@pytest.mark.parametrize("gpus", [{"min": 5, "max": 8}, {"min": 1, "max": 7}, {"min": 4, "max": 2}])
+def test_a_range_with_one_size_is_refused(gpus: dict[str, int]) -> None:
+    with pytest.raises(UserError, match="a single size only"):
+        recipe(hardware={"gpus": gpus})
+
+
+@pytest.mark.parametrize("gpus", [{"min": 0, "max": 8}, {"min": 2, "max": 16}, {"min": 2}, -1, 9, "8"])
+def test_what_is_no_number_of_gpus_is_refused(gpus: object) -> None:
+    with pytest.raises(UserError, match="gpus"):
+        recipe(hardware={"gpus": gpus})
+
+
+def test_a_number_is_stored_as_before_and_is_not_elastic() -> None:
+    found = HardwareSettings(gpus=4)
+    assert found.model_dump(mode="json")["gpus"] == 4
+    assert (found.sizes, found.elastic, found.resources(4, elastic=True).gpu_sizes) == ((4,), False, ())
+
+
+def test_only_a_training_takes_what_there_is() -> None:
+    found = HardwareSettings(gpus=GpuRange(min=2, max=8), nodes=2)
+    assert found.resources(8, elastic=True).gpu_sizes == (8, 4, 2)
+    assert found.resources(1).gpu_sizes == ()
+
+
+def test_weights_of_an_elastic_training_are_whole_on_each_gpu() -> None:
+    made = settled(hardware={"gpus": {"min": 2, "max": 8}, "gpu_type": "H100"})
+    assert made.hardware.sharding == "none"
+    assert made.training.global_batch_size % 8 == 0
+
+
+SMALL = LLAMA_3_8B | {
+    "hidden_size": 896,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 14,
+    "num_key_value_heads": 2,
+    "intermediate_size": 4864,
+}
+PARTS = ["H100-3g.40gb", "H100-1g.10gb"]
+
+
+def of_parts(model: Any = SMALL, *, parts: list[str] = PARTS, length: int = 1024, **changes: Any) -> Configuration:
+    hardware = {"gpus": 1, "gpu_type": "H100", "parts": parts}
+    return configure(recipe(packing={"max_length": length}, hardware=hardware, **changes), known(model))
+
+
+@pytest.mark.parametrize(
+    ("model", "length", "gpu"),
+    [(SMALL, 1024, "H100-1g.10gb"), (LLAMA_3_8B, 1024, "H100-3g.40gb"), (LLAMA_3_8B, 8192, "H100")],
+)
+def test_a_training_gets_the_smallest_part_that_surely_holds_it(model: Any, length: int, gpu: str) -> None:
+    found = of_parts(model, length=length)
+    assert found.recipe.hardware.gpu_type == gpu
+    assert best_fit(found.recipe, known(model)).sure
+    assert found.larger_gpu_type == (None if gpu == "H100" else "H100")
+    (why,) = [why for path, _, why in shown_settings(found.recipe, found.origins) if path == "hardware.gpu_type"]
+    said = "no part is certain to fit" if gpu == "H100" else "the smallest part that is certain to fit the training, at"
+    assert why.startswith(f"auto: {said}")
+
+
+def test_a_part_recomputes_no_more_than_a_whole_gpu() -> None:
+    """With every layer recomputed it would fit the smaller partition, but take longer."""
+    of_part = recipe(packing={"max_length": 4096}, hardware={"gpus": 1, "gpu_type": "H100-3g.40gb"})
+    assert best_fit(configure(of_part, known()).recipe, known()).sure
+    assert configure(of_part, known()).recipe.training.recompute == "on"
+    free, asked = of_parts(LLAMA_3_8B, length=4096), of_parts(LLAMA_3_8B, length=4096, training={"recompute": "on"})
+    assert (free.recipe.hardware.gpu_type, free.recipe.training.recompute) == ("H100", "off")
+    assert asked.recipe.hardware.gpu_type == "H100-3g.40gb"
+
+
+def test_a_part_trains_as_exactly_as_a_whole_gpu() -> None:
+    full: dict[str, Any] = {"variant": "full", "training": {"recompute": "on", "offload": "off"}}
+    whole, part = of_parts(parts=[], **full).recipe, of_parts(parts=["H100-1g.10gb", "H100-2g.20gb"], **full).recipe
+    assert part.hardware.gpu_type == "H100-2g.20gb"
+    assert (part.training.weights, part.training.optimizer) == (whole.training.weights, whole.training.optimizer)
+
+
+def test_where_the_base_is_not_known_it_is_the_whole_gpu() -> None:
+    assert of_parts(None).recipe.hardware.gpu_type == "H100"
+
+
+def test_what_is_settled_once_stays() -> None:
+    found = of_parts(LLAMA_3_8B)
+    assert configure(found.recipe, known()).recipe == found.recipe
+
+
+@pytest.mark.parametrize(
+    ("hardware", "problem"),
+    [
+        ({"gpus": 2, "gpu_type": "H100", "parts": PARTS}, "parts of GPUs cannot train together"),
+        ({"gpus": 1, "nodes": 2, "gpu_type": "H100", "parts": PARTS}, "parts of GPUs cannot train together"),
+        ({"gpus": 1, "parts": PARTS}, "not a known part of gpu_type None"),
+        ({"gpus": 1, "gpu_type": "H100", "parts": ["A100-80-1g.10gb"]}, "not a known part of gpu_type H100"),
+        ({"gpus": 1, "gpu_type": "H100", "parts": ["H100"]}, "not a known part of gpu_type H100"),
+        ({"gpus": 1, "gpu_type": "H100", "parts": [PARTS[0], PARTS[0]]}, "twice"),
+    ],
+)
+def test_parts_are_parts_of_the_one_gpu_that_is_asked_for(hardware: dict[str, Any], problem: str) -> None:
+    with pytest.raises(BadRecipe, match=problem):
+        recipe(hardware=hardware)
