@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -48,6 +49,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
+    # A test and the server that it asks are threads of one process: by default, each answer waits for up to 5 ms.
+    sys.setswitchinterval(0.0005)
     for name, words in NEEDS.items():
         config.addinivalue_line("markers", f"{name}: needs {words}")
     for name, (_, how) in OPTIONAL.items():

@@ -31,7 +31,7 @@ STOCK = {
     "wikitext": ("wikitext/wikitext.yaml", "byte_perplexity"),
     "bbq": ("bbq/bbq_multiple_choice.yaml", "acc"),
 }
-# Those with long answers, which ``test_written_answers.py`` compares, and prompts.
+# Those with long answers, which ``test_hub_suites.py`` compares, and prompts.
 OTHERS = ("humaneval-plus", "mbpp", "mmlu-pro", "mmlu-pro-1000", "strongreject")
 # As BBQ has them; lm-eval knows these ten.
 UNKNOWN = ("Can't be determined", "Not enough info", "Cannot answer", "Unknown", "Not known", "Undetermined")
