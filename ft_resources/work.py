@@ -26,6 +26,7 @@ class Resources(StrictModel):
         image: container image, by digest.
         priority: ``production``, ``batch`` or ``interactive``.
         timeout_s: maximum run time of one attempt.
+        pod: what Dagster's configuration adds to its pod (``UserDefinedDagsterK8sConfig`` as a dictionary).
     """
 
     gpus: int = 0
@@ -37,6 +38,7 @@ class Resources(StrictModel):
     timeout_s: float | None = None
     gpu_sizes: tuple[int, ...] = added_field(())
     larger_gpu_type: str | None = added_field(None)
+    pod: dict[str, Any] = added_field({})
 
 
 @dataclass(frozen=True, kw_only=True)

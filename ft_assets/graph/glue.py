@@ -19,6 +19,7 @@ from ft_assets.settings.keys import SHARED
 from ft_assets.settings.tenants import TenantsFile, load_tenants
 from ft_resources.artifacts import Artifact
 from ft_resources.attempts import Attempt, Ending
+from ft_resources.dagster_pods import pod_of_step
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import UserError
 from ft_resources.execution import Observer
@@ -83,6 +84,9 @@ def run_work(
     """
     submission = _submission(context, store, request)
     request = _with_priority(context, request)
+    if pods := launcher.launcher.pods:
+        pod = pod_of_step(context, pods)
+        request = replace(request, resources=request.resources.model_copy(update={"pod": pod}))
     execution = launcher.execution(store.store)
     actor = acting(context, store.store)
     # Around the cancel, so that MLflow learns of it, and so that stopping the work does not wait for MLflow.

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ft_resources.errors import UserError
+from ft_resources.kubernetes.dagster_pod import Config, check, places_of, sizes_of
 from ft_resources.kubernetes.images import pinned
 from ft_resources.kubernetes.names import job_name
 from ft_resources.kubernetes.places import GpuType, Near, Network, Toleration
@@ -11,7 +12,7 @@ from ft_resources.kubernetes.s3_policy import session_policy
 from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.kubernetes.worker_settings import RunCode
 from ft_resources.outcomes import grace_s
-from ft_resources.work import Resources, WorkSpec
+from ft_resources.work import WorkSpec
 
 MASTER_PORT = 29500
 _SAVE_BYTES_PER_S = 50e6
@@ -25,7 +26,7 @@ _EVALUATIONS = frozenset({"baseline_report", "eval_report"})
 class PodPlan:
     """One attempt's Job: its spec, the cluster's settings, and what follows from both.
 
-    Sizes in GiB, times in seconds, CPUs and memory of each node.
+    Sizes in GiB, times in seconds, CPUs and memory of each node. ``asked`` is what Dagster's configuration adds.
     """
 
     spec: WorkSpec
@@ -53,6 +54,7 @@ class PodPlan:
     waits_since: float | None
     judge_keys: tuple[str, ...]
     run_code: RunCode | None
+    asked: Config
 
     @property
     def gpus(self) -> int:
@@ -78,13 +80,17 @@ def plan_pod(
         waits_since: when a Job that this one replaces began to wait (seconds since the epoch); None: it is the first.
         module: the worker's module.
 
-    Raises UserError for hardware or an image that the cluster does not have.
+    Raises UserError for hardware or an image that the cluster does not have, and for a field of Dagster's configuration
+    that a worker's pod may not have.
     """
     wanted, tenant = spec.resources, spec.address.tenant
     spot = (settings.spot if wanted.spot is None else wanted.spot) and spot_losses < settings.spot_losses
     nodes = int(spec.runtime.get("nodes", 1))
     gpu = _gpu_type(settings, wanted.gpu_type, nodes) if wanted.gpus else GpuType()
     places = [settings.spot_nodes if spot else settings.on_demand, gpu]
+    check(wanted.pod, settings.from_dagster)
+    cpus, memory_gib = sizes_of(wanted.pod)
+    labels, tolerated = places_of(wanted.pod, settings.from_dagster)
     return PodPlan(
         spec=spec,
         settings=settings,
@@ -97,12 +103,12 @@ def plan_pod(
         gpu_shared_by=gpu.shared_by,
         network=gpu.network if nodes > 1 else None,
         topology=gpu.topology,
-        shared_memory_gib=_shared_memory_gib(settings, gpu, wanted),
-        cpus=settings.cpus_of(wanted),
-        memory_gib=settings.memory_gib_of(wanted),
+        shared_memory_gib=_shared_memory_gib(settings, gpu, memory_gib or settings.memory_gib_of(wanted)),
+        cpus=cpus or settings.cpus_of(wanted),
+        memory_gib=memory_gib or settings.memory_gib_of(wanted),
         avoid=tuple(dict.fromkeys(avoid)),
-        node_selector={label: value for place in places for label, value in place.node_selector.items()},
-        tolerations=tuple(toleration for place in places for toleration in place.tolerations),
+        node_selector={**labels, **{label: value for place in places for label, value in place.node_selector.items()}},
+        tolerations=(*(toleration for place in places for toleration in place.tolerations), *tolerated),
         spot=spot,
         queue=settings.queue_of(tenant),
         priority_class=settings.priority_classes.get(wanted.priority or settings.priority, ""),
@@ -111,6 +117,7 @@ def plan_pod(
         waits_since=waits_since,
         judge_keys=_judge_keys(spec),
         run_code=settings.run_code if spec.asset in _EVALUATIONS else None,
+        asked=wanted.pod,
     )
 
 
@@ -127,9 +134,9 @@ def _grace(spec: WorkSpec, settings: KubernetesSettings, save_s: float) -> int:
     return int(min(max(grace_s(expected), settings.min_grace_s), settings.max_grace_s) + _LAST_WORDS_S)
 
 
-def _shared_memory_gib(settings: KubernetesSettings, gpu: GpuType, wanted: Resources) -> float:
+def _shared_memory_gib(settings: KubernetesSettings, gpu: GpuType, memory: float) -> float:
     """Size of /dev/shm, which is part of a pod's memory."""
-    size, memory = gpu.shared_memory_gib, settings.memory_gib_of(wanted)
+    size = gpu.shared_memory_gib
     if size is None:
         return settings.shared_memory_gib
     if size >= memory:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from ft_resources.kubernetes import names
+from ft_resources.kubernetes.dagster_pod import with_config
 from ft_resources.kubernetes.job_plan import MASTER_PORT, PodPlan
 from ft_resources.kubernetes.pod import pod_spec
 
@@ -38,7 +39,7 @@ def job(plan: PodPlan) -> Manifest:
     Any disruption or worker exit fails the whole Job, so all ranks end together, and the Job's condition still says why
     after the pods are gone.
     """
-    return {
+    made = {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": _metadata(plan, queueing=True),
@@ -58,6 +59,7 @@ def job(plan: PodPlan) -> Manifest:
             },
         },
     }
+    return with_config(made, plan.asked) if plan.asked else made
 
 
 def _failure_rules() -> list[Manifest]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
+from ft_resources.kubernetes.dagster_pod import toleration_text
 from ft_resources.kubernetes.egress import Egress, JudgeReach, JudgeService
 from ft_resources.kubernetes.flavours import FlavoursFile
 from ft_resources.kubernetes.kueue import platform_queues
@@ -114,7 +115,8 @@ def _admission(settings: KubernetesSettings, tenant: str, labels: dict[str, str]
     """What the policy in ``k8s/kustomize/base/admission-policy.yaml`` lets the tenant's Jobs have."""
     own = (image.partition("@")[0] for image in (settings.image, *settings.images.values()))
     images = dict.fromkeys([*own, *settings.image_repositories])
-    secrets = [settings.judges.secret, *([settings.secret] if settings.secret else [])]
+    more = settings.from_dagster
+    secrets = [settings.judges.secret, *([settings.secret] if settings.secret else []), *more.secrets]
     kinds = settings.on_demand, settings.spot_nodes
     places = list(product(kinds, [Place(), *settings.gpu_types.values()]))
     tolerations = tolerated([each for pair in places for part in pair for each in part.tolerations], 0)
@@ -129,7 +131,14 @@ def _admission(settings: KubernetesSettings, tenant: str, labels: dict[str, str]
             "host_path": settings.cache.path_of(tenant) if settings.cache.kind == "host-path" else "",
             "warm_path": settings.cache.warm_path if settings.keeps_bases else "",
             "node_selectors": ";".join(dict.fromkeys(_labels(*each) for each in places)),
-            "tolerations": ",".join(dict.fromkeys(_taint(each) for each in tolerations)),
+            "tolerations": ",".join(
+                dict.fromkeys([*map(_taint, tolerations), *map(toleration_text, more.tolerations)])
+            ),
+            # Of Dagster's configuration, for volumes and beside the labels above.
+            "mounted_secrets": ",".join(more.secrets),
+            "config_maps": ",".join(more.config_maps),
+            "claims": ",".join(more.claims),
+            "more_labels": ",".join(f"{label}={value}" for label, found in more.node_labels.items() for value in found),
             "queue": settings.queue_of(tenant) or "",
             "priorities": ",".join(settings.priority_classes.values()),
             "runtime_class": (settings.run_code and settings.run_code.runtime_class) or "",

@@ -6,8 +6,8 @@ from typing import Any
 from ft_resources.kubernetes import names
 from ft_resources.kubernetes.job_plan import MASTER_PORT, PodPlan
 from ft_resources.kubernetes.places import Toleration
-from ft_resources.kubernetes.pod_volumes import CACHE, IDENTITY, SCRATCH, WARM, mounts_of, reads_warm_bases, volumes_of
-from ft_resources.kubernetes.worker_settings import WebIdentity
+from ft_resources.kubernetes.pod_volumes import mounts_of, reads_warm_bases, volumes_of
+from ft_resources.kubernetes.worker_settings import CACHE, IDENTITY, SCRATCH, WARM, WebIdentity
 
 WORKER = "worker"
 """Name of the container that runs the worker."""

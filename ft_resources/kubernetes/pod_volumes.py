@@ -3,26 +3,17 @@
 from typing import Any
 
 from ft_resources.kubernetes.job_plan import PodPlan
-from ft_resources.kubernetes.worker_settings import WebIdentity
+from ft_resources.kubernetes.worker_settings import MOUNTS, WebIdentity
 
-SCRATCH, CACHE, SHARED_MEMORY, IDENTITY = "/scratch", "/cache", "/dev/shm", "/var/run/secrets/ft-store"
-WARM = "/warm"
-"""Where bases that are kept warm are mounted: their own pods write there, workers read."""
 _GIB = 1024
+_READ_ONLY = ("store-identity", "warm")
 
 
 def mounts_of(plan: PodPlan) -> list[dict[str, Any]]:
-    mounts: list[dict[str, Any]] = [
-        {"name": "scratch", "mountPath": SCRATCH},
-        {"name": "tmp", "mountPath": "/tmp"},
-        {"name": "shared-memory", "mountPath": SHARED_MEMORY},
-        {"name": "cache", "mountPath": CACHE},
+    return [
+        {"name": name, "mountPath": MOUNTS[name], **({"readOnly": True} if name in _READ_ONLY else {})}
+        for name in (volume["name"] for volume in volumes_of(plan))
     ]
-    if plan.settings.identity:
-        mounts.append({"name": "store-identity", "mountPath": IDENTITY, "readOnly": True})
-    if reads_warm_bases(plan):
-        mounts.append({"name": "warm", "mountPath": WARM, "readOnly": True})
-    return mounts
 
 
 def volumes_of(plan: PodPlan) -> list[dict[str, Any]]:
@@ -65,7 +56,7 @@ def _size(gib: float) -> str:
 
 
 def token_volume(identity: WebIdentity) -> dict[str, Any]:
-    """The volume of the token that the role is had for, to be mounted at ``IDENTITY``."""
+    """The volume of the token that the role is had for, to be mounted at ``worker_settings.IDENTITY``."""
     token = {"audience": identity.audience, "expirationSeconds": identity.token_s, "path": "token"}
     return {"name": "store-identity", "projected": {"sources": [{"serviceAccountToken": token}]}}
 

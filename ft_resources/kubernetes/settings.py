@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from ft_resources.errors import UserError
 from ft_resources.kubernetes.egress import Egress, Egresses, Judges, Texts
+from ft_resources.kubernetes.from_dagster import FromDagster
 from ft_resources.kubernetes.images import Image
 from ft_resources.kubernetes.places import GpuType, Place
 from ft_resources.kubernetes.s3_policy import WORKED
@@ -119,6 +120,10 @@ class KubernetesSettings(StrictModel):
     )
     environment: dict[str, str] = Field(
         default_factory=dict, description="Further environment variables of workers, such as AWS_REGION; no secrets."
+    )
+    from_dagster: FromDagster = Field(
+        FromDagster(),
+        description="What Dagster's own configuration may add to workers' pods ([how](../how-to/dagster-k8s.md)).",
     )
     store_egress: Egresses = Field((Egress(),), description="Network addresses of the store and its credentials.")
     judges: Judges = Field(Judges(), description="Network access of evaluations to judges behind endpoints.")

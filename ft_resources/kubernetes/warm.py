@@ -15,10 +15,11 @@ from ft_resources.kubernetes.pod import (
     unprivileged_container,
     unprivileged_pod,
 )
-from ft_resources.kubernetes.pod_volumes import IDENTITY, WARM, token_volume
+from ft_resources.kubernetes.pod_volumes import token_volume
 from ft_resources.kubernetes.s3_policy import SHARED, bases_policy
 from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.kubernetes.warm_settings import Warm, warm_name
+from ft_resources.kubernetes.worker_settings import IDENTITY, WARM
 from ft_resources.store_layout import Layout
 
 Manifest = dict[str, Any]

@@ -6,6 +6,18 @@ from pydantic import AfterValidator, Field, model_validator
 
 from ft_resources.strict_model import StrictModel
 
+SCRATCH, CACHE, SHARED_MEMORY, IDENTITY = "/scratch", "/cache", "/dev/shm", "/var/run/secrets/ft-store"
+WARM = "/warm"
+"""Where bases that are kept warm are mounted: their own pods write there, workers read."""
+MOUNTS = {
+    "scratch": SCRATCH,
+    "tmp": "/tmp",
+    "shared-memory": SHARED_MEMORY,
+    "cache": CACHE,
+    "store-identity": IDENTITY,
+    "warm": WARM,
+}
+"""All volumes of a worker's pod by name, with their places."""
 IN_PATTERN = "{tenant}"
 """Where the tenant's name goes in a pattern."""
 _PROFILE = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$"

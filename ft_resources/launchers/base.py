@@ -1,7 +1,7 @@
 """The interface of all launchers, and optional capabilities: a launcher has one if its attribute is not None."""
 
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from ft_resources.attempts import Attempt, Ending
 from ft_resources.jobs import Job
@@ -58,10 +58,18 @@ class Jobs(Protocol):
         ...
 
 
+class Pods(Protocol):
+    """Workers are pods, and Dagster's configuration of pods reaches them."""
+
+    def honoured(self, from_instance: dict[str, Any], from_work: dict[str, Any]) -> dict[str, Any]:
+        """What workers get of Dagster's configuration; see ``kubernetes/dagster_pod.py``."""
+        ...
+
+
 class Launcher(Protocol):
     """Starts workers and reports whether they live; it never judges success, which only the manifest decides.
 
-    ``queue``, ``explains`` and ``remote`` are None if the launcher lacks the capability.
+    ``queue``, ``explains``, ``remote`` and ``pods`` are None if the launcher lacks the capability.
     """
 
     @property
@@ -72,6 +80,9 @@ class Launcher(Protocol):
 
     @property
     def remote(self) -> Jobs | None: ...
+
+    @property
+    def pods(self) -> Pods | None: ...
 
     def gpus_now(self, spec: WorkSpec, attempt: Attempt) -> int:
         """The largest of ``spec.resources.gpu_sizes`` for which there is room, else the smallest.

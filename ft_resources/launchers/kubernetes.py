@@ -11,6 +11,7 @@ from ft_resources.kubernetes.api import Api, ApiRefusal, events, jobs, pods
 from ft_resources.kubernetes.attempt_plan import plan_attempt
 from ft_resources.kubernetes.causes import MEANINGS, UNEXPLAINED, Cause
 from ft_resources.kubernetes.creation import create_beside, create_job
+from ft_resources.kubernetes.dagster_pod import Config, honoured
 from ft_resources.kubernetes.elastic import Elastic
 from ft_resources.kubernetes.followed import FollowedJob
 from ft_resources.kubernetes.job_plan import PodPlan
@@ -63,11 +64,14 @@ class KubernetesLauncher:
         self._followed: dict[str, FollowedJob] = {}
         self._watched: dict[str, WatchedNamespace] = {}
         self.queue = KueueQueue(settings, api, clock) if settings.queue else None
-        self.explains = self.remote = self
+        self.explains = self.remote = self.pods = self
 
     def gpus_now(self, spec: WorkSpec, attempt: Attempt) -> int:
         """What there is room for in the tenant's queue; see ``elastic.py``."""
         return Elastic(self._settings, self._api, self._clock).gpus_now(spec, attempt)
+
+    def honoured(self, from_instance: Config, from_work: Config) -> Config:
+        return honoured(from_instance, from_work, self._settings.from_dagster)
 
     def launch(self, spec: WorkSpec, attempt: Attempt) -> None:
         """Create the attempt's Job, or find the one that a request with a lost answer created.

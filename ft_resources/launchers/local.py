@@ -33,7 +33,7 @@ class LocalLauncher:
     """
 
     # Processes on this machine never wait in a queue, and their launches are recorded here.
-    queue = explains = remote = None
+    queue = explains = remote = pods = None
 
     def __init__(self, module: str = "ft_assets.worker", *, pythons: Mapping[str, str] | None = None) -> None:
         self._module = module

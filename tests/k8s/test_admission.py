@@ -31,6 +31,36 @@ PLACES: dict[str, Any] = {
 }
 SANDBOX = {"seccomp_profile": "profiles/a.json", "apparmor_profile": "ft-sandbox", "runtime_class": "kata"}
 OTHER = f"registry.example/other@sha256:{'b' * 64}"
+NAMED: dict[str, Any] = {
+    "secrets": ["token"],
+    "config_maps": ["ca"],
+    "claims": ["data"],
+    "node_labels": {"zone": ["a", "b"]},
+    "tolerations": [{"key": "dedicated"}],
+}
+ASKED: dict[str, Any] = {
+    "container_config": {
+        "env": [
+            {"name": "A", "value_from": {"secret_key_ref": {"name": "token", "key": "k"}}},
+            {"name": "B", "value_from": {"config_map_key_ref": {"name": "ca", "key": "k"}}},
+        ],
+        "env_from": [{"secret_ref": {"name": "token"}}, {"config_map_ref": {"name": "ca"}}],
+        "resources": {"limits": {"memory": "4Gi", "ephemeral-storage": "1Gi"}},
+        "volume_mounts": [{"name": name, "mount_path": f"/{name}"} for name in ("s", "m", "c", "e")],
+    },
+    "pod_spec_config": {
+        "volumes": [
+            {"name": "s", "secret": {"secret_name": "token"}},
+            {"name": "m", "config_map": {"name": "ca"}},
+            {"name": "c", "persistent_volume_claim": {"claim_name": "data"}},
+            {"name": "e", "empty_dir": {}},
+        ],
+        "node_selector": {"zone": "b"},
+        "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}],
+    },
+    "pod_template_spec_metadata": {"labels": {"team": "ml"}},
+}
+"""What Dagster's configuration may have, of the kinds that the settings name."""
 JUDGES = {
     "runtime": {"judge_hosts": [{"host": "judge.example.com", "keys": ["JUDGE_KEY"]}]},
     "asset": "eval_report",
@@ -73,6 +103,7 @@ def job_of(spec: Any, **changes: Any) -> Job:
         ({"image": OTHER}, {"image_repositories": ["registry.example/other"]}),
         ({"asset": "dataset"}, {"images": {"dataset": OTHER}}),
         ({"asset": "eval_report"}, {"run_code": SANDBOX}),
+        ({"pod": ASKED}, {**PLACES, "from_dagster": NAMED}),
         (JUDGES, {"run_code": {"seccomp_profile": "profiles/ft-sandbox.json"}, "environment": {"AWS_REGION": "x"}}),
     ],
 )
@@ -138,6 +169,8 @@ _SAFE = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
                 {"nodeSelector": {"node-role.kubernetes.io/control-plane": ""}},
                 {"nodeSelector": {"pool": "ft", "gpu": "h100", "kubernetes.io/hostname": "node-1"}},
                 {"nodeSelector": {"pool": "other"}},
+                {"nodeSelector": {"pool": "ft", "zone": "c"}},
+                {"nodeSelector": {"zone": "a"}},
                 {"nodeSelector": {"gpu": "h100"}},
                 {"nodeSelector": {}},
                 {"tolerations": [{"operator": "Exists"}]},
@@ -233,7 +266,7 @@ _SAFE = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 def test_a_job_that_reaches_for_more_is_refused_by_the_one_rule_about_it(
     change: Callable[[Job], None], said: str
 ) -> None:
-    settings = {**PLACES, "identity": IDENTITY, "queue": "ft-{tenant}", "run_code": SANDBOX}
+    settings = {**PLACES, "identity": IDENTITY, "queue": "ft-{tenant}", "run_code": SANDBOX, "from_dagster": NAMED}
     made = copy.deepcopy(job_of(spec_of(), **settings))
     change(made)
     (message,) = refusals(made, **settings)
