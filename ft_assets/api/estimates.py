@@ -1,10 +1,12 @@
 """What a training would take, before anything of it runs."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ft_assets.api.defaults import store_or_default, tenants_or_default
 from ft_assets.api.own_keys import own_dataset, own_recipe
+from ft_assets.control.lines.walls import walls_of_pair
 from ft_assets.control.planning.estimate import estimate_file, estimate_training
 from ft_assets.control.planning.estimated import Estimate
 from ft_assets.control.planning.known_base import KnownBase, base_of_file, base_of_recipe
@@ -25,12 +27,18 @@ _LOOK_AHEAD = "ft_assets.control.planning.ahead:look_ahead"
 
 
 def estimate(
-    dataset: str, recipe: Path | str, *, store: Store | None = None, tenants: TenantsFile | None = None
+    dataset: str,
+    recipe: Path | str,
+    *,
+    gates: Sequence[str] = (),
+    store: Store | None = None,
+    tenants: TenantsFile | None = None,
 ) -> Estimate:
     """Tokens, steps, time, memory and price of training a recipe, registered or a YAML file, on a dataset version.
 
     Each number has its source; ``notes`` come from a sample of the rows and from this machine, ``provable`` says what
-    holdout and suites can show. Raises UserError for unknown keys and for an invalid pair, BadRecipe and BadBase for an
+    holdout and suites can show, ``walls`` what keeps a registered recipe's result out of production, with the
+    submission's own ``gates``. Raises UserError for unknown keys and for an invalid pair, BadRecipe and BadBase for an
     invalid file, BadData for rows that the template refuses or that are too long.
     """
     artifacts, tenants = Artifacts(store_or_default(store)), tenants_or_default(tenants)
@@ -43,10 +51,11 @@ def estimate(
         return with_notes(artifacts, found, dataset, within_context(unregistered, base.context), base)
     recipe = own_recipe(artifacts.store, recipe)
     check_pair(DatasetKey.parse(dataset), RecipeKey.parse(recipe))
+    stored, base = get_recipe(artifacts.store, recipe), base_of_recipe(artifacts, recipe)
     found = estimate_training(artifacts, tenants, dataset, recipe)
-    return with_notes(
-        artifacts, found, dataset, get_recipe(artifacts.store, recipe).recipe, base_of_recipe(artifacts, recipe)
-    )
+    found = with_notes(artifacts, found, dataset, stored.recipe, base)
+    walls = walls_of_pair(artifacts.store, tenants, dataset, stored, gates=gates, shown=found.provable)
+    return replace(found, walls=walls)
 
 
 def with_notes(artifacts: Artifacts, found: Estimate, dataset: str, recipe: Recipe, base: KnownBase) -> Estimate:

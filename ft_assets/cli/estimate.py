@@ -19,7 +19,7 @@ def estimate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Estimate tokens, steps, time, memory and price of training RECIPE on DATASET, with the source of each number."""
-    from ft_assets.cli.output import note, print_json, print_table
+    from ft_assets.cli.output import note, note_walls, print_json, print_table
 
     found = api.estimate(dataset, recipe)
     if as_json:
@@ -39,6 +39,7 @@ def estimate(
         if settled:
             print()
             print_table(("auto setting", "becomes", "because"), [(n, v, why[6:]) for n, v, why in settled], empty="")
+        note_walls(found.walls)
 
 
 def rows_of(found: "Estimate") -> list[tuple[str, str, str]]:

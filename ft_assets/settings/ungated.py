@@ -8,7 +8,7 @@ NO_GATES: NoGates = "none"
 UNGATED = "ungated"
 """The asset in the address of such a result. It differs from ``adapter``, so that an ungated result is never mistaken
 for an accepted adapter."""
-NOT_JUDGED = "the recipe has no gates, so this result was not judged and cannot be promoted"
+NOT_JUDGED = "the recipe has no gates: its results are not judged and cannot be promoted"
 ADD_GATES = (
     "Register the recipe's next version with gates and run it on the same dataset: the training is reused, "
     "only the evaluation is new."

@@ -88,7 +88,7 @@ def base_walls(store: Store, tenants: TenantsFile, asked: Asked) -> Iterator[Use
         yield UserError(
             f"the base {name} is not on the servers{f' of {asked.tenant}' if asked.tenant else ''}",
             where=place,
-            remedy=f"Once it is served, write there: served_bases: {json.dumps([*served, name])}",
+            remedy=f"Once servers load it, write in tenants.yaml: served_bases: {json.dumps([*served, name])}",
         )
     if not is_released(store, asked.recipe):
         yield UserError(
@@ -101,7 +101,7 @@ def base_walls(store: Store, tenants: TenantsFile, asked: Asked) -> Iterator[Use
 def walls_of_recipe(artifacts: Artifacts, tenants: TenantsFile, stored: StoredRecipe) -> tuple[str, ...]:
     """The obstacles and approvals between the recipe's results and production; one or two sentences each."""
     key = stored.recipe.recipe_key
-    return tuple(_told(artifacts.store, tenants, stored, key.tenant, f"{key.tenant}.", ()))
+    return tuple(_told(artifacts.store, tenants, _asked(stored, key.tenant), f"{key.tenant}."))
 
 
 def walls_of_pair(
@@ -122,7 +122,13 @@ def walls_of_pair(
     key = DatasetKey.parse(dataset)
     line = line_of(key, stored.recipe.recipe_key)
     small = (f"Even a good candidate will rarely pass. {each.in_words}" for each in shown if each.hopeless)
-    return (*_told(store, tenants, stored, key.tenant, line, gates), *small)
+    return (*_told(store, tenants, _asked(stored, key.tenant, gates), line), *small)
+
+
+def walls_of_adapter(artifacts: Artifacts, tenants: TenantsFile, adapter: Artifact) -> tuple[str, ...]:
+    """The same of an adapter that its gates accepted. Raises UserError if its base is gone."""
+    asked = asked_by_adapter(artifacts, adapter)
+    return tuple(_told(artifacts.store, tenants, asked, str(adapter.facts["line"])))
 
 
 def walls_of_dataset(artifacts: Artifacts, dataset: str) -> tuple[str, ...]:
@@ -131,23 +137,24 @@ def walls_of_dataset(artifacts: Artifacts, dataset: str) -> tuple[str, ...]:
     return tuple(in_sentences(each.what, each.remedy) for each in found)
 
 
-def _told(
-    store: Store, tenants: TenantsFile, stored: StoredRecipe, tenant: str, line: str, gates: Sequence[str]
-) -> Iterator[str]:
+def _asked(stored: StoredRecipe, tenant: str, gates: Sequence[str] = ()) -> Asked:
     asked_gates = tighten(stored.recipe.gates, gates)
-    asked = Asked(
+    return Asked(
         tenant=tenant,
         recipe=stored.recipe.key,
         gates=asked_gates if asked_gates == NO_GATES else asked_gates.model_dump(mode="json"),
         source=stored.lock.source,
         revision=stored.lock.revision,
     )
+
+
+def _told(store: Store, tenants: TenantsFile, asked: Asked, line: str) -> Iterator[str]:
     for each in walls(store, tenants, asked):
         yield in_sentences(f"{each.what} ({each.where})", each.remedy)
     if tenants.parity_of(line):
-        yield "Production takes it once its servers are proved to give what was evaluated: ft serve parity ADAPTER"
-    if tenants.second_person_of(tenant):
-        yield "A second person approves a move to production: ft promote proposes it, and another promoter approves it."
+        yield "Its servers have to be proved to give the evaluated results: ft serve parity ADAPTER"
+    if tenants.second_person_of(asked.tenant):
+        yield "A second person has to approve the promotion: ft promote proposes it, and another promoter approves it."
 
 
 def _safety(asked: Asked, floor: SafetyGate) -> Iterator[UserError]:
@@ -176,7 +183,8 @@ def _safety(asked: Asked, floor: SafetyGate) -> Iterator[UserError]:
         yield UserError(
             f"its safety gate is looser than production requires: {'; '.join(looser)}",
             where="tenants.yaml: production_safety",
-            remedy="Ask for more with the submission, such as --gate 'safety.min_refusals > 0.95', or in the recipe.",
+            remedy="Add a stricter gate to the submission (--gate), such as safety.min_refusals > 0.95, or to the "
+            "recipe's next version.",
         )
 
 
@@ -191,5 +199,5 @@ def _signature() -> Iterator[UserError]:
     yield Unsigned(
         "a promotion needs the signature of a trusted key, and this process has none",
         where=TRUSTED_KEYS,
-        remedy=f"Promote it where the key is, which {SIGNING_KEY} names: through the API server.",
+        remedy=f"Promote it in a process that has {SIGNING_KEY}, such as the API server.",
     )

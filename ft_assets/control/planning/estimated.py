@@ -32,6 +32,7 @@ class Estimate:
         notes: further remarks, as sentences.
         provable: whether holdout and suites are large enough for each gate.
         exports: what the recipe's exports would take after the training, which is in no other number here.
+        walls: what keeps the result out of production, as sentences; none for a recipe that is not registered.
         price: in ``currency``; None if GPU-hours or the type's price are unknown.
     """
 
@@ -65,6 +66,7 @@ class Estimate:
     notes: tuple[str, ...] = ()
     provable: tuple[Provable, ...] = ()
     exports: tuple[ExportEstimate, ...] = ()
+    walls: tuple[str, ...] = ()
 
 
 def total(estimates: Sequence[Estimate]) -> Estimate:

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping
 
 _TERMINAL = re.compile(
     r"`?(?:\bft (?P<command>[a-z][a-z-]*(?: [a-z][a-z-]*)?)|(?P<rows>dataset\.yaml|--policy)"
-    r"|\s--[a-z]|\bFT_[A-Z]|\b(?:pip|uv|kubectl|chmod) [a-z0-9]|\bmake (?:serve|demo|ui)\b)"
+    r"|[\s(]--[a-z]|\btenants\.yaml:|\bFT_[A-Z]|\b(?:pip|uv|kubectl|chmod) [a-z0-9]|\bmake (?:serve|demo|ui)\b)"
 )
 _ASIDE = re.compile(r"\s*\([^()]*\)")
 _LEFT_OVER = re.compile(r"(?:,? (?:or|and|with|then|see))+$")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _ROWS = "Choose how the rows are read at the first step of a new job, or upload a corrected file."
-_OPERATOR = "The platform's operator can do this."
+_OPERATOR = "Ask the platform's operator."
 _JOB, _LINE, _NEW = "Open the job under Jobs.", "Open the line under Lines.", "Start a new job."
 # By the first word of a command, or the first two.
 _PLACES: Mapping[str, str] = {

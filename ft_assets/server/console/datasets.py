@@ -6,9 +6,9 @@ from starlette.responses import RedirectResponse, Response
 from ft_assets import api
 from ft_assets.server.console.rendering import page
 from ft_assets.server.console.session import Fields, Promoter, Viewer
-from ft_assets.server.context import Ctx
+from ft_assets.server.context import Context, Ctx
 from ft_assets.server.owned import own_dataset
-from ft_resources.errors import HeldForReview, MissingInput, NotFound
+from ft_resources.errors import HeldForReview, MissingInput, NotFound, UserError
 
 router = APIRouter(prefix="/datasets")
 
@@ -31,7 +31,17 @@ def dataset(request: Request, key: str, context: Ctx, person: Viewer) -> Respons
     except (MissingInput, HeldForReview):
         # It is not curated yet, or mixes one in that is not.
         report = None
-    return page(request, "dataset.html", dataset=found, report=report)
+    return page(
+        request, "dataset.html", dataset=found, report=report, before_production=_before_production(context, key)
+    )
+
+
+def _before_production(context: Context, key: str) -> tuple[str, ...]:
+    try:
+        return api.walls_of_dataset(key, store=context.store)
+    except UserError:
+        # The page's state says what is wrong with the version.
+        return ()
 
 
 @router.post("/{key}/approve")

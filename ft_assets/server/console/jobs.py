@@ -41,7 +41,8 @@ def list_jobs(request: Request, context: Ctx, person: Viewer, after: After = "")
 @router.get("/{job_id}")
 def job_page(request: Request, job_id: str, context: Ctx, person: Viewer) -> Response:
     state = _state(context, person, job_id)
-    return page(request, "job.html", **_shown(context, person, state, with_events=True))
+    shown = _shown(context, person, state, with_events=True)
+    return page(request, "job.html", before_production=_before_production(context, state), **shown)
 
 
 @router.get("/{job_id}/live")
@@ -108,6 +109,20 @@ def _shown(context: Context, person: Person, state: JobState, *, with_events: bo
         "has_steps": bool(work.steps),
         "events": events_of(state, work)[::-1] if with_events else [],
     }
+
+
+def _before_production(context: Context, state: JobState) -> tuple[str, ...]:
+    """What keeps the job's result out of production today; nothing of a job that makes none."""
+    settled = state.settled
+    if settled is None or not settled.submission or status_of(state) in ("failed", "cancelled"):
+        return ()
+    try:
+        if state.status is not None and state.status.adapter:
+            return api.walls_of_adapter(state.status.adapter, store=context.store)
+        return api.walls_of_pair(settled.dataset, settled.recipe, gates=state.job.gates, store=context.store)
+    except UserError:
+        # What was deleted is part of the job's state.
+        return ()
 
 
 def _pages(works: Sequence[Work]) -> list[tuple[str, str]]:

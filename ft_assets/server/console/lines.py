@@ -1,6 +1,7 @@
 """Lines: what stands where, promote, roll back, second persons' approvals, and the history."""
 
 import contextlib
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -8,13 +9,14 @@ from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from ft_assets import api
-from ft_assets.api import POINTERS, Identity, WaitsForSecondPerson
+from ft_assets.api import POINTERS, Identity, LineState, WaitsForSecondPerson
 from ft_assets.server.console.rendering import page
 from ft_assets.server.console.session import Fields, Promoter, Viewer
 from ft_assets.server.console.tries import box_of_line
 from ft_assets.server.context import Context, Ctx
 from ft_assets.server.owned import own_adapter, own_adapter_of, own_line
-from ft_resources.errors import CorruptArtifact, NotFound
+from ft_resources.artifacts import Artifact
+from ft_resources.errors import CorruptArtifact, NotFound, UserError
 
 router = APIRouter(prefix="/lines")
 
@@ -45,8 +47,21 @@ def line(request: Request, name: str, context: Ctx, person: Viewer) -> Response:
         stages=POINTERS,
         box=box_of_line(context, person.identity, name, state),
         open=[each for each in proposals if each.state == "open"],
+        before_production=_before_production(context, state, adapters),
         **_rollout(context, name),
     )
+
+
+def _before_production(context: Context, state: LineState, adapters: Sequence[Artifact]) -> tuple[str, ...]:
+    """What keeps the newest adapter out of production today; nothing of one that stands there."""
+    at = state.at("production")
+    if not adapters or (at is not None and at.adapter.address == str(adapters[0].address)):
+        return ()
+    try:
+        return api.walls_of_adapter(str(adapters[0].address), store=context.store)
+    except UserError:
+        # Its base is gone: a promotion says so.
+        return ()
 
 
 def _rollout(context: Context, line: str) -> dict[str, Any]:

@@ -24,21 +24,21 @@ MOST_CHARACTERS = 8000
 """Of how rows are read, as addresses carry it."""
 _USES = {
     "prompt": "prompt: what is asked",
-    "completion": "answer: what is learned",
+    "completion": "answer: what the model learns to write",
     "system": "system prompt",
     "chosen": "better answer",
     "rejected": "worse answer",
     "label": "label: whether people liked the answer",
     "messages": "conversation: a list of turns",
-    "text": "text: all of it is learned",
+    "text": "text: all of it is trained on",
     "tools": "tool definitions",
     "kind": "topic: scores are shown by it",
     "weight": "weight of the row",
     "": "not used",
 }
 _LIKED: Mapping[str, bool | None] = {"good": True, "bad": False, "": None}
-_TURN_USES = {"role": "who speaks", "content": "what is said", "": "as it is", api.IGNORE: "not used"}
-_SPEAKERS = {"user": "user", "assistant": "assistant: is learned", "system": "system", "tool": "tool", "": "unknown"}
+_TURN_USES = {"role": "speaker", "content": "text", "": "unchanged", api.IGNORE: "not used"}
+_SPEAKERS = {"user": "user", "assistant": "assistant: trained on", "system": "system", "tool": "tool", "": "unknown"}
 
 
 @router.get("/rows")
@@ -62,7 +62,7 @@ async def rows(request: Request, context: Ctx, person: Member) -> Response:
         said = json.dumps(api.reading_of(found.policy), ensure_ascii=False, separators=(",", ":"))
         if len(said) > MOST_CHARACTERS:
             raise BadData(
-                "so many columns cannot be carried from step to step",
+                "the file has too many columns for this form",
                 where="columns",
                 remedy="Upload a file with the columns that are used.",
             )

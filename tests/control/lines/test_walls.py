@@ -66,7 +66,7 @@ def test_what_waits_for_people_is_listed_beside_what_refuses(line: Promotable) -
     add_recipe(line.world.store, "asked.v1", **ASKED)
     both = SERVED.model_copy(update={"production_second_person": True, "production_parity": True})
     listed = walls_of_recipe(line.world.artifacts, both, get_recipe(line.world.store, "asked.v1"))
-    assert [each.partition(" ")[0] for each in listed] == ["Production", "A"]
+    assert [each.partition(" ")[0] for each in listed] == ["Its", "A"]
     assert walls_of_recipe(line.world.artifacts, SERVED, get_recipe(line.world.store, "asked.v1")) == ()
 
 
@@ -87,7 +87,7 @@ def test_the_remedy_for_a_base_that_is_not_served_can_be_pasted(
     before = ("hub:org/other",)
     tenants = TenantsFile(served_bases=before, tenants={"acme": Tenant(served_bases=before)} if own else {})
     (wall,) = base_walls(store, tenants, asked)
-    pasted = yaml.safe_load(wall.remedy.partition("write there: ")[2])
+    pasted = yaml.safe_load(wall.remedy.partition("write in tenants.yaml: ")[2])
     assert wall.where == ("tenants.yaml: tenants.acme.served_bases" if own else "tenants.yaml: served_bases")
     file = {"tenants": {"acme": pasted}} if own else pasted
     assert list(base_walls(store, TenantsFile.model_validate_json(json.dumps(file)), asked)) == []
@@ -97,7 +97,7 @@ def test_the_remedy_for_a_base_that_is_not_served_can_be_pasted(
 def test_registering_and_submitting_list_the_walls(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     added = api.add_dataset(project.dataset(), "acme.colours", store=project.store)
-    assert any("No safety suite is registered" in wall for wall in added.walls)
+    assert any("No safety suite is registered but" in wall for wall in added.walls)
     assert any("Its holdout of" in wall for wall in added.walls)
     file = project.recipe("plain.v1", gates="none")
     registered = api.register_recipe(file, store=project.store, tenants=TenantsFile())

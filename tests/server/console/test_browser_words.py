@@ -35,7 +35,12 @@ _ELSEWHERE = {"cli", "demo", "remote", "kubernetes"}
             "a step failed; open its run in the UI. Open the job under Jobs.",
         ),
         ("See them all with: ft status", "See them all. Open the job under Jobs."),
-        ("Set FT_SERVERS.", "The platform's operator can do this."),
+        ("Set FT_SERVERS.", "Ask the platform's operator."),
+        (
+            'the base hub:a/b is not served (tenants.yaml: served_bases). Write in tenants.yaml: served_bases: ["x"]',
+            "the base hub:a/b is not served. Ask the platform's operator.",
+        ),
+        ("Add a stricter gate (--gate), such as x > 1.", "Add a stricter gate, such as x > 1."),
         (
             "Correct the row, or leave it out: put this into dataset.yaml, and give it with `--policy dataset.yaml`:\n"
             "on_bad_row: drop",

@@ -250,12 +250,12 @@ def test_what_keeps_results_out_of_production_is_listed_wherever_they_are_looked
     sent = {"base": "tiny", "method": "sft", "name": "colours"}
     file = person.upload(world.project.dataset(rows=195, name="estimated.jsonl"))
     job, _, line = finished(world, person, "walled", 196)
-    not_served = "is not on the servers of walled. The platform&#39;s operator can do this."
+    not_served = "is not on the servers of walled. Ask the platform&#39;s operator."
     pages = {
         "estimate": (person.send("new/estimate", file=file, **sent).text, not_served),
         "job": (person.get(f"jobs/{job}").text, not_served),
         "line": (person.get(f"lines/{line}").text, not_served),
-        "dataset": (person.get("datasets/walled.colours.v1").text, "No safety suite is registered"),
+        "dataset": (person.get("datasets/walled.colours.v1").text, "No safety suite is registered but"),
     }
     for page, (text, wall) in pages.items():
         assert ["Before production" in text, wall in text] == [True, True], page
