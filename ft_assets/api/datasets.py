@@ -238,14 +238,14 @@ def list_datasets(*, name: str = "", tenant: str = "", store: Store | None = Non
     for text in DATASET.keys(store):
         key = DatasetKey.parse(text)
         if tenant in ("", key.tenant) and name in ("", f"{key.tenant}.{key.name}"):
-            record = store.get_json(DATASET.path(text))
-            state, why = _state_of(artifacts, key)
+            record = DATASET.get(store, text)
+            state, why = state_of(artifacts, key)
             found.append(ListedDataset(key=key, state=state, why=why, record=record))
     return sorted(found, key=lambda row: (row.key.tenant, row.key.name, row.key.version))
 
 
-def _state_of(artifacts: Artifacts, key: DatasetKey) -> tuple[str, str]:
-    """State and reason. One broken record hides no others."""
+def state_of(artifacts: Artifacts, key: DatasetKey) -> tuple[str, str]:
+    """``state`` and ``why`` of a ``ListedDataset``. One broken record hides no others."""
     try:
         require_dataset_alive(artifacts.store, key)
     except Deleted:

@@ -12,7 +12,7 @@ from ft_assets.records import part_uploads
 from ft_assets.records.files import UploadedFile
 from ft_assets.records.part_uploads import LIFETIME_S, PartUpload, UploadEnd
 from ft_assets.records.sorted_ids import is_id, new_id
-from ft_resources.errors import BadData
+from ft_resources.errors import BadData, NotFound
 from ft_resources.store import Store
 
 _LOOKED_AT_S = 7 * 86_400.0
@@ -20,45 +20,69 @@ _LOOKED_AT_S = 7 * 86_400.0
 
 @dataclass(frozen=True, kw_only=True)
 class UploadState:
-    """An upload; ``status`` is pending, completed (with ``file``), cancelled or expired. Times in seconds."""
+    """An upload; ``status`` is pending, completed (with ``file``, or ``dataset``, the key of a version), cancelled or
+    expired. Times in seconds."""
 
     upload: PartUpload
     status: str
     file: UploadedFile | None
     expires_at: float
+    dataset: str = ""
 
 
 def begin_upload(
-    tenant: str, *, filename: str, purpose: str, size: int, mime_type: str, actor: str, store: Store | None = None
+    tenant: str,
+    *,
+    filename: str,
+    purpose: str,
+    size: int,
+    mime_type: str,
+    actor: str,
+    dataset: str = "",
+    store: Store | None = None,
 ) -> UploadState:
-    """Announce a file of ``size`` bytes. Raises BadData for one that could not become a file; nothing is kept then."""
+    """Announce a file of ``size`` bytes, or the rows of ``dataset`` (``tenant.name``). Raises BadData for what could
+    not become a file; nothing is kept then."""
     store = store_or_default(store, create=True)
     check_filename(filename)
     if purpose not in PURPOSES:
         raise BadData(f"{purpose!r} is not a purpose", where="purpose", remedy=f"Use one of {', '.join(PURPOSES)}.")
     if not 1 <= size <= MOST_BYTES:
         raise BadData("the file is empty, or over 50 GiB", where="bytes", remedy="Upload it in several files.")
-    upload = PartUpload(id=new_id(), filename=filename, purpose=purpose, bytes=size, mime_type=mime_type, actor=actor)
+    upload = PartUpload(
+        id=new_id(), filename=filename, purpose=purpose, bytes=size, mime_type=mime_type, actor=actor, dataset=dataset
+    )
     upload.create(store, f"{part_uploads.folder_of(tenant, upload.id)}/upload.json")
-    return upload_state(tenant, upload.id, store=store)
+    return state_of(store, tenant, upload)
 
 
 def upload_state(tenant: str, upload_id: str, *, store: Store | None = None) -> UploadState:
-    """The state of an upload. Raises NotFound."""
-    store, now = store_or_default(store), time.time()
+    """The state of a file's upload. Raises NotFound."""
+    store = store_or_default(store)
     upload = part_uploads.get_upload(store, tenant, upload_id)
+    if upload.dataset:
+        raise part_uploads.no_upload(upload_id)
+    return state_of(store, tenant, upload)
+
+
+def state_of(store: Store, tenant: str, upload: PartUpload) -> UploadState:
+    """The state of any upload; what was recorded of its end and not carried out is."""
+    now = time.time()
     ended = part_uploads.find_end(store, tenant, upload)
     if ended is None and part_uploads.has_expired(upload, now):
         ended = part_uploads.end(store, tenant, upload, UploadEnd())
     elif ended is not None:
         part_uploads.carry_out(store, tenant, upload, ended)
-    file = None
-    if ended is not None and ended.file:
+    file, dataset = None, ended.dataset if ended else ""
+    if dataset:
+        status = "completed"
+    elif ended is not None and ended.file:
         status, file = "completed", find_file(tenant, ended.file, store=store)
     else:
         expired = part_uploads.has_expired(upload, now)
         status = "pending" if ended is None else "expired" if expired else "cancelled"
-    return UploadState(upload=upload, status=status, file=file, expires_at=part_uploads.time_of(upload.id) + LIFETIME_S)
+    until = part_uploads.time_of(upload.id) + LIFETIME_S
+    return UploadState(upload=upload, status=status, file=file, expires_at=until, dataset=dataset)
 
 
 def add_part(tenant: str, upload_id: str, chunks: Iterator[bytes], *, store: Store | None = None) -> str:
@@ -66,7 +90,7 @@ def add_part(tenant: str, upload_id: str, chunks: Iterator[bytes], *, store: Sto
     was announced."""
     store = store_or_default(store)
     state = upload_state(tenant, upload_id, store=store)
-    _require_pending(state)
+    require_pending(state)
     there = store.entries(f"{part_uploads.folder_of(tenant, upload_id)}/parts")
     part_id, size = new_id(), sum(entry.size for entry in there)
 
@@ -94,7 +118,7 @@ def complete_upload(
     state = upload_state(tenant, upload_id, store=store)
     if state.status == "completed":
         return state
-    _require_pending(state)
+    require_pending(state)
     if len(set(part_ids)) < len(part_ids):
         raise BadData("a part is named twice", where="part_ids", remedy="Name each part by its id, once.")
     upload, hashed = state.upload, hashlib.md5(usedforsecurity=False)
@@ -147,9 +171,15 @@ def end_expired_uploads(*, store: Store | None = None) -> None:
         for upload_id in store.folders(f"{tenant}/{part_uploads.FOLDER}"):
             # Older ones were checked before.
             if is_id(upload_id) and LIFETIME_S < now - part_uploads.time_of(upload_id) < _LOOKED_AT_S:
-                upload_state(tenant, upload_id, store=store)
+                try:
+                    state_of(store, tenant, part_uploads.get_upload(store, tenant, upload_id))
+                except NotFound:
+                    # Written to a signed address of the bucket after its tenant was erased.
+                    for entry in store.entries(part_uploads.folder_of(tenant, upload_id)):
+                        store.delete(entry.path)
 
 
-def _require_pending(state: UploadState) -> None:
+def require_pending(state: UploadState) -> None:
+    """Raise BadData where the upload has ended."""
     if state.status != "pending":
         raise BadData(f"the upload is {state.status}", where="upload", remedy="Begin a new one.")

@@ -1,19 +1,20 @@
-"""Uploads in parts, before they are files; in ``<tenant>/uploads/<id>/``:
+"""Uploads in parts, before they are files, and of datasets' rows; in ``<tenant>/uploads/<id>/``:
 
 upload.json           what was announced
-parts/<part>          bytes
-ended.json            the file that it became, or that it was cancelled; create-only
+parts/<part>          bytes; parts/content: all of a dataset's
+ended.json            the file or version that it became, or that it was cancelled; create-only
 
 The end is recorded first and then carried out: the file's own record makes it visible, and the parts are deleted last.
 If parts are left, a process died in between, and the next look completes it.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from pydantic import Field
 
 from ft_assets.records.files import UploadedFile, record_path
 from ft_assets.records.sorted_ids import is_id, time_of
+from ft_assets.settings.keys import DatasetKey
 from ft_resources.errors import NotFound
 from ft_resources.records import Record
 from ft_resources.store import Store
@@ -35,19 +36,45 @@ class PartUpload(Record):
     bytes: int = Field(ge=1, description="Of all parts together.")
     mime_type: str
     actor: str
+    dataset: str = added_field("", description="The dataset that it becomes a version of, tenant.name; empty: a file.")
 
 
 class UploadEnd(Record):
-    """How an upload ended: the id of its file, "" where it was cancelled; ``record`` is the file's own."""
+    """How an upload ended: the id of its file or the key of its dataset version, both "" where it was cancelled;
+    ``record`` is the file's own."""
 
     WHAT: ClassVar[str] = "the record of an upload's end"
 
     file: str = ""
     record: UploadedFile | None = added_field(None)
+    dataset: str = added_field("")
+
+
+class UploadedDataset(Record):
+    """By which upload clients know a version; overwritten by the next upload that becomes it."""
+
+    WHAT: ClassVar[str] = "the record of a dataset's upload"
+
+    upload: str
+
+    def put(self, store: Store, key: DatasetKey) -> None:
+        store.put(_path_of_version(key), self.data())
+
+    @classmethod
+    def of(cls, store: Store, key: DatasetKey) -> Self | None:
+        return cls.find(store, _path_of_version(key))
+
+
+def _path_of_version(key: DatasetKey) -> str:
+    return f"{key.tenant}/uploaded_datasets/{key}.json"
 
 
 def folder_of(tenant: str, upload_id: str) -> str:
     return f"{tenant}/{FOLDER}/{upload_id}"
+
+
+CONTENT = "content"
+"""The one part of a dataset's upload."""
 
 
 def part_path(tenant: str, upload_id: str, part_id: str) -> str:
@@ -59,8 +86,12 @@ def get_upload(store: Store, tenant: str, upload_id: str) -> PartUpload:
     path = f"{folder_of(tenant, upload_id)}/upload.json"
     found = PartUpload.find(store, path) if is_id(upload_id) else None
     if found is None:
-        raise NotFound(f"there is no upload upload_{upload_id}", where="upload", remedy="Begin a new one.")
+        raise no_upload(upload_id)
     return found
+
+
+def no_upload(upload_id: str) -> NotFound:
+    return NotFound(f"there is no upload {upload_id!r}", where="upload", remedy="Begin a new one.")
 
 
 def find_end(store: Store, tenant: str, upload: PartUpload) -> UploadEnd | None:

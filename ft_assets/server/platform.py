@@ -150,7 +150,7 @@ def list_lines(context: Ctx, caller: Viewer) -> dict[str, Any]:
 @router.get("/lines/{line}")
 def line(line: str, context: Ctx, caller: Viewer) -> dict[str, Any]:
     state = api.show_line(own_line(caller, line), store=context.store)
-    return {**_line(line, state), "history": [_decision(each) for each in state.records]}
+    return {**_line(line, state), "history": [decision_object(each) for each in state.records]}
 
 
 @router.post("/lines/{line}/promote")
@@ -171,15 +171,15 @@ def promote(line: str, body: Promotion, context: Ctx, caller: Promoter, response
         )
     except WaitsForSecondPerson as waits:
         response.status_code = 202
-        return _proposal(ProposalState(proposal=waits.proposal, answer=None, state="open"))
-    return _decision(record)
+        return proposal_object(ProposalState(proposal=waits.proposal, answer=None, state="open"))
+    return decision_object(record)
 
 
 @router.get("/lines/{line}/proposals")
 def list_proposals(line: str, context: Ctx, caller: Viewer) -> dict[str, Any]:
     """Moves to production that wait for a second person, or did, the newest first."""
     found = api.list_proposals(own_line(caller, line), store=context.store)
-    return {"object": "list", "data": [_proposal(each) for each in found]}
+    return {"object": "list", "data": [proposal_object(each) for each in found]}
 
 
 @router.post("/lines/{line}/proposals/{proposal}/approve")
@@ -193,7 +193,7 @@ def approve_promotion(line: str, proposal: str, body: Approval, context: Ctx, ca
         actor=caller.actor,
         made_by=api.maker_of(caller, access=context.access),
     )
-    return _decision(record)
+    return decision_object(record)
 
 
 @router.post("/lines/{line}/proposals/{proposal}/decline")
@@ -207,7 +207,7 @@ def decline_promotion(line: str, proposal: str, body: Refusal, context: Ctx, cal
         actor=caller.actor,
         made_by=api.maker_of(caller, access=context.access),
     )
-    return _proposal(ended)
+    return proposal_object(ended)
 
 
 @router.post("/lines/{line}/rollback")
@@ -221,7 +221,7 @@ def roll_back(line: str, body: Rollback, context: Ctx, caller: Promoter) -> dict
         store=context.store,
         actor=caller.actor,
     )
-    return _decision(record)
+    return decision_object(record)
 
 
 @router.get("/usage")
@@ -244,7 +244,8 @@ def _line(name: str, state: LineState) -> dict[str, Any]:
     return {"id": name, "object": "ft.line", "stages": at}
 
 
-def _decision(record: PromotionRecord) -> dict[str, Any]:
+def decision_object(record: PromotionRecord) -> dict[str, Any]:
+    """A record of a line's log."""
     return {
         "object": "ft.decision",
         "line": record.line,
@@ -259,7 +260,8 @@ def _decision(record: PromotionRecord) -> dict[str, Any]:
     }
 
 
-def _proposal(found: ProposalState) -> dict[str, Any]:
+def proposal_object(found: ProposalState) -> dict[str, Any]:
+    """A move to production that somebody proposed."""
     asked, said = found.proposal, found.answer
     return {
         "id": asked.id,

@@ -10,7 +10,8 @@ from fastapi.testclient import TestClient
 from ft_assets import api
 from ft_assets.records.submissions import Submission, SubmissionStatus, find_submission, finish
 from ft_assets.server.app import api_app
-from ft_resources.artifacts import Address
+from ft_resources.artifacts import Artifact
+from tests.cli.test_lines import adapters as adapters
 from tests.e2e.project import Project
 from tests.server.conftest import Nobody
 from tests.watched_store import WatchedStore
@@ -118,12 +119,12 @@ def test_a_page_reads_at_once_where_its_jobs_were_read_before_and_shows_what_cha
 
 
 def test_models_are_listed_without_a_request_for_any_one_job_once_those_that_ended_are_known(
-    project: Project, asking: Asking
+    project: Project, asking: Asking, adapters: list[Artifact]
 ) -> None:
     store = WatchedStore(project.store_url)
     client = asking(store)
     first, second, _ = waiting_jobs(project, client, jobs=3)
-    adapter = str(Address(tenant="acme", asset="adapter", fingerprint="ab" * 32))
+    adapter = str(adapters[0].address)
     for each in (first, second):
         finish(project.store, each, SubmissionStatus.ACCEPTED, adapter=adapter)
 

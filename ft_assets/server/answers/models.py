@@ -1,6 +1,6 @@
 """Models: offered, made by a job, and answering for a line."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from ft_assets.server.answers.base import Object
 
@@ -22,14 +22,22 @@ class StandingModel(Object):
 
 
 class Model(Object):
-    """A model. One that is offered has a description, others say under ``ft`` what they are made of."""
+    """A model. One that is offered has a description, others say under ``ft`` what they are made of, and besides what
+    is known of their adapter."""
 
     id: str
     object: Literal["model"]
     created: int
     owned_by: str
+    type: Literal["base", "fine-tuned"]
     description: str = ""
     ft: MadeModel | StandingModel | None = None
+    base_model: str | None = None
+    base_model_sha: str | None = None
+    artifact_uri: str | None = None
+    dataset_version: str | None = None
+    eval_metrics: dict[str, Any] | None = None
+    stage: str | None = None
 
 
 class Models(Object):

@@ -3,13 +3,14 @@ own. Times are seconds since the epoch, lists are pages as in ``ft_assets.server
 
 from fastapi import FastAPI
 
-from ft_assets.server.specified import jobs
+from ft_assets.server.specified import datasets, jobs, models
 
 
 def include(app: FastAPI) -> None:
     """Answer at these addresses too."""
     for part in (
         jobs,
-        # One line for each of datasets and models.
+        datasets,
+        models,
     ):
         app.include_router(part.router)
