@@ -227,9 +227,9 @@ class PackingSettings(Settings):
     learn: Literal["all_assistant", "all_assistant_bare", "last_assistant"] = Field(
         "all_assistant",
         description="Tokens with loss: those of every assistant turn, or of the last one only. Where the template "
-        "drops "
-        "the thoughts of earlier turns, their answers would teach answering without thinking: they have loss "
-        "only with all_assistant_bare.",
+        "asks for a turn behind other tokens than it shows before later ones, each turn has a document of its own. "
+        "Where it drops the thoughts of earlier turns, their answers would teach answering without thinking, and have "
+        "no loss. all_assistant_bare: every turn in one document, as the template shows it.",
     )
     end_of_turn: Annotated[Names, Field(min_length=1, max_length=8)] | None = added_field(
         None,

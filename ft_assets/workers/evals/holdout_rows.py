@@ -15,12 +15,11 @@ from typing import Any, Literal
 from ft_assets.settings.catalogue.forms import FORMS, FormName
 from ft_assets.workers.datasets.forms.turns import to_messages
 from ft_assets.workers.evals.chat_prompts import ChatPrompts
+from ft_assets.workers.packs.documents.prepare import tracer_of
 from ft_assets.workers.packs.documents.texts import TextLabeller
 from ft_assets.workers.templates.outputs import Output
 from ft_assets.workers.templates.rendering import Messages
 from ft_assets.workers.templates.thoughts import answer_of
-from ft_assets.workers.templates.tracing import Tracer
-from ft_assets.workers.tokenizers.chat_template import training_variant
 from ft_assets.workers.tokenizers.choice import open_encoder
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Artifact
@@ -80,13 +79,7 @@ class ChatRows:
         self._tokenizer = tokenizer
         self._prompts = ChatPrompts(folder, tokenizer, chat_template)
         template, self.chat = self._prompts.template, self._prompts
-        self._tracer = Tracer(
-            template=template,
-            variant=training_variant(template),
-            controls=tokenizer.template_tokens,
-            learn="all_assistant",
-            end_of_turn=self._prompts.ends,
-        )
+        self._tracer = tracer_of(template, tokenizer, "all_assistant")
 
     def encode(self, record: dict[str, Any]) -> HoldoutRow:
         """Raises BadData, naming the row, if it cannot be scored."""

@@ -29,7 +29,7 @@ from ft_assets.workers.packs.doctor.examine import examine
 from ft_assets.workers.packs.doctor.patient import Patient
 from ft_assets.workers.packs.documents.chats import SkeletonDiffers
 from ft_assets.workers.packs.documents.fitting import longer_windows
-from ft_assets.workers.packs.documents.prepare import PrepareSettings
+from ft_assets.workers.packs.documents.prepare import PrepareSettings, learns_by_turn
 from ft_assets.workers.packs.documents.tokenize import PrepareTask, TokenizedSplit, is_large, texts_of, tokenize_split
 from ft_assets.workers.packs.evidence import EVIDENCE, vocabulary_size
 from ft_assets.workers.packs.format import SPLITS, TRAIN, VALIDATION, Layout, PackWriter, Spool
@@ -184,7 +184,7 @@ def _examine(
     dataset: Artifact,
 ) -> dict[str, Any]:
     """The doctor's evidence about the files in the context's output."""
-    tokenizer = ChatTokenizer.load(settings.folder)
+    tokenizer, form = ChatTokenizer.load(settings.folder), FORMS[settings.form]
     holdout = pq.read_table(dataset.path("holdout.parquet", context.scratch), columns=["id"])["id"].to_pylist()
     config = settings.folder / "config.json"
     return examine(
@@ -193,14 +193,13 @@ def _examine(
             spools={split: tokenized[split].spool for split in SPLITS},
             train_rows=train_rows,
             tokenizer=tokenizer,
-            reference=None
-            if FORMS[settings.form].plain
-            else reference_template(settings.folder, tokenizer, settings.chat_template),
+            reference=None if form.plain else reference_template(settings.folder, tokenizer, settings.chat_template),
             config=config,
             vocabulary=vocabulary_size(config.read_bytes()),
             max_length=settings.max_length,
             truncates=settings.overlong == "truncate",
             learn=settings.learn,
+            by_turn=not form.plain and learns_by_turn(settings.tracer(tokenizer), form),
             holdout_ids=np.frombuffer(bytes.fromhex("".join(holdout)), np.uint8).reshape(-1, 32),
         )
     )
@@ -253,6 +252,7 @@ def _split_facts(index: Index, tokenized: TokenizedSplit) -> dict[str, Any]:
         "shortened_rows": cut[:_NAMED_ROWS].tolist(),
         "trimmed": tokenized.trimmed,
         "bare": tokenized.bare,
+        "unasked": tokenized.unasked,
         "spelled": len(tokenized.spelled),
         "spelled_rows": tokenized.spelled[:_NAMED_ROWS].tolist(),
         "longest": tokenized.longest,

@@ -39,12 +39,26 @@ def pack_warnings(facts: Mapping[str, Any]) -> list[str]:
                 "they would teach to answer without thinking. packing.learn: all_assistant_bare learns them all the "
                 "same."
             )
+        if count := counts.get("unasked", 0):
+            what = f"1 {split} turn" if count == 1 else f"{count:,} {split} turns"
+            warnings.append(
+                f"No prompt asks for {what} as they stand in their rows, so they are not learned: the template renders "
+                "them, or what is before them, otherwise once an answer follows. packing.learn: all_assistant_bare "
+                "learns them all the same."
+            )
         if count := counts.get("equal", 0):
             what = f"1 {split} pair is" if count == 1 else f"{count:,} {split} pairs are"
             warnings.append(
                 f"{what} left out: both answers are the same tokens ({_rows(count, counts['equal_rows'])} of the "
                 "upload). They differ only in what the template removes, such as white space around them or thoughts."
             )
+    examples, documents = facts.get("examples", 0), facts.get("documents", 0)
+    if facts.get("form") == "chat" and documents > examples:
+        warnings.append(
+            f"{examples:,} training rows are {documents:,} documents, one for each turn of the assistant: the template "
+            "asks for a turn behind other tokens than it shows before later turns. packing.learn: last_assistant "
+            "learns the last turns only, and all_assistant_bare all turns of a row in one document."
+        )
     return warnings
 
 

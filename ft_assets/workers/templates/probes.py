@@ -25,6 +25,7 @@ from ft_assets.workers.templates.thoughts import (
 QUESTION, ANSWER = "What is the colour of the sky?", "It is blue on most days."
 ASKS, SAYS = {"role": "user", "content": QUESTION}, {"role": "assistant", "content": ANSWER}
 _ASKS_ON = {"role": "user", "content": "And what is the colour of the sea?"}
+TWO_TURNS = [ASKS, SAYS, _ASKS_ON, SAYS]
 _NAMED = "write_it_down"
 _CALL = {"type": "function", "id": "call00001", "function": {"name": "note", "arguments": {"text": ANSWER}}}
 CALLS = {"role": "assistant", "content": "", "tool_calls": [_CALL]}

@@ -5,10 +5,11 @@ import bisect
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ft_assets.workers.templates.apart import require_apart
+from ft_assets.workers.templates.asked import asked_turns
 from ft_assets.workers.templates.calls import lost_call, moved_words
 from ft_assets.workers.templates.rendering import Messages, NotRendered, Rendering, Span, Tools
 from ft_assets.workers.templates.template import ChatTemplate
@@ -22,13 +23,15 @@ Learn = Literal["all_assistant", "all_assistant_bare", "last_assistant"]
 class Traced:
     """A rendering, the learned spans of its text, and the spans of the template's control tokens.
 
-    ``bare`` counts the turns of the assistant whose thoughts the template drops.
+    ``bare`` counts the turns of the assistant whose thoughts the template drops, ``unasked`` those that stand behind
+    other text than their prompt. Neither are learned, unless there are no others.
     """
 
     rendering: Rendering
     learned: list[Span]
     controls: list[Span]
     bare: int = 0
+    unasked: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +44,8 @@ class Tracer:
             same text; see ``tokenizers.chat_template``.
         controls: finds the template's control tokens in a rendering (``ChatTokenizer.template_tokens``).
         learn: every turn of the assistant, or only the last. A turn without the thoughts that it had would teach to
-            answer without thinking, and is learned only if ``all_assistant_bare`` says so.
+            answer without thinking, and one behind other tokens than its prompt's would teach what nobody asks: they
+            are learned only if ``all_assistant_bare`` says so.
         end_of_turn: texts of the control tokens that may end a turn.
     """
 
@@ -80,7 +84,27 @@ class Tracer:
         bare = self._bare(messages, learned, tools, where) if self.template.probes.drops_thoughts else []
         if self.learn != "all_assistant_bare":
             learned = [turn for turn in learned if turn not in bare]
-        return Traced(rendering=rendering, learned=learned, controls=controls, bare=len(bare))
+        traced = Traced(rendering=rendering, learned=learned, controls=controls, bare=len(bare))
+        if self.learn == "all_assistant_bare":
+            return traced
+        return self._asked(traced, messages, where=where, tools=tools, prompt=prompt)
+
+    def _asked(self, traced: Traced, messages: Messages, *, where: str, tools: Tools, prompt: int) -> Traced:
+        """``traced`` with those turns only that are asked as they are learned; the last one is among them if it can."""
+        spoken = [place for place in range(prompt, len(messages)) if messages[place]["role"] == "assistant"]
+        turns, last_only = traced.learned, self.learn == "last_assistant"
+
+        def prompt_of(before: Messages) -> str:
+            return self.template.render(before, where=where, tools=tools, add_generation_prompt=True)
+
+        kept = asked_turns(prompt_of, messages, traced.rendering.text, turns, spoken[-1:] if last_only else spoken)
+        if len(turns) > 1 and turns[-1] not in kept:
+            # The earlier turns stand before it as a server shows them.
+            last = replace(self, learn="last_assistant").trace(messages, where=where, tools=tools, prompt=prompt)
+            if last.learned and not last.unasked:
+                return replace(last, bare=traced.bare, unasked=len(turns) - 1)
+        # If none is, the doctor names the row.
+        return replace(traced, learned=kept or turns, unasked=len(turns) - len(kept))
 
     def _bare(self, messages: Messages, learned: Sequence[Span], tools: Tools, where: str) -> list[Span]:
         """The learned turns, the assistant's last ones, whose own thoughts are not shown."""

@@ -32,6 +32,7 @@ class Patient:
         holdout_ids: uint8 [rows, 32], dataset ids that must not be packed.
         truncates: whether the recipe lets texts be shortened.
         learn: which turns of the assistant are learned.
+        by_turn: whether each turn of the assistant has a document of its own.
     """
 
     folder: Path
@@ -45,6 +46,7 @@ class Patient:
     truncates: bool
     learn: Learn
     holdout_ids: NDArray[np.uint8]
+    by_turn: bool = False
 
     @cached_property
     def packs(self) -> dict[str, Pack]:
@@ -52,8 +54,8 @@ class Patient:
 
     @property
     def last_only(self) -> bool:
-        """Whether only the last turn of the assistant is learned."""
-        return self.learn == "last_assistant"
+        """Whether a document learns only the last turn of the assistant."""
+        return self.by_turn or self.learn == "last_assistant"
 
     @property
     def leaves_bare(self) -> bool:

@@ -29,8 +29,8 @@ _TELLING = 12
 def compare(patient: Patient) -> dict[str, str | None]:
     """Compare at least ``COMPARED`` documents, spread over the training split: the first problem by check, or None.
 
-    ``template_is_the_base_s``: the first document whose tokens differ from the second way's, or whose first answer
-    follows other tokens than the prompt for it has.
+    ``template_is_the_base_s``: the first document whose tokens differ from the second way's, or that learns an answer
+    behind other tokens than the prompt for it has.
     ``answers_are_learned``: the first that does not learn the assistant's text, learns another role's, or counts
     otherwise than its row's weight says.
     """
@@ -44,24 +44,40 @@ def compare(patient: Patient) -> dict[str, str | None]:
     problems: dict[str, str | None] = {"template_is_the_base_s": None, "answers_are_learned": None}
     by = patient.reference.name if patient.reference else "Hugging Face's tokenizer"
     for batch in read_batches(patient.train_rows, patient.form):
-        for row in batch.filter(pc.is_in(batch["id"], pa.array(list(wanted)))).to_pylist():
-            for view, document in wanted[row["id"]]:
+        for whole in batch.filter(pc.is_in(batch["id"], pa.array(list(wanted)))).to_pylist():
+            for view, document in wanted[whole["id"]]:
                 example, piece = int(view.examples[document]), int(view.pieces[document])
+                row, number = whole, piece
+                if patient.by_turn:
+                    # A document of a conversation is as that of the row that ends with its turn.
+                    ends = turn_ends_of(patient, whole)
+                    count = int(np.count_nonzero(spool.examples == example))
+                    if piece >= len(ends) or len(ends) != count:
+                        problem = f"is of a row with {len(ends)} turns to learn, which has {count} documents"
+                        problems["answers_are_learned"] = f"{view.name(document)} {problem}"
+                        continue
+                    row, number = {**whole, "messages": whole["messages"][: ends[piece]]}, 0
                 tokens = view.document(document)
                 found: dict[str, str | None] = {}
                 ids, learned = view.ids[tokens], view.learned[tokens]
                 # Where another row's answer has no room, the row's own stands in its place.
-                pieces = (piece, piece - 1) if patient.form.answers == 1 and piece % 2 else (piece,)
-                same = [
-                    each for each in pieces if _agrees(patient, ids, _ids(patient, row, each), spool, example, each)
+                numbers = (number, number - 1) if patient.form.answers == 1 and number % 2 else (number,)
+                fresh = [
+                    (each, made)
+                    for each in numbers
+                    for made in _ids(patient, row, each)
+                    if _agrees(patient, ids, made, spool, example, piece + each - number)
                 ]
-                piece = same[0] if same else piece
-                if not same:
+                if not fresh:
                     found["template_is_the_base_s"] = f"differs from its rendering by {by}"
-                elif not _follows_prompt(patient, ids[: int(learned.argmax())], spool, row, example, piece):
+                    fresh = [(number, made) for made in _ids(patient, row, number)]
+                elif not all(
+                    _follows_prompt(patient, ids[:start], spool, row, example, piece)
+                    for start in _starts(patient, learned)
+                ):
                     found["template_is_the_base_s"] = f"learns an answer behind other tokens than a prompt by {by} has"
                 if patient.reference is not None:
-                    found["answers_are_learned"] = _other_answer(patient, ids[learned].tolist(), row, piece)
+                    found["answers_are_learned"] = _other_answer(patient, ids[learned].tolist(), row, *fresh[0])
                 found["answers_are_learned"] = found.get("answers_are_learned") or _other_weight(pack, row, example)
                 for name, wrong in found.items():
                     if wrong and not problems[name]:
@@ -69,13 +85,44 @@ def compare(patient: Patient) -> dict[str, str | None]:
     return problems
 
 
-def _ids(patient: Patient, row: Mapping[str, Any], piece: int) -> NDArray[np.int32]:
+def turn_ends_of(patient: Patient, row: Mapping[str, Any]) -> list[int]:
+    """By how many messages of a conversation each of its documents is made, where each turn has its own."""
+    template = patient.reference
+    assert template is not None
+    messages, tools, where = _conversation(row, 0)
+    asked = [place for place in _spoken(messages) if _is_asked_for(messages, place)]
+    exact = []
+    for place in asked:
+        cut = {**row, "messages": row["messages"][: place + 1]}
+        prompt = prompt_ids(template, patient.tokenizer, messages[:place], where=where, tools=tools)
+        if not _bare(patient, cut, 0)[-1] and _ids(patient, cut, 0)[0][: len(prompt)].tolist() == prompt:
+            exact.append(place + 1)
+    return exact or [place + 1 for place in asked] or [len(messages)]
+
+
+def _spoken(messages: Messages) -> list[int]:
+    return [place for place, message in enumerate(messages) if message["role"] == "assistant"]
+
+
+def _is_asked_for(messages: Messages, place: int) -> bool:
+    """Whether somebody spoke before: a greeting has no prompt."""
+    return any(each["role"] in ("user", "tool") for each in messages[:place])
+
+
+def _starts(patient: Patient, learned: NDArray[np.bool_]) -> list[int]:
+    """Where turns begin to be learned, of those that must stand behind their prompt."""
+    starts = np.flatnonzero(learned & ~np.append(False, learned[:-1])).tolist()
+    return starts[:1] if patient.learn == "all_assistant_bare" else starts
+
+
+def _ids(patient: Patient, row: Mapping[str, Any], piece: int) -> list[NDArray[np.int32]]:
     """The second way's tokens of a row's document, int32 [tokens]; of a text all pieces, without the tokens around it.
 
-    ``piece`` chooses between the chosen (even) and the rejected (odd) answer of an example that has two.
+    ``piece`` chooses between the chosen (even) and the rejected (odd) answer of an example that has two. A second one
+    is with the prompt's thoughts in the last turn only, where they may be in all.
     """
     if patient.reference is None:
-        return _encoded(patient, row["text"])
+        return [_encoded(patient, row["text"])]
     answer = row.get("rejected" if piece % 2 else "chosen") or []
     thought = patient.reference.probes.missing_thought
     messages, tools, where = _conversation(row, piece)
@@ -86,9 +133,10 @@ def _ids(patient: Patient, row: Mapping[str, Any], piece: int) -> NDArray[np.int
         with_turns=bool(thought),
         first=len(row["messages"]) if answer else 0,
     )
-    turns = rendering.turns[-1:] if patient.last_only else rendering.turns
-    rendering, _ = with_thought(rendering, turns, thought, messages)
-    return patient.tokenizer.encode(rendering).ids
+    last = rendering.turns[-1:]
+    each = [last] if patient.last_only or not thought else [rendering.turns, last]
+    made = (with_thought(rendering, turns, thought, messages)[0] for turns in each)
+    return [patient.tokenizer.encode(one).ids for one in made]
 
 
 def _conversation(row: Mapping[str, Any], piece: int) -> tuple[Messages, Tools, str]:
@@ -100,14 +148,14 @@ def _conversation(row: Mapping[str, Any], piece: int) -> tuple[Messages, Tools, 
 def _follows_prompt(
     patient: Patient, before: NDArray[np.int64], spool: Spool, row: Mapping[str, Any], example: int, piece: int
 ) -> bool:
-    """Whether the tokens before the first that is learned are the prompt for one of the assistant's turns."""
+    """Whether the tokens ``before`` a turn that is learned are the prompt for one of the assistant's turns."""
     template = patient.reference
     if template is None or _is_shortened(spool, example, piece):
         return True
     messages, tools, where = _conversation(row, piece)
-    turns = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
+    turns = _spoken(messages)
     # Templates may have no prompt for an answer that nobody asked for, such as a greeting.
-    asked = [place for place in turns if any(each["role"] in ("user", "tool") for each in messages[:place])]
+    asked = [place for place in turns if _is_asked_for(messages, place)]
 
     def prompt(place: int) -> list[int]:
         return prompt_ids(template, patient.tokenizer, messages[:place], where=where, tools=tools)
@@ -134,16 +182,26 @@ def _kept(patient: Patient, text: str) -> str:
     return _decoded(patient, _encoded(patient, text).tolist())
 
 
-def _other_answer(patient: Patient, ids: list[int], row: Mapping[str, Any], piece: int) -> str | None:
-    """The problem with the learned tokens of a row's document, ignoring white space; None if there is none."""
+def _other_answer(
+    patient: Patient, ids: list[int], row: Mapping[str, Any], piece: int, fresh: NDArray[np.int32]
+) -> str | None:
+    """The problem with the learned tokens of a row's document, ignoring white space; None if there is none.
+
+    ``fresh``: the whole document, int32 [tokens].
+    """
     learned = _decoded(patient, ids)
     answer = row.get("rejected" if piece % 2 else "chosen") or []
     prompt, said = (row["messages"], answer) if answer else ([], row["messages"])
     answers = [turn["content"] for turn in said if turn["role"] == "assistant"]
-    bare = _bare(patient, row, piece)[-len(answers) :]
+    left_out = [
+        bare or apart
+        for bare, apart in zip(_bare(patient, row, piece), _apart(patient, row, piece, fresh), strict=True)
+    ]
     rest, position = "", 0
-    for answer_text, is_bare in list(zip(answers, bare, strict=True))[-1 if patient.last_only else 0 :]:
-        if is_bare:
+    for answer_text, is_left_out in list(zip(answers, left_out[-len(answers) :], strict=True))[
+        -1 if patient.last_only else 0 :
+    ]:
+        if is_left_out:
             continue
         # Templates may drop the reasoning of earlier turns.
         content = _kept(patient, answer_text.rpartition("</think>")[2])
@@ -171,8 +229,25 @@ def _bare(patient: Patient, row: Mapping[str, Any], piece: int) -> list[bool]:
         assert template is not None
         return template.render(shown, where=where, tools=tools)
 
-    spoken = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
-    return [patient.leaves_bare and loses_thoughts(render, messages, place) for place in spoken]
+    return [patient.leaves_bare and loses_thoughts(render, messages, place) for place in _spoken(messages)]
+
+
+def _apart(patient: Patient, row: Mapping[str, Any], piece: int, fresh: NDArray[np.int32]) -> list[bool]:
+    """Of each turn of the assistant, whether it is left out as the document does not begin as its prompt."""
+    messages, tools, where = _conversation(row, piece)
+    template, turns = patient.reference, _spoken(messages)
+    assert template is not None
+    apart = set()
+    for place in turns if patient.learn == "all_assistant" else ():
+        if _is_asked_for(messages, place):
+            prompt = prompt_ids(template, patient.tokenizer, messages[:place], where=where, tools=tools)
+            if fresh[: len(prompt)].tolist() != prompt:
+                apart.add(place)
+    if all(place in apart or not _is_asked_for(messages, place) for place in turns):
+        # Then all are learned, and told to be behind other tokens.
+        apart = set()
+    # A greeting has no prompt, and is learned if no turn is left out.
+    return [place in apart or (bool(apart) and not _is_asked_for(messages, place)) for place in turns]
 
 
 def _other_weight(pack: Pack, row: Mapping[str, Any], example: int) -> str | None:

@@ -44,14 +44,15 @@ class Row:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Labelled:
     """The documents of conversations; ``trimmed`` bool [documents], whether white space around a content was removed,
-    ``spelled`` bool [documents], whether a message spells a control token, and ``bare`` int32 [documents], turns whose
-    thoughts the template drops."""
+    ``spelled`` bool [documents], whether a message spells a control token, ``bare`` int32 [documents], turns whose
+    thoughts the template drops, and ``unasked`` int32 [documents], turns behind other tokens than their prompt."""
 
     documents: Documents
     controls: NDArray[np.int32]
     trimmed: NDArray[np.bool_]
     spelled: NDArray[np.bool_]
     bare: NDArray[np.int32]
+    unasked: NDArray[np.int32]
 
 
 @dataclass(slots=True)
@@ -95,6 +96,7 @@ class ChatLabeller:
         trimmed = np.zeros(total, np.bool_)
         # A conversation with thoughts has no skeleton where the template drops them.
         bare = np.zeros(total, np.int32)
+        unasked = np.zeros(total, np.int32)
         spelling = self._spelling(chats)
         spelled = np.zeros(total, np.bool_)
         spelled[[n for n in spelling if any(map(self._tokenizer.spells, filter(None, chats.contents[n])))]] = True
@@ -116,15 +118,22 @@ class ChatLabeller:
                 opening += range(firsts[0], firsts[0] + len(numbers))
             places.append(firsts)
             controls[numbers] = skeleton.controls
+            unasked[numbers] = skeleton.unasked
             trimmed[numbers] = skeleton.trimmed(contents)
         segments = assembly.encoded(self._encoder.encode(texts, spans, opening))
         for (skeleton, numbers), firsts in zip(found, places, strict=True):
             assembly.place(numbers, _pieces(assembly, segments, skeleton, firsts, len(numbers)))
         alone = sorted(set(range(total)).difference(*(numbers for _, numbers in found)))
         if alone:
-            self._label_alone(alone, row, assembly, controls, trimmed, spelled, bare)
+            for number, traced in self._label_alone(alone, row, assembly, controls, trimmed, spelled):
+                bare[number], unasked[number] = traced.bare, traced.unasked
         labelled = Labelled(
-            documents=assembly.documents(), controls=controls, trimmed=trimmed, spelled=spelled, bare=bare
+            documents=assembly.documents(),
+            controls=controls,
+            trimmed=trimmed,
+            spelled=spelled,
+            bare=bare,
+            unasked=unasked,
         )
         for number in checked:
             self._require_same(labelled, number, row(number))
@@ -158,10 +167,10 @@ class ChatLabeller:
         controls: NDArray[np.int32],
         trimmed: NDArray[np.bool_],
         spelled: NDArray[np.bool_],
-        bare: NDArray[np.int32],
-    ) -> None:
+    ) -> list[tuple[int, Traced]]:
         cuts = Cuts()
         wheres = []
+        found = []
         for number in numbers:
             each = row(number)
             traced = self._trace(each)
@@ -173,11 +182,12 @@ class ChatLabeller:
             controls[number] = sum(one in self._tokenizer.control_ids for one in ids)
             spelled[number] |= any(map(self._tokenizer.spells, strings(each.messages)))
             trimmed[number] = any(str(message.get("content") or "") not in text for message in each.messages)
-            bare[number] = traced.bare
+            found.append((number, traced))
             wheres.append(each.where)
         encoded = self._documents.encode(cuts, where=lambda index: wheres[index])
         pieces = assembly.encoded(encoded, encoded.control)
         assembly.place(numbers, Pieces(starts=pieces.starts[:, None], lengths=pieces.lengths[:, None]))
+        return found
 
     def _trace(self, row: Row) -> Traced:
         try:

@@ -1,5 +1,6 @@
 """The turns of a batch of rows, from Arrow columns without a dictionary per turn."""
 
+import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -55,6 +56,32 @@ def conversations(batch: pa.RecordBatch) -> Conversations:
         ],
         contents=[turns.contents[start:end] for start, end in zip(turns.edges, turns.edges[1:], strict=False)],
     )
+
+
+def each_turn(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, NDArray[np.int64], int]:
+    """The rows of a chat dataset, each as many as it has turns of the assistant, with the messages up to one of them;
+    the row in ``batch`` of each, int64 [turns]; and the number of turns that are left out.
+
+    These are turns before the first question or result of a tool, if there are others.
+    """
+    turns = _turns(batch, "messages")
+    of, left_out = list[int](), 0
+    places: list[NDArray[np.int64]] = []
+    for row, (start, end) in enumerate(itertools.pairwise(turns.edges)):
+        roles = turns.roles[start:end]
+        first = next((place for place, role in enumerate(roles) if role in ("user", "tool")), end)
+        spoken = [place for place, role in enumerate(roles) if role == "assistant"]
+        # Without a turn a row is as it is: what is wrong with it is told where it is labelled.
+        ends = [place + 1 for place in spoken if place > first] or [end - start]
+        left_out += max(0, len(spoken) - len(ends))
+        of += [row] * len(ends)
+        places += [np.arange(start, start + length) for length in ends]
+    edges = offsets_of(np.array([len(each) for each in places], np.int64)).astype(np.int32)
+    chosen = batch.column("messages").flatten().take(pa.array(np.concatenate([np.empty(0, np.int64), *places])))
+    rows = batch.take(pa.array(of, pa.int64()))
+    column = rows.schema.get_field_index("messages")
+    messages = pa.ListArray.from_arrays(pa.array(edges), chosen).cast(rows.schema.field(column).type)
+    return rows.set_column(column, rows.schema.field(column), messages), np.array(of, np.int64), left_out
 
 
 def pairs(batch: pa.RecordBatch) -> Conversations:

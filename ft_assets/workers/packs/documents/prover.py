@@ -62,6 +62,7 @@ class Prover:
             conditions=tuple(witness.conditions),
             pieces=pieces,
             controls=counted,
+            unasked=traced.unasked,
             text=_slot(text, [], atoms).parts,
         )
 

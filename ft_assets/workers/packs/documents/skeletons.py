@@ -56,12 +56,14 @@ class Skeleton:
         conditions: requirements on the contents.
         pieces: tokens that are the same in every conversation, and slots, in order.
         controls: control tokens that the template writes.
+        unasked: turns that stand behind other tokens than their prompt.
         text: the whole rendering.
     """
 
     conditions: tuple[Condition, ...]
     pieces: tuple[Tokens | Slot, ...]
     controls: int
+    unasked: int
     text: tuple[str | Atom, ...]
 
     def fitting(self, numbers: Sequence[int], contents: Sequence[Sequence[str]]) -> tuple[list[int], list[int]]:

@@ -28,7 +28,8 @@ _SMALL_BYTES = 16 << 20
 class TokenizedSplit:
     """The documents of a split; int64 [dropped, 2], rows left out: row of the upload, tokens; int64 [equal], rows left
     out because their two answers are the same tokens; number of rows in which the template removed white space around a
-    message; int64 [spelled], rows that spell a control token; and number of turns whose thoughts the template drops."""
+    message; int64 [spelled], rows that spell a control token; number of turns whose thoughts the template drops; and
+    number of turns that stand behind other tokens than their prompt."""
 
     spool: Spool
     dropped: NDArray[np.int64]
@@ -36,6 +37,7 @@ class TokenizedSplit:
     trimmed: int
     spelled: NDArray[np.int64]
     bare: int
+    unasked: int
 
     @property
     def longest(self) -> int:
@@ -53,7 +55,7 @@ def tokenize_split(
     Raises BadData, naming the row, for an unusable row, and for all that are too long if the policy says so;
     SkeletonDiffers as ``Preparer.prepare`` does.
     """
-    total, done, trimmed, bare = pq.read_metadata(path).num_rows, 0, 0, 0
+    total, done, trimmed, bare, unasked = pq.read_metadata(path).num_rows, 0, 0, 0, 0
     dropped, spelled, equal = [np.empty((0, 2), np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     files: list[str] = []
     with Spool(folder).writing() as spool:
@@ -66,6 +68,7 @@ def tokenize_split(
             equal.append(prepared.equal)
             trimmed += prepared.trimmed
             bare += prepared.bare
+            unasked += prepared.unasked
             done += len(prepared.rows) + len(prepared.equal)
             progress(done, total)
     rows = np.concatenate(dropped)
@@ -78,6 +81,7 @@ def tokenize_split(
         trimmed=trimmed,
         spelled=np.concatenate(spelled),
         bare=bare,
+        unasked=unasked,
     )
 
 

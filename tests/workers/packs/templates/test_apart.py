@@ -116,5 +116,5 @@ def test_a_row_without_such_an_edge_is_rendered_once(
     tracer.trace(chat("a <b> c", "the fox."), where="row 1")
     plain = len(rendered)
     tracer.trace(chat("a <b> c <", "the fox."), where="row 1")
-    # The usual one, the one with marks of generation, and one more.
-    assert (plain, len(rendered) - plain) == (2, 3)
+    # The usual one, the one with marks of generation, the prompt, and one more.
+    assert (plain, len(rendered) - plain) == (3, 4)

@@ -45,7 +45,9 @@ def theirs(tokenizer: ChatTokenizer) -> PreTrainedTokenizerFast:
 
 def _tracer(text: str, tokenizer: ChatTokenizer, *, variant: bool = True) -> Tracer:
     template = compiled(text, tokenizer)
-    return replace(tracer_of(template, tokenizer), variant=training_variant(template) if variant else None)
+    # All turns in one document, however they are asked for.
+    made = tracer_of(template, tokenizer, "all_assistant_bare")
+    return replace(made, variant=training_variant(template) if variant else None)
 
 
 @pytest.mark.usefixtures("same_day")

@@ -130,7 +130,7 @@ def test_a_header_with_empty_thoughts_behind_an_end_of_its_own_is_not_learned(to
         tokenizer,
     )
     assert template.probes.appended == "<|turn>assistant<|message|><|START_THINKING|><|END_THINKING|>"
-    traced = tracer_of(template, tokenizer).trace(chat("a", "b", "c", "d"), where="row 1")
+    traced = tracer_of(template, tokenizer, "all_assistant_bare").trace(chat("a", "b", "c", "d"), where="row 1")
     text = traced.rendering.text
     assert [text[start:end] for start, end in traced.learned] == [f"<|start|>{each}<|channel|><turn|>" for each in "bd"]
     assert all(text[:start].endswith("<|START_THINKING|><|END_THINKING|>") for start, _ in traced.learned)

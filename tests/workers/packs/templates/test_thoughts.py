@@ -36,7 +36,7 @@ def test_a_document_begins_as_its_prompt_and_the_thoughts_are_not_learned(tokeni
     assert [traced.rendering.text[start:end] for start, end in traced.learned] == ["Hello.<turn|>"]
 
 
-@pytest.mark.parametrize(("learn", "thoughts"), [("all_assistant", 2), ("last_assistant", 1)])
+@pytest.mark.parametrize(("learn", "thoughts"), [("all_assistant_bare", 2), ("last_assistant", 1)])
 def test_every_learned_turn_has_them_and_only_these(tokenizer: ChatTokenizer, learn: Learn, thoughts: int) -> None:
     traced = tracer_of(compiled(GEMMA, tokenizer), tokenizer, learn).trace(
         chat("Hi? <turn|>", "Hello.", "And?", "So <turn|>."), where="row 1"
@@ -99,7 +99,7 @@ OWN_FIELD = (
 
 @pytest.mark.parametrize("text", [OPENS, OPENS_MARKED], ids=["plain", "marks with the header"])
 def test_thoughts_that_a_prompt_opens_are_closed_by_an_answer_without(text: str, tokenizer: ChatTokenizer) -> None:
-    made = tracer_of(compiled(text, tokenizer), tokenizer)
+    made = tracer_of(compiled(text, tokenizer), tokenizer, "all_assistant_bare")
     messages = chat("Hi?", "Hello.", "And?", "So.")
     assert learned(made, messages) == ["</think>\n\nHello.<|end|>", "</think>\n\nSo.<|end|>"]
     prompt = made.template.render(messages[:1], where="row 1", add_generation_prompt=True)
