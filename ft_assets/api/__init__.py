@@ -74,7 +74,6 @@ if TYPE_CHECKING:
     from ft_assets.api.dataset_uploads import place_of_upload as place_of_upload
     from ft_assets.api.dataset_uploads import receive_dataset as receive_dataset
     from ft_assets.api.dataset_uploads import receive_rows as receive_rows
-    from ft_assets.api.dataset_uploads import upload_of as upload_of
     from ft_assets.api.datasets import DatasetReport as DatasetReport
     from ft_assets.api.datasets import add_dataset as add_dataset
     from ft_assets.api.datasets import approve_dataset as approve_dataset
@@ -350,7 +349,7 @@ _MODULES = {
     "conversations": "ConversationLog keep_conversation require_kept",
     "dataset_cards": "dataset_card dataset_keys",
     "dataset_uploads": "add_rows begin_dataset complete_dataset dataset_upload expected_version open_place "
-    "place_of_upload receive_dataset receive_rows upload_of",
+    "place_of_upload receive_dataset receive_rows",
     "datasets": "DatasetReport add_dataset approve_dataset curate_dataset dataset_report diff_datasets list_datasets "
     "near_rows source_files",
     "defaults": "Known Orchestrator orchestrator_or_default",

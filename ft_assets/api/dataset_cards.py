@@ -1,18 +1,16 @@
 """What is known of a dataset version, at a glance: from its upload, its curation and its token packs."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from ft_assets.api.datasets import state_of
 from ft_assets.api.defaults import store_or_default
-from ft_assets.api.first_looks import look_at_head
 from ft_assets.api.model_cards import base_name
 from ft_assets.control import identity
-from ft_assets.control.registry.first_look import HEAD
 from ft_assets.records.names import DATASET
+from ft_assets.records.part_uploads import UploadedDataset
 from ft_assets.settings.keys import DatasetKey
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import NotFound, StoreUnavailable, UserError
@@ -22,7 +20,6 @@ from ft_resources.store import Store
 _REPORT = "report/report.json"
 # Manifests never change.
 _FOUND: Remembered[Artifact] = Remembered(20_000)
-_FORMS: Remembered[str] = Remembered(20_000)
 _COUNTS: Remembered[Mapping[str, int]] = Remembered(20_000)
 
 
@@ -34,13 +31,14 @@ class DatasetCard:
         state: as ``list_datasets`` tells it, and ``why``.
         created_at: seconds since the epoch.
         uri: the folder of the uploaded bytes.
-        form: what its rows teach, such as ``chat``; of one that is not curated, by its first rows; "" if not known.
+        form: what its rows teach, such as ``chat``; "" for what is neither curated nor was uploaded over HTTP.
         rows: as they were uploaded.
         kept: by split, once it is curated.
         dedup_removed: rows left out as copies of others; None before it is curated.
         contamination_flagged: rows with text of public tests, whatever was done with them; None before.
         tokens: of the packs that trainings read, by base; empty until one is made. The newest of a base counts.
         curated: address of the curated version; "" before.
+        upload: id of the newest upload that became it, if that was one with an id.
     """
 
     key: DatasetKey
@@ -56,6 +54,7 @@ class DatasetCard:
     contamination_flagged: int | None
     tokens: Mapping[str, int]
     curated: str
+    upload: str
 
 
 def dataset_card(key: str, *, store: Store | None = None) -> DatasetCard:
@@ -67,6 +66,7 @@ def dataset_card(key: str, *, store: Store | None = None) -> DatasetCard:
     if pointer is None or state == "deleted":
         raise NotFound(f"there is no dataset {key!r}", where="dataset", remedy="List datasets to see them.")
     raw, curated = _find(artifacts, Address.parse(pointer["address"])), _curated(artifacts, str(parsed))
+    sent = UploadedDataset.of(store, parsed)
     facts, counts = curated.facts if curated else {}, _counts(curated) if curated else {}
     return DatasetCard(
         key=parsed,
@@ -76,12 +76,13 @@ def dataset_card(key: str, *, store: Store | None = None) -> DatasetCard:
         uri=store.url_of(pointer["address"]),
         bytes=raw.facts["bytes"] if raw else 0,
         rows=raw.facts["rows"] if raw else 0,
-        form=facts.get("form") or (_form_of(raw) if raw else ""),
+        form=facts.get("form") or (sent.form if sent else ""),
         kept=facts.get("rows"),
         dedup_removed=counts.get("duplicates"),
         contamination_flagged=counts.get("contamination"),
         tokens=_tokens(artifacts, curated) if curated else {},
         curated=str(curated.address) if curated else "",
+        upload=sent.upload if sent else "",
     )
 
 
@@ -103,24 +104,6 @@ def _curated(artifacts: Artifacts, key: str) -> Artifact | None:
     except UserError:
         # A version before it, or one that it mixes in, is not curated; or it cannot be: its state says so.
         return None
-
-
-def _form_of(raw: Artifact) -> str:
-    """By the first rows of its first file; "" where these alone do not say."""
-
-    def look() -> str:
-        name = min(name for name in raw.manifest.files if name.startswith("upload/"))
-        given = raw.facts.get("names", {}).get(name, name.removeprefix("upload/"))
-        head = b""
-        for chunk in raw.store.read(raw.location(name)):
-            head += chunk
-            if len(head) >= HEAD:
-                break
-        with suppress(UserError):
-            return look_at_head(given, head[:HEAD], whole=raw.manifest.files[name].size <= HEAD).kind
-        return ""
-
-    return _FORMS.get(raw.store, str(raw.address), look) or ""
 
 
 def _counts(curated: Artifact) -> Mapping[str, int]:

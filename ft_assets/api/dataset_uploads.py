@@ -16,11 +16,13 @@ from ft_assets.control.access.links import LIFETIME_S, Signature
 from ft_assets.control.registry.adding import look_at_file, parse_name
 from ft_assets.control.registry.versions import DatasetVersion, latest_version
 from ft_assets.records import part_uploads
+from ft_assets.records.jobs import JobKey, key_path
 from ft_assets.records.part_uploads import CONTENT, UploadedDataset, UploadEnd, part_path
+from ft_assets.records.sorted_ids import new_id
 from ft_assets.settings.dataset.policy import DatasetPolicy
-from ft_assets.settings.keys import DatasetKey
 from ft_assets.workers.datasets.intake.kinds import HEAD_BYTES, check_head
-from ft_resources.errors import BadData
+from ft_resources.canonical import digest
+from ft_resources.errors import BadData, KeyTaken
 from ft_resources.presigned import presigned_put
 from ft_resources.store import Store
 
@@ -36,13 +38,33 @@ class UploadPlace:
 
 
 def begin_dataset(
-    tenant: str, name: str, *, filename: str, size: int, actor: str, store: Store | None = None
+    tenant: str, name: str, *, filename: str, size: int, actor: str, key: str = "", store: Store | None = None
 ) -> UploadState:
-    """Announce rows for the next version of ``name`` (``tenant.name``). Raises UserError for a name or file that could
-    not become one; nothing is kept then."""
+    """Announce rows for the next version of ``name`` (``tenant.name``). With the same ``key`` it is the same upload.
+
+    Raises UserError for a name or file that could not become one, and KeyTaken for a key that was used for others.
+    """
+    store = store_or_default(store, create=True)
     parse_name(name)
+    upload_id = new_id()
+    if key:
+        mine = JobKey(job=upload_id, body=digest([name, filename, size]))
+        # No job's key has a NUL, see ``control/jobs/create.py``.
+        owner = mine.create_or_get(store, key_path(tenant, f"\0dataset {key}"))
+        if owner.body != mine.body:
+            what = "this idempotency key was used for another upload"
+            raise KeyTaken(what, where="Idempotency-Key", remedy="Repeat that request, or choose another key.")
+        upload_id = owner.job
     return begin_upload(
-        tenant, filename=filename, purpose="fine-tune", size=size, mime_type="", actor=actor, dataset=name, store=store
+        tenant,
+        filename=filename,
+        purpose="fine-tune",
+        size=size,
+        mime_type="",
+        actor=actor,
+        dataset=name,
+        upload_id=upload_id,
+        store=store,
     )
 
 
@@ -127,9 +149,10 @@ def complete_dataset(
             raise BadData("no bytes were sent", where="upload", remedy="PUT them to the upload's address.") from None
         # Nothing hinders a bucket other than S3 from taking any number.
         _require_size(path.stat().st_size, upload.bytes)
-        added = add_rows(path, upload.dataset, actor=upload.actor, store=store, orchestrator=orchestrator)
+        added = add_rows(
+            path, upload.dataset, actor=upload.actor, upload=upload.id, store=store, orchestrator=orchestrator
+        )
     part_uploads.end(store, tenant, upload, UploadEnd(dataset=str(added.key)))
-    UploadedDataset(upload=upload.id).put(store, added.key)
     return added
 
 
@@ -147,25 +170,28 @@ def receive_rows(filename: str, chunks: Iterator[bytes], folder: Path) -> Path:
 
 
 def add_rows(
-    path: Path, name: str, *, actor: str, store: Store | None = None, orchestrator: Orchestrator | None = None
+    path: Path,
+    name: str,
+    *,
+    actor: str,
+    upload: str = "",
+    store: Store | None = None,
+    orchestrator: Orchestrator | None = None,
 ) -> DatasetVersion:
-    """Add a file as the next version of ``name``, its columns read as a job of the same file would read them. Raises as
-    ``add_dataset``."""
+    """Add a file, which came by ``upload`` if it has an id, as the next version of ``name``; its columns are read as a
+    job of the same file would read them. Raises as ``add_dataset``."""
+    store = store_or_default(store, create=True)
     kind = check_filename(path.name)
     with path.open("rb") as file:
         check_head(file.read(HEAD_BYTES), kind, path.name)
     try:
-        _, policy, _ = look_at_file(path)
+        form, policy, _ = look_at_file(path)
     except BadData:
         # Adding the file says what is wrong, and where.
-        policy = DatasetPolicy()
-    return add_dataset(path, name, policy=policy, actor=actor, store=store, orchestrator=orchestrator)
-
-
-def upload_of(key: str, *, store: Store) -> str:
-    """The id of the newest upload that became the version ``key``; "" for none."""
-    found = UploadedDataset.of(store, DatasetKey.parse(key))
-    return found.upload if found else ""
+        form, policy = "", DatasetPolicy()
+    added = add_dataset(path, name, policy=policy, actor=actor, store=store, orchestrator=orchestrator)
+    UploadedDataset(upload=upload, form=form).put(store, added.key)
+    return added
 
 
 def _require_size(size: int, announced: int) -> None:

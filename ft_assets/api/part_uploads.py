@@ -39,10 +39,11 @@ def begin_upload(
     mime_type: str,
     actor: str,
     dataset: str = "",
+    upload_id: str = "",
     store: Store | None = None,
 ) -> UploadState:
-    """Announce a file of ``size`` bytes, or the rows of ``dataset`` (``tenant.name``). Raises BadData for what could
-    not become a file; nothing is kept then."""
+    """Announce a file of ``size`` bytes, or the rows of ``dataset`` (``tenant.name``). With an ``upload_id`` that was
+    begun before it is the same upload. Raises BadData for what could not become a file; nothing is kept then."""
     store = store_or_default(store, create=True)
     check_filename(filename)
     if purpose not in PURPOSES:
@@ -50,9 +51,15 @@ def begin_upload(
     if not 1 <= size <= MOST_BYTES:
         raise BadData("the file is empty, or over 50 GiB", where="bytes", remedy="Upload it in several files.")
     upload = PartUpload(
-        id=new_id(), filename=filename, purpose=purpose, bytes=size, mime_type=mime_type, actor=actor, dataset=dataset
+        id=upload_id or new_id(),
+        filename=filename,
+        purpose=purpose,
+        bytes=size,
+        mime_type=mime_type,
+        actor=actor,
+        dataset=dataset,
     )
-    upload.create(store, f"{part_uploads.folder_of(tenant, upload.id)}/upload.json")
+    upload = upload.create_or_get(store, f"{part_uploads.folder_of(tenant, upload.id)}/upload.json")
     return state_of(store, tenant, upload)
 
 

@@ -51,11 +51,12 @@ class UploadEnd(Record):
 
 
 class UploadedDataset(Record):
-    """By which upload clients know a version; overwritten by the next upload that becomes it."""
+    """What is known of the newest upload that became a version; the next one overwrites it."""
 
     WHAT: ClassVar[str] = "the record of a dataset's upload"
 
-    upload: str
+    upload: str = Field(description="Its id; empty for rows that came with the request.")
+    form: str = Field(description="What the rows teach, by the first of them; empty if they do not say.")
 
     def put(self, store: Store, key: DatasetKey) -> None:
         store.put(_path_of_version(key), self.data())

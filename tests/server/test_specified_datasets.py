@@ -3,18 +3,21 @@
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
 import boto3
 import httpx
 import pytest
+from fastapi import FastAPI
 
 from ft_assets import api
 from ft_assets.control import identity
 from ft_assets.control.access import links
 from ft_assets.records.part_uploads import LIFETIME_S
 from ft_assets.server.app import api_app
+from ft_assets.server.long_calls import LongCalls
 from ft_resources.artifacts import Artifact, Artifacts, InputRef
 from ft_resources.canonical import canonical_json
 from ft_resources.store import Store
@@ -23,7 +26,7 @@ from tests.e2e.project import Project
 from tests.listening import listening
 from tests.made import REVISION, SOURCE, leave
 from tests.s3_server import s3_server, use_bucket
-from tests.server.conftest import Asker, Nobody
+from tests.server.conftest import Asker, Nobody, until
 
 ROWS = 160
 
@@ -178,6 +181,36 @@ def test_what_a_request_does_not_have_is_an_error_by_its_name(acme: httpx.Client
     ]
     for said, answer in asked:
         assert (answer.status_code, said in answer.text) == (400, True), answer.text
+
+
+def test_a_repeated_announcement_with_a_key_is_the_same_upload(acme: httpx.Client, rows: bytes) -> None:
+    keyed = {"Idempotency-Key": "tickets-1"}
+    body = {"name": "tickets", "filename": "tickets.jsonl", "bytes": len(rows)}
+    first, again = (acme.post("/datasets", json=body, headers=keyed).json() for _ in range(2))
+    assert first["id"] == again["id"]
+    other = acme.post("/datasets", json={**body, "bytes": 7}, headers=keyed)
+    assert (other.status_code, other.json()["error"]["code"]) == (409, "idempotency_key_in_use")
+    assert put(again["upload"], rows).status_code == 200
+    assert acme.post(f"/datasets/{first['id']}/complete").status_code == 200
+    completed = acme.post("/datasets", json=body, headers=keyed).json()
+    assert (completed["id"], completed["row_count"], completed["upload"]) == (first["id"], ROWS, None)
+
+
+def test_a_long_completion_says_so_until_it_is_done(acme: httpx.Client, rows: bytes, served: FastAPI) -> None:
+    context = served.state.context
+    served.state.context = replace(context, long_calls=LongCalls(wait_s=0.0))
+    made = begun(acme, rows)
+    assert put(made["upload"], rows).status_code == 200
+    answers = [acme.post(f"/datasets/{made['id']}/complete")]
+
+    def completed() -> bool:
+        answers.append(acme.post(f"/datasets/{made['id']}/complete"))
+        return answers[-1].status_code == 200
+
+    until(completed)
+    assert (answers[0].status_code, answers[0].json()["status"]) == (202, "completing")
+    assert answers[-1].json()["row_count"] == ROWS
+    served.state.context.long_calls.stop()
 
 
 def test_rows_that_are_not_what_was_announced_become_nothing(acme: httpx.Client, rows: bytes, project: Project) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import Field, ValidationError
 from starlette.concurrency import run_in_threadpool
@@ -49,14 +49,20 @@ _BODIES = {
 
 
 @router.post("", openapi_extra={"requestBody": {"content": _BODIES, "required": True}})
-async def create(request: Request, context: Ctx, caller: Member) -> dict[str, Any]:
+async def create(
+    request: Request,
+    context: Ctx,
+    caller: Member,
+    idempotency_key: Annotated[str, Header(max_length=255)] = "",
+) -> dict[str, Any]:
     """Upload the form field `file` as the next version of the dataset `name`; or announce it, as JSON, and `PUT` it to
-    the address in the answer."""
+    the address in the answer. The same bytes of a form are the same version, and the same `Idempotency-Key` is the same
+    upload."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "multipart/form-data":
         return await context.uploads.run(caller.tenant, lambda: _upload(request, context, caller))
     body = await _announced(request)
-    return await context.uploads.run(caller.tenant, lambda: _begin(request, context, caller, body))
+    return await run_in_threadpool(_begin, request, context, caller, body, idempotency_key)
 
 
 async def _announced(request: Request) -> NewDataset:
@@ -76,15 +82,18 @@ async def _announced(request: Request) -> NewDataset:
         raise RequestValidationError(wrong, body=sent) from None
 
 
-def _begin(request: Request, context: Context, caller: Identity, body: NewDataset) -> dict[str, Any]:
+def _begin(request: Request, context: Context, caller: Identity, body: NewDataset, key: str) -> dict[str, Any]:
     state = api.begin_dataset(
         caller.tenant,
         dataset_name(caller, body.name),
         filename=body.filename,
         size=body.bytes,
         actor=caller.actor,
+        key=key,
         store=context.store,
     )
+    if state.status != "pending":
+        return {**_found(request, context, caller, f"{PREFIX}{state.upload.id}"), "upload": None}
     place = api.place_of_upload(
         caller.tenant,
         state,
@@ -186,8 +195,7 @@ def list_datasets(
 
     def read(key: str) -> dict[str, Any] | None:
         try:
-            upload = api.upload_of(key, store=context.store)
-            return _shown(request, context, caller, key, shown_as=f"{PREFIX}{upload}" if upload else key)
+            return _shown(request, context, caller, key)
         except NotFound:
             return None
 
@@ -238,7 +246,7 @@ def _pending(context: Context, state: UploadState) -> dict[str, Any]:
 def _shown(request: Request, context: Context, caller: Identity, key: str, *, shown_as: str = "") -> dict[str, Any]:
     card = api.dataset_card(key, store=context.store)
     return {
-        "id": shown_as or key,
+        "id": shown_as or (f"{PREFIX}{card.upload}" if card.upload else key),
         "object": "dataset",
         "name": f"{card.key.tenant}.{card.key.name}",
         "version": card.key.version,
