@@ -42,14 +42,14 @@ def base(
 
     _tell(api.download_base(source, target, adapter=adapter or ""), target)
     if adapter is not None:
-        note(f"{adapter} names it as its base now: AutoPeftModelForCausalLM.from_pretrained({str(adapter)!r})")
+        note(f"{adapter} now names it as its base: AutoPeftModelForCausalLM.from_pretrained({str(adapter)!r})")
         if (adapter / "model.sig").exists():
-            note("its signature is of the folder as it was downloaded, and no longer fits adapter_config.json")
+            note("the downloaded signature no longer matches adapter_config.json")
 
 
 @app.command()
 def sign(source: Source) -> None:
-    """Sign an adapter, and what was decided about it, with the key of FT_SIGNING_KEY; a promotion signs by itself."""
+    """Sign an adapter and its promotions with the key of FT_SIGNING_KEY. New promotions are signed automatically."""
     from ft_assets.cli.output import note
 
     adapter, new = api.sign_adapter(source)

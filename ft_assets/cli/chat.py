@@ -11,7 +11,7 @@ import typer
 from ft_assets.cli.door import api
 from ft_resources.errors import UserError
 
-_WORDS = {"rejected": "its gates did not let it through, and no server has it", "ungated": "no gate judged it"}
+_WORDS = {"rejected": "it did not pass its gates, and no server has it", "ungated": "no gate judged it"}
 _INTERRUPTED = 130
 
 
@@ -45,7 +45,7 @@ def chat(
     alone = not sys.stdin.isatty()
     asked = sys.stdin.read().strip() if alone else ""
     if alone and not asked:
-        raise UserError("there is no message in what was piped", where="stdin", remedy="Pipe one: echo hi | ft chat.")
+        raise UserError("the piped input has no message", where="stdin", remedy="Pipe one: echo hi | ft chat.")
     if not alone:
         note(f"{found.name}, {found.address}")
     with api.open_talk(found) as talk:

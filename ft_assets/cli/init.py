@@ -5,8 +5,8 @@ from ft_assets.settings.environment import open_store, prepare_environment
 
 
 def init() -> None:
-    """Create a store for this folder and the folders below it. Elsewhere commands use the nearest store that lies
-    upwards; FT_STORE names another.
+    """Create a store for this folder and the folders below it. Commands use the store of the nearest folder upwards,
+    unless FT_STORE names another.
     """
     from ft_assets.cli.output import note
 

@@ -63,9 +63,9 @@ def _found(context: Context, caller: Identity, address: str) -> FoundModel:
         raise api.no_model(address)
     if found.asset == "eval_report":
         raise NotFound(
-            "a candidate that its gates did not let through is on no server",
+            "a rejected candidate is on no server",
             where="address",
-            remedy="Talk to it where the store is: ft chat.",
+            remedy="Run ft chat on a machine with access to the store.",
         )
     return api.served_model_at(address, name=address, store=context.store)
 

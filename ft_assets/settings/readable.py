@@ -1,3 +1,3 @@
 """The files that rows may come in, in words; ``workers/datasets/intake/kinds.py`` recognises them."""
 
-READABLE = "JSONL, JSON, Parquet, CSV, TSV, XLSX, TXT, Markdown, HTML, DOCX or PDF, as it is or as .gz or .zst"
+READABLE = "JSONL, JSON, Parquet, CSV, TSV, XLSX, TXT, Markdown, HTML, DOCX or PDF, also compressed as .gz or .zst"

@@ -126,11 +126,11 @@ def test_a_first_try_takes_rows_by_its_argument_s_name(store: Store, tmp_path: P
 @pytest.mark.parametrize(
     ("rows", "where", "what"),
     [
-        ([{"text": "a"}, {"text": {1, 2}}], "rows in memory, row 2", "this row has no JSON form"),
+        ([{"text": "a"}, {"text": {1, 2}}], "rows in memory, row 2", "this row cannot be written as JSON"),
         ([{"text": "a"}, "b"], "rows in memory, row 2", "this is str, not a dict"),
         ({"train": ROWS}, "rows in memory", "this is dict, not rows"),
         (7, "rows in memory", "this is int, not rows"),
-        (pa.table({"text": [b"a"]}), "rows in memory", "these rows have no JSON form (binary)"),
+        (pa.table({"text": [b"a"]}), "rows in memory", "these rows cannot be written as JSON (binary)"),
         ([], "rows.jsonl", "the file is empty"),
     ],
 )

@@ -227,7 +227,7 @@ def test_a_pipe_without_a_message_is_told_before_anything_is_loaded(ft: Ft, foun
 
 
 @pytest.mark.parametrize(
-    ("state", "words"), [("accepted", ""), ("ungated", "no gate judged it"), ("rejected", "its gates did not let")]
+    ("state", "words"), [("accepted", ""), ("ungated", "no gate judged it"), ("rejected", "it did not pass its gates")]
 )
 def test_a_result_that_no_gate_let_through_says_so(ft: Ft, found: Callable[..., Model], state: str, words: str) -> None:
     found(said("hello"), state=state)

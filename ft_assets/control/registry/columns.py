@@ -32,7 +32,7 @@ def unknown_columns(error: BadData, rows: Sequence[dict[str, Any]], form: FormSe
         if not columns or not unfit:
             return error
         remedy = (
-            f"The columns are {_listed(columns)}. Say in dataset.yaml which of them holds what, such as fields: "
+            f"The columns are {_listed(columns)}. Map them in dataset.yaml, such as fields: "
             "{prompt: …, completion: …}, and add the file with `--policy dataset.yaml`."
         )
         return UnknownColumns(error, remedy, None)
@@ -44,7 +44,7 @@ def unknown_columns(error: BadData, rows: Sequence[dict[str, Any]], form: FormSe
     ]
     left = "".join(f"\nThese fields{of} would not be used: {_listed(names)}." for of, names in lost if names)
     if guess.unread:
-        left += f"\nOf {len(rows)} such rows, {guess.unread} cannot be read so, either."
+        left += f"\nOf {len(rows)} such rows, {guess.unread} still cannot be read."
     remedy = (
         f"The columns are {_listed(columns)}. If this is what they hold, put these lines into dataset.yaml{instead}, "
         f"and add the file with `--policy dataset.yaml`:\n{guess.lines}{left}"

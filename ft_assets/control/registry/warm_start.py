@@ -130,7 +130,7 @@ def _address(
             raise BadRecipe(
                 f"{WARM_START}: nothing is in {reference.stage} of {reference.line}",
                 where=where,
-                remedy=f"See what stands where with: ft line {reference.line}, or name an adapter by its address.",
+                remedy=f"Show its stages: ft line {reference.line}, or name an adapter by its address.",
             )
         return found
     start = Address.parse(reference.address)

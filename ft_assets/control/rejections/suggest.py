@@ -201,7 +201,7 @@ def _of_answers(recipe: Recipe, blocking: Mapping[str, Verdict], seen: Observed)
         last = recipe.packing.learn == "last_assistant"
         yield Suggestion(
             what="train on every answer of a conversation" if last else "shorten prompts, or give longer answers",
-            why=f"only {seen.learned:.1%} of the tokens it read carry loss",
+            why=f"only {seen.learned:.1%} of the training tokens count for the loss",
             change={"packing.learn": "all_assistant"} if last else {},
         )
     if seen.left_out is not None and seen.left_out > _LEFT_OUT:

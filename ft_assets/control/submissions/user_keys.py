@@ -98,7 +98,7 @@ def _require_same(given: KeyRecord | None, submission: Submission) -> None:
 
 
 def _wish(dataset: str, recipe: str, mode: str, gates: tuple[str, ...]) -> str:
-    more = f" and the gates {', '.join(sorted(gates))}" if gates else " and no gates of its own"
+    more = f" and the gates {', '.join(sorted(gates))}" if gates else " and no additional gates"
     return f"{'a carry of ' if mode == 'carry' else ''}{dataset} with {recipe}{more}"
 
 

@@ -170,7 +170,7 @@ def test_rows_that_the_advice_does_not_read_are_counted(tmp_path: Path) -> None:
     rows = [
         spoken(number, **({"mood": {"now": "calm"}, "body": ""} if number % 5 == 0 else {})) for number in range(150)
     ]
-    assert refused(tmp_path, rows).remedy.endswith("\nOf 50 such rows, 10 cannot be read so, either.")
+    assert refused(tmp_path, rows).remedy.endswith("\nOf 50 such rows, 10 still cannot be read.")
 
 
 def test_a_kind_that_is_the_answer_itself_is_refused_by_name_and_a_copy_of_it_warned_about(tmp_path: Path) -> None:

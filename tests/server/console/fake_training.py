@@ -98,7 +98,7 @@ class FakeTraining:
         files = {"report.json": canonical_json(evidence.model_dump(mode="json")), **results.files()}
         files["samples/holdout.parquet"] = samples_file({**results.columns()["holdout"], **_answers(results)})
         files["report/report.html"] = _REPORT
-        leave(self.artifacts, request, files, {"summary": ""})
+        leave(self.artifacts, request, files, {"summary": {}})
 
     def accept(self) -> Artifact:
         """The adapter, and the submission's end."""

@@ -110,7 +110,7 @@ def test_a_tenant_or_name_that_cannot_be_in_a_key_is_refused(
         (
             ["upload/a", "holdout/b"],
             "b.jsonl (holdout): the file holds the same bytes as a.jsonl (upload)\n"
-            "  What to do: Give each file once: rows that are trained on cannot be measured on.",
+            "  What to do: Give each file once: rows of the training data cannot be in the holdout.",
         ),
         ([], "acme.facts: no file is given\n  What to do: Name at least one file with examples."),
     ],
@@ -153,6 +153,6 @@ def test_a_disk_without_room_for_the_copy_says_so(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_bytes(b'{"text": "a"}\n')
     (tmp_path / "copy" / "upload").mkdir(parents=True)
     (tmp_path / "copy" / "upload" / "rows.jsonl").symlink_to("/dev/full")
-    with pytest.raises(UserError, match="there is no room on the disk of") as caught:
+    with pytest.raises(UserError, match="the disk of") as caught:
         take_snapshots({"upload": [tmp_path / "rows.jsonl"]}, tmp_path / "copy")
     assert "TMPDIR" in caught.value.remedy

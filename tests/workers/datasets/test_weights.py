@@ -40,7 +40,7 @@ def test_a_weight_that_is_not_above_0_is_refused_by_row_and_field(weight: Any) -
             "row": 2,
             "reason": "bad_weight",
             "field": "weight",
-            "problem": "this should be above 0, from 1e-09 to 1e+09; leave out rows that should not count",
+            "problem": "the weight should be from 1e-09 to 1e+09; remove rows that should not count",
         }
     ]
 
@@ -48,7 +48,7 @@ def test_a_weight_that_is_not_above_0_is_refused_by_row_and_field(weight: Any) -
 @pytest.mark.parametrize("weight", [None, "", "high", "nan", True, [1]])
 def test_a_row_without_a_number_there_is_refused(weight: Any) -> None:
     (bad,) = read(1, weight).bad.to_pylist()
-    assert (bad["row"], bad["problem"]) == (2, "the policy maps weight, and this row has no number there")
+    assert (bad["row"], bad["problem"]) == (2, "the weight should be a number")
 
 
 def test_an_upload_is_refused_by_the_row_with_a_bad_weight(curated: CurateFiles, write: WriteRows) -> None:
@@ -56,7 +56,7 @@ def test_an_upload_is_refused_by_the_row_with_a_bad_weight(curated: CurateFiles,
     with pytest.raises(BadData) as error:
         curated(write(rows), WEIGHED)
     assert error.value.where == "data.jsonl, row 151, trust"
-    assert error.value.what.startswith("this should be above 0")
+    assert error.value.what.startswith("the weight should be from")
 
 
 def test_answers_with_thumbs_have_no_weight() -> None:

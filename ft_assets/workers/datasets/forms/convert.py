@@ -78,7 +78,7 @@ def convert(row: dict[str, Any], settings: FormSettings) -> Converted:
     result.unused = tuple(sorted(name for name, item in row.items() if name not in known and item is not None))
     if result.unanswered and (beside := next(filter(names_an_answer, result.unused), "")):
         named = f" ({beside!r})" if NAME.fullmatch(beside) else ""
-        problem = f"the last turn is 'user', and what may answer it stands in a field of its own{named}"
+        problem = f"the last turn is 'user', and its answer may be in another field{named}"
         raise RowProblem(Reason.ROLE_ORDER, "", problem)
     return result
 
@@ -265,7 +265,7 @@ def group_of(value: Any, name: str) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or _plain(value) != value or is_blank(value):
-        problem = "split.group_by names this field, and this row has no text or whole number in it"
+        problem = "split.group_by needs a text or a whole number in this field"
         raise RowProblem(Reason.NO_GROUP, name, problem)
     return clean(value, name)
 
@@ -277,9 +277,9 @@ def weight_of(value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         weight = math.nan
     if math.isnan(weight):
-        raise RowProblem(Reason.BAD_WEIGHT, WEIGHT, "the policy maps weight, and this row has no number there")
+        raise RowProblem(Reason.BAD_WEIGHT, WEIGHT, "the weight should be a number")
     if not MIN_WEIGHT <= weight <= MAX_WEIGHT:
-        problem = f"this should be above 0, from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}; leave out rows that should not count"
+        problem = f"the weight should be from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}; remove rows that should not count"
         raise RowProblem(Reason.BAD_WEIGHT, WEIGHT, problem)
     return weight
 

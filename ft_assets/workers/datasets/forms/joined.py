@@ -22,7 +22,9 @@ def as_mapped(row: dict[str, Any], settings: FormSettings) -> dict[str, Any]:
     mapped = {name: item for name, item in row.items() if name not in columns}
     for field, sources in settings.joined:
         if field in mapped:
-            problem = "the row has this field beside the columns that fields joins: name it among them, or ignore it"
+            problem = (
+                "fields joins other columns into this field, and the row has it too: list it among them, or ignore it"
+            )
             raise RowProblem(Reason.WRONG_TYPE, field, problem)
         there = [name for name in sources if row.get(name) is not None]
         if there:

@@ -33,9 +33,9 @@ def read_log(value: dict[str, Any], result: Converted, texts: TextReader) -> Non
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
-        raise RowProblem(Reason.WRONG_TYPE, f"{_ANSWER}.message", "there is none: the request may have failed")
+        raise RowProblem(Reason.WRONG_TYPE, f"{_ANSWER}.message", "the message is missing: the request may have failed")
     if choice.get("finish_reason") not in _WHOLE:
-        problem = "the answer is not whole: it was cut off or filtered"
+        problem = "the answer is incomplete: it was cut off or filtered"
         raise RowProblem(Reason.WRONG_TYPE, f"{_ANSWER}.finish_reason", problem)
     said = {name: message[name] for name in _OF_A_TURN if message.get(name) is not None}
     asked = read_turns(request["messages"], "request.messages", texts)

@@ -28,16 +28,16 @@ SYSTEM = ("system", "system_prompt", "system_message", "instruction", "instructi
 """Names that uploads give to a field with the system turn."""
 SAYS: Mapping[str, str] = MappingProxyType(
     {
-        **dict.fromkeys(_LIKED, "says something about the answer that nothing learns"),
-        **dict.fromkeys(("score", "rating", "stars", "grade"), "grades the rows, and every row is learned alike"),
-        **dict.fromkeys(_PAIR, "holds one answer of a pair, and pairs are not compared"),
-        "weight": "weighs the rows, and every row counts the same",
+        **dict.fromkeys(_LIKED, "describes the answer, and training does not use it"),
+        **dict.fromkeys(("score", "rating", "stars", "grade"), "grades rows, and all rows count equally in training"),
+        **dict.fromkeys(_PAIR, "holds one answer of a preference pair, and this form of data has no pairs"),
+        "weight": "is a weight, and all rows count equally in training",
         **dict.fromkeys(SYSTEM, "holds a system prompt that the model would not see"),
         "tools": "holds tool definitions that the model would not see",
         "history": "holds earlier turns that the model would not see",
         "images": "holds pictures that the model would not see",
         "documents": "holds documents that the model would not see",
-        **dict.fromkeys(SWITCHES, "switches the chat template, and every row is rendered alike"),
+        **dict.fromkeys(SWITCHES, "sets chat template options, and all rows are rendered alike"),
         **dict.fromkeys(
             THOUGHTS,
             "holds thoughts that the model would not learn (it learns those at the beginning of the answer, as "
@@ -108,7 +108,7 @@ class Meanings:
             if said is False and found.first_bad is None:
                 found.first_bad = place
         if name.lower() == "rejected" and self._learns(row, row[name]):
-            problem = "the answer that would be learned is the rejected one"
+            problem = "the rejected answer would be trained on"
             raise self._refusal(problem, name, place, self._use(name, found.sample))
 
     def _said(self, name: str, label: Any) -> bool | None:
@@ -134,7 +134,7 @@ class Meanings:
             if unused.first_bad is not None and not unused.labels[None]:
                 count = unused.labels[False]
                 problem = (
-                    f"{name} says that people did not like this answer, and it would be learned as a good one "
+                    f"{name} marks this answer as disliked, and it would be trained on as a good one "
                     f"({count:,} such {'row' if count == 1 else 'rows'})"
                 )
                 raise self._refusal(problem, name, unused.first_bad, self._use(name, unused.sample))

@@ -27,8 +27,8 @@ def nested_advice(rows: Sequence[dict[str, Any]], guess: Guess | None) -> str:
         if guess is None or any(map(names_an_answer, [name, *names])):
             held = f" ({', '.join(names[:_MAX_NAMES])})" if names else ""
             return (
-                f"`{name}` holds texts{held} inside a list or an object, and only a row's own fields are read. "
-                'Write them out as rows such as {"prompt": …, "completion": …}, and add that file.'
+                f"`{name}` holds texts{held} inside a list or an object, and only top-level fields are read. "
+                'Write rows such as {"prompt": …, "completion": …}, and add that file.'
             )
     return ""
 

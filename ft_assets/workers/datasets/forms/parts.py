@@ -89,9 +89,7 @@ def _text(part: dict[str, Any], name: str, where: str) -> str:
 
 def _result(part: dict[str, Any], where: str) -> Result:
     if part.get("is_error"):
-        problem = (
-            "a tool's turn has no place for is_error: write the error in the result's text, and leave is_error out"
-        )
+        problem = "is_error is not supported: write the error into the result's text, and remove is_error"
         raise RowProblem(Reason.TOOL_CALLS, f"{where}.is_error", problem)
     call_id, content = part.get("tool_use_id"), part.get("content")
     if not isinstance(call_id, str) or not call_id:

@@ -21,7 +21,7 @@ def as_turns(value: Any, where: str, names: TurnSettings) -> Any:
         if source == name:
             continue
         if name in turn:
-            problem = f"the turn has {name} beside the field that turns.{name} names: put {name} into turns.ignore"
+            problem = f"the turn has {name} and the field that turns.{name} maps: add {name} to turns.ignore"
             raise RowProblem(Reason.WRONG_TYPE, where, problem)
         if source in turn:
             turn[name] = turn.pop(source)

@@ -14,5 +14,5 @@ def refuse_switches(request: Mapping[str, Any], where: str) -> None:
     """Raise RowProblem for a request that switches the template. Others of its parameters are not the template's."""
     for name in OF_A_REQUEST:
         if request.get(name) not in (None, "", {}):
-            problem = "switches of the chat template are not used, as every row is rendered alike: leave it out"
+            problem = "chat template options of a row are not supported, as all rows are rendered alike: remove them"
             raise RowProblem(Reason.WRONG_TYPE, f"{where}.{name}", problem)

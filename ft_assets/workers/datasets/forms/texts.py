@@ -68,7 +68,7 @@ def clean(text: str, field: str = "text") -> str:
         return text
     text = _CONTROLS.sub("", _LINE_ENDS.sub("\n", text)).lstrip(BYTE_ORDER_MARK)
     if has_stacked_marks(text):
-        problem = f"this text has more than {MOST_MARKS} combining marks in sequence; no writing needs so many"
+        problem = f"this text has more than {MOST_MARKS} combining marks in sequence; no script uses so many"
         raise RowProblem(Reason.BAD_TEXT, field, problem)
     return unicodedata.normalize("NFC", text)
 

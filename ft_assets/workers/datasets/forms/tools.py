@@ -26,7 +26,7 @@ def read_calls(value: Any, field: str) -> tuple[str, list[str]]:
     one, and ``function`` may be left out around name and arguments.
     """
     if not isinstance(value, list) or not value:
-        raise RowProblem(Reason.WRONG_TYPE, field, "this should be a list of tool calls, with at least one in it")
+        raise RowProblem(Reason.WRONG_TYPE, field, "this should be a non-empty list of tool calls")
     calls = [_read_call(call, f"{field}[{index}]") for index, call in enumerate(value)]
     ids = [call["id"] for call in calls]
     named = [name for name in ids if name]
@@ -39,7 +39,7 @@ def read_calls(value: Any, field: str) -> tuple[str, list[str]]:
 
 def _read_call(value: Any, field: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise RowProblem(Reason.WRONG_TYPE, field, "a tool call should be an object with a function in it")
+        raise RowProblem(Reason.WRONG_TYPE, field, "a tool call should be an object with a function")
     if value.get("type") not in (None, "function"):
         raise RowProblem(Reason.WRONG_TYPE, f"{field}.type", "the type of a tool call should be function")
     name = value.get("id")

@@ -66,7 +66,7 @@ def read_turns(value: Any, where: str, texts: TextReader) -> Placed:
     has them.
     """
     if not isinstance(value, list) or not value:
-        raise RowProblem(Reason.WRONG_TYPE, where, "this should be a list of turns, with at least one in it")
+        raise RowProblem(Reason.WRONG_TYPE, where, "this should be a non-empty list of turns")
     placed = Placed([], [])
     for index, turn in enumerate(value):
         name = f"{where}[{index}]"
@@ -98,7 +98,7 @@ def _turns_of(turn: Any, where: str, texts: TextReader, *, first: bool) -> list[
         )
         raise RowProblem(Reason.WRONG_TYPE, where, problem)
     if turn.get("weight") not in (None, 1) or turn.get("weight") is True:
-        problem = "weights of turns are not supported: leave out the row, or the turns after the last to be learned"
+        problem = "weights of turns are not supported: remove the row, or the turns after the last one to train on"
         raise RowProblem(Reason.WRONG_TYPE, f"{where}.weight", problem)
     calls, content, results = _calls(turn, role, where), turn.get("content"), []
     if isinstance(content, list):
@@ -145,7 +145,7 @@ def _behind(thoughts: str, content: str, where: str) -> str:
     if not thoughts:
         return content
     if _CLOSE in thoughts or content.lstrip().startswith(_OPEN):
-        problem = f"this turn has thoughts in a field of their own, and {_OPEN} or {_CLOSE} in its texts beside"
+        problem = f"this turn has thoughts in a separate field, and {_OPEN} or {_CLOSE} in its text as well"
         raise RowProblem(Reason.WRONG_TYPE, where, problem)
     return f"{_OPEN}\n{thoughts.strip(chr(10))}\n{_CLOSE}\n\n{content}"
 
@@ -165,7 +165,7 @@ def _role(value: Any, field: str, first: bool) -> str:
     if value == "developer":
         if first:  # OpenAI's newer name for a system turn
             return "system"
-        raise RowProblem(Reason.ROLE_ORDER, field, "'developer' means 'system', and may only come first")
+        raise RowProblem(Reason.ROLE_ORDER, field, "'developer' is read as 'system', which may only be the first turn")
     if value == "function":  # as results were called before tools existed
         return "tool"
     if value not in ROLES:
@@ -213,7 +213,7 @@ def _sharegpt_turn(turn: dict[str, Any], where: str, texts: TextReader) -> Turn:
     if "value" not in turn:
         raise RowProblem(Reason.WRONG_TYPE, f"{where}.value", "this field is missing")
     if turn.get("weight") not in (None, 1) or turn.get("weight") is True:
-        raise RowProblem(Reason.WRONG_TYPE, f"{where}.weight", "weights of turns are not supported: leave out the row")
+        raise RowProblem(Reason.WRONG_TYPE, f"{where}.weight", "weights of turns are not supported: remove the row")
     role, value = SHAREGPT_ROLES[speaker], turn["value"]
     thoughts = _thoughts(turn, role, where, texts)
     if speaker == "function_call":
@@ -264,7 +264,7 @@ def check_order(turns: Sequence[Turn], names: Sequence[str], *, prompt_only: boo
             problem = f"the prompt ends with {turns[-1].role!r}; the assistant's turn should come next"
             raise RowProblem(Reason.ROLE_ORDER, f"{names[-1]}.role", problem)
     elif turns[-1].role != "assistant":
-        problem = f"the last turn is {turns[-1].role!r}; it should be the assistant's, which is what is learned"
+        problem = f"the last turn is {turns[-1].role!r}; it should be the assistant's, which is trained on"
         raise RowProblem(Reason.ROLE_ORDER, f"{names[-1]}.role", problem)
 
 
@@ -272,9 +272,9 @@ def _answer(turn: Turn, calls: list[str], name: str) -> None:
     """Remove the call that ``turn`` answers from the open ``calls``."""
     if turn.tool_call_id not in calls:
         if turn.tool_call_id:
-            problem = "no open tool call before this turn has this id"
+            problem = "no unanswered tool call before this turn has this id"
         else:
-            problem = "this turn should name the tool call it answers, which has an id"
+            problem = "this turn should have the id of the tool call that it answers"
         raise RowProblem(Reason.TOOL_CALLS, f"{name}.tool_call_id", problem)
     calls.remove(turn.tool_call_id)
 

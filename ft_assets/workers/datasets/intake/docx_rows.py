@@ -22,7 +22,7 @@ def read(source: Source, sink: Sink, settings: dict[str, Any]) -> dict[str, int]
     try:
         document = docx.Document(str(checked(source, "word/document.xml", "Word")))
     except (KeyError, ValueError, SyntaxError):
-        raise damaged(source.name, "Word", "it has no structure that can be read") from None
+        raise damaged(source.name, "Word", "its structure cannot be read") from None
     if not written(_blocks(document), source.name, settings["chunk_characters"], sink):
         raise BadData("the document has no text", where=source.name, remedy="Upload a file with text in it.")
     return {"pictures": sum(1 for _ in document.element.body.iter(_DRAWN))}

@@ -26,7 +26,7 @@ def too_slow(name: str, seconds: float) -> BadData:
 
 def too_large(name: str, allowed: int) -> BadData:
     return BadData(
-        f"the file unpacks to more than {size_text(allowed)}, the most that is allowed",
+        f"the file unpacks to more than the allowed {size_text(allowed)}",
         where=name,
         remedy="Split the data into several files.",
     )

@@ -75,7 +75,7 @@ def _lines(batch: "pa.RecordBatch", where: str) -> "pa.Array":
         kinds = ((field.name, without_json_form(field.type)) for field in batch.schema)
         name, kind = next((name, kind) for name, kind in kinds if kind)
         raise BadData(
-            f"column {name[:60]!r} holds {kind} values, which have no JSON form",
+            f"column {name[:60]!r} holds {kind} values, which cannot be written as JSON",
             where=where,
             remedy="Use a dataset of text columns, or prepare a JSON lines file yourself.",
         ) from None
@@ -120,9 +120,9 @@ def _check_own_files(files: Mapping[str, Iterable[str]], commit: str, where: str
     own = re.compile(rf"hf://datasets/[^@:]+@{re.escape(commit)}/(?!.*(::|\.\./))")
     if any(own.match(str(file)) is None for of_split in files.values() for file in of_split):
         raise BadData(
-            "this dataset names files outside its own repository",
+            "this dataset refers to files outside its repository",
             where=where,
-            remedy="Use a dataset whose README names only files beside it.",
+            remedy="Use a dataset whose README refers only to files in its repository.",
         )
 
 

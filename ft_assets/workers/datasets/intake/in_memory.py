@@ -33,7 +33,7 @@ def write_rows(rows: Any, file: Path) -> None:
                     out.writelines(line.as_buffer() for line in to_lines(batch))
         except (NoJsonForm, pa.ArrowException) as error:
             raise BadData(
-                f"these rows have no JSON form ({str(error).splitlines()[0][:200]})",
+                f"these rows cannot be written as JSON ({str(error).splitlines()[0][:200]})",
                 where=_WHERE,
                 remedy="Give a list of dicts that hold texts, numbers, lists and dicts.",
             ) from error
@@ -68,7 +68,7 @@ def _lines(rows: Iterable[Any]) -> Iterator[bytes]:
             yield orjson.dumps(dict(row), option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE)
         except TypeError as error:
             raise BadData(
-                f"this row has no JSON form ({str(error)[:200]})",
+                f"this row cannot be written as JSON ({str(error)[:200]})",
                 where=where,
                 remedy="Give texts, numbers, lists and dicts.",
             ) from error

@@ -42,7 +42,7 @@ def read(source: Source, sink: Sink, _settings: dict[str, Any]) -> str | None:
         raise BadData(
             "this is not JSON: it starts with neither [ nor {",
             where=source.name,
-            remedy="Write a JSON array of objects, or name the file by what it is.",
+            remedy="Write a JSON array of objects, or let its name end in its format.",
         )
     _write_elements(source, sink, start, alone=first == b"[")
     return None

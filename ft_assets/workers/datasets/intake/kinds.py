@@ -100,11 +100,9 @@ def kind_of(name: str) -> Kind:
     if found is None:
         shown = ending + (name[len(stem) :].lower() if codec else "")
         raise BadData(
-            f"files ending in {shown!r} cannot be read"
-            if ending
-            else "the file's name has no ending that says what it is",
+            f"files ending in {shown!r} cannot be read" if ending else "the file's name does not end in a format",
             where=name,
-            remedy=f"Save it as {READABLE}, and name it so.",
+            remedy=f"Save it as {READABLE}, with that ending.",
         )
     return Kind(format=found, codec=codec)
 
@@ -136,7 +134,7 @@ def check_head(head: bytes, kind: Kind, name: str) -> None:
             raise BadData(
                 f"this is not a {word} file, though its name ends in {_cut(name)[1]!r}",
                 where=name,
-                remedy="Check that it was saved and transferred whole, and name it by what it is.",
+                remedy="Check that it is complete, and that its name ends in its format.",
             )
         article = "an" if found[0] in "aeoxAEO" else "a"
         raise BadData(f"this is {article} {found} file, not {word}", where=name, remedy=_remedy_for(found))
@@ -174,12 +172,12 @@ def _check_text(head: bytes, name: str, *, page: bool = False) -> None:
 
 def _remedy_for(found: str) -> str:
     if found == "ZIP":
-        return "Unpack it and add the files in it; Word and Excel files are named .docx and .xlsx."
+        return "Unpack it and add its files; Word and Excel files are named .docx and .xlsx."
     if found in ("gzip", "zstd"):
         ending = ".gz" if found == "gzip" else ".zst"
-        return f"Name it by what it is, with {ending} at the end, such as data.jsonl{ending}."
+        return f"Let its name end in its format and {ending}, such as data.jsonl{ending}."
     if found in ("Parquet", "PDF"):
-        return f"Name it by what it is, ending in .{found.lower()}."
+        return f"Rename it so that it ends in .{found.lower()}."
     if found == "encrypted Parquet":
         return "Save it without encryption; uploads are kept private."
     return f"Save the data as {READABLE}."

@@ -29,13 +29,13 @@ def checked(source: Source, needs: str, word: str) -> Path:
                 raise BadData(
                     f"this is a ZIP file, not {word}",
                     where=source.name,
-                    remedy="Unpack it and add the files in it, or name it by what it is.",
+                    remedy="Unpack it and add its files, or let its name end in its format.",
                 )
             for member in members:
                 if member.filename.endswith((".xml", ".rels")):
                     with archive.open(member) as part:
                         if _DECLARES.search(part.read(_HEAD)):
-                            raise damaged(source.name, word, "it declares entities of its own")
+                            raise damaged(source.name, word, "it declares XML entities")
     except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError):
         raise damaged(source.name, word, "its archive cannot be read") from None
     return path

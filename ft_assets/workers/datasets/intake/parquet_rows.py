@@ -71,7 +71,7 @@ def _unread(file: pq.ParquetFile, source: Source, fields: list[str]) -> list[str
     for name, kind in odd.items():
         if name in fields or len(odd) == len(file.schema_arrow):
             raise BadData(
-                f"column {name[:60]!r} holds {kind} values, which have no JSON form",
+                f"column {name[:60]!r} holds {kind} values, which cannot be written as JSON",
                 where=source.name,
                 remedy="Save it as text, numbers, lists or structs, or leave it out if nothing is learned from it.",
             )

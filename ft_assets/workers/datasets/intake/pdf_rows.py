@@ -35,11 +35,11 @@ def read(source: Source, sink: Sink, settings: dict[str, Any]) -> dict[str, int]
     with path.open("rb") as file:
         file.seek(max(path.stat().st_size - _END_WITHIN, 0))
         if b"%%EOF" not in file.read():
-            raise damaged(source.name, "PDF", "its end mark (%%EOF) is not there, so a part is missing")
+            raise damaged(source.name, "PDF", "it is incomplete: its end mark (%%EOF) is missing")
     with closing(_open(path, source)) as document:
         pages = len(document)
         if not 0 < pages <= _PAGES:
-            how = "it has no pages that can be found" if not pages else f"it claims to have {pages:,} pages"
+            how = "no pages were found in it" if not pages else f"it claims to have {pages:,} pages"
             raise damaged(source.name, "PDF", how)
         with closing(Tables(path)) if settings["pdf_tables"] else nullcontext() as tables:
             found = written(_blocks(document, source, tables), source.name, settings["chunk_characters"], sink)
@@ -61,7 +61,7 @@ def _open(path: Path, source: Source) -> pypdfium2.PdfDocument:
             raise BadData(
                 "the PDF is protected by a password", where=source.name, remedy="Save a copy without the password."
             ) from None
-        raise damaged(source.name, "PDF", "it has no structure that can be read") from None
+        raise damaged(source.name, "PDF", "its structure cannot be read") from None
 
 
 def _blocks(document: pypdfium2.PdfDocument, source: Source, tables: Tables | None) -> Iterator[Block]:

@@ -67,7 +67,7 @@ def take_snapshots(files: Mapping[Role, Sequence[Path]], folder: Path) -> list[S
                 raise BadData(
                     f"the file holds the same bytes as {other.given}{also}",
                     where=given if other.role == role else f"{given} ({role})",
-                    remedy="Give each file once: rows that are trained on cannot be measured on.",
+                    remedy="Give each file once: rows of the training data cannot be in the holdout.",
                 )
     return [replace(one, copies=tuple(copies.get(one.sha256, ()))) for one in taken]
 
@@ -153,7 +153,7 @@ def _written(path: Path, given: str) -> Iterator[BinaryIO]:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         remedy = f"Free some, or set TMPDIR to a folder with room for {given}."
-        raise UserError(f"there is no room on the disk of {path.parent}", where=given, remedy=remedy) from error
+        raise UserError(f"the disk of {path.parent} is full", where=given, remedy=remedy) from error
 
 
 @contextmanager

@@ -115,11 +115,11 @@ class _Gzip(_Unpacking):
                 self._member = zlib.decompressobj(wbits=31)
             packed = self._packed or self._file.read(BLOCK)
             if not packed:
-                raise damaged(name, "gzip", "it ends before its end mark, so a part is missing")
+                raise damaged(name, "gzip", "it is incomplete: its end mark is missing")
             try:
                 block = self._member.decompress(packed, BLOCK)
             except zlib.error:
-                raise damaged(name, "gzip", "its bytes or its checksum do not fit together") from None
+                raise damaged(name, "gzip", "its checksum does not match its bytes") from None
             self._packed = self._member.unconsumed_tail
             if block:
                 return block
@@ -140,9 +140,9 @@ class _Zstd(_Unpacking):
         try:
             return bytes(self._stream.read(BLOCK))
         except OSError as error:
-            how = "it ends before its end mark, so a part is missing"
+            how = "it is incomplete: its end mark is missing"
             if "runcated" not in str(error):
-                how = "its bytes or its checksum do not fit together"
+                how = "its checksum does not match its bytes"
             raise damaged(self._source.name, "zstd", how) from None
 
     def close(self) -> None:

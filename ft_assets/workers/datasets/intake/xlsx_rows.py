@@ -26,7 +26,7 @@ def read(source: Source, sink: Sink, _settings: dict[str, Any]) -> None:
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)
     except (KeyError, ValueError, SyntaxError, InvalidFileException):
-        raise damaged(source.name, "Excel", "it has no structure that can be read") from None
+        raise damaged(source.name, "Excel", "its structure cannot be read") from None
     first: tuple[str, list[str]] | None = None
     count = 0
     with closing(book):
@@ -47,7 +47,7 @@ def read(source: Source, sink: Sink, _settings: dict[str, Any]) -> None:
                 if len(row) > len(header):
                     raise BadData(
                         f"a row of sheet {sheet.title!r:.60} has a value beyond the last named column",
-                        where=f"{source.name}, row {count + 1} below the names",
+                        where=f"{source.name}, row {count + 1} below the header",
                         remedy="Give every column a unique name in the first row.",
                     )
                 sink.write(line_of(dict(zip(header, [*row, *[""] * (len(header) - len(row))], strict=True))))

@@ -97,7 +97,7 @@ def test_tool_parts_of_anthropic_are_the_tool_calls_of_openai(ids: list[str], co
         (
             chat("a", [_USE], [{**_RESULT, "is_error": True}], "b"),
             "messages[2].content[0].is_error",
-            "a tool's turn has no place for is_error",
+            "is_error is not supported",
         ),
         (
             chat("a", [_USE], [_RESULT, _SAID], "b"),

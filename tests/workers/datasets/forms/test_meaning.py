@@ -57,7 +57,7 @@ def test_answers_that_people_did_not_like_are_refused_and_led_to_kto(row: Row, u
     with pytest.raises(BadData) as error:
         told({**row, name: True}, row, row)
     assert error.value.where == f"data.jsonl, row 2, {name}"
-    assert error.value.what.endswith("would be learned as a good one (2 such rows)")
+    assert error.value.what.endswith("would be trained on as a good one (2 such rows)")
     assert "method kto" in error.value.remedy
     assert blocks(error.value.remedy) == [use, f"fields: {{ignore: [{name}]}}"]
     assert columns(row, use)["rejected"]
@@ -71,7 +71,7 @@ def test_a_rejected_answer_that_would_be_learned_is_refused() -> None:
         {**PAIR, "rejected": "b"},
         {**CHAT, "chosen": "c", "rejected": [{"role": "assistant", "content": "b "}]},
     ):
-        with pytest.raises(BadData, match="the answer that would be learned is the rejected one"):
+        with pytest.raises(BadData, match="the rejected answer would be trained on"):
             told(row)
 
 
@@ -136,7 +136,7 @@ def test_a_switch_of_the_template_is_refused_unless_it_is_ignored_by_name(name: 
         with pytest.raises(BadData) as error:
             told(row, {**row, name: value})
         assert error.value.where == f"data.jsonl, row 2, {name}"
-        assert error.value.what == "this field switches the chat template, and every row is rendered alike"
+        assert error.value.what == "this field sets chat template options, and all rows are rendered alike"
         (ignore,) = blocks(error.value.remedy)
         assert ignore == f"fields: {{ignore: [{name}]}}"
     assert told({**PAIR, name: value}, policy=ignore) == ()
@@ -145,14 +145,14 @@ def test_a_switch_of_the_template_is_refused_unless_it_is_ignored_by_name(name: 
 
 def test_texts_have_no_template_that_could_be_switched() -> None:
     (warning,) = told({"text": "a", "enable_thinking": True})
-    assert "1 row has a field 'enable_thinking' that is not used: it switches the chat template" in warning
+    assert "1 row has a field 'enable_thinking' that is not used: it sets chat template options" in warning
 
 
 @pytest.mark.parametrize(("thumb", "words"), [("down", "liked: [up], disliked: [down]"), ("bad", "liked: [good]")])
 def test_thumbs_in_words_refuse_as_labels_do(thumb: str, words: str) -> None:
     with pytest.raises(BadData) as error:
         told({**PAIR, "thumb": thumb})
-    assert error.value.what.startswith("thumb says that people did not like this answer")
+    assert error.value.what.startswith("thumb marks this answer as disliked")
     assert f"form: unpaired_preference\nfields: {{label: thumb}}\nlabels: {{{words}" in error.value.remedy
 
 

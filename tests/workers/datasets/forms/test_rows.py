@@ -154,7 +154,7 @@ def test_a_last_turn_of_the_user_is_left_out_and_counted() -> None:
     assert bad({**row, "response": "You're welcome."}) == (
         "role_order",
         "",
-        "the last turn is 'user', and what may answer it stands in a field of its own ('response')",
+        "the last turn is 'user', and its answer may be in another field ('response')",
     )
 
 
@@ -198,7 +198,7 @@ def test_thoughts_before_a_tool_call_and_in_a_pair_are_learned() -> None:
         (
             {"a": "x", "b": "z", "prompt": "w", "completion": "y"},
             "prompt",
-            "the row has this field beside the columns that fields joins: name it among them, or ignore it",
+            "fields joins other columns into this field, and the row has it too: list it among them, or ignore it",
         ),
     ],
 )

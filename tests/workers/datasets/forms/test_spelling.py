@@ -40,7 +40,7 @@ def test_turns_are_read_by_the_names_that_the_policy_gives() -> None:
         ({"who": "boss", "said": "And?"}, "messages[2].role", "not 'boss'"),
         ({"who": "client"}, "messages[2].content", "this field is missing"),
         ({"said": "And?"}, "messages[2].role", "this field is missing; the turn has said"),
-        ({"who": "client", "said": "And?", "role": "lead"}, "messages[2]", "put role into turns.ignore"),
+        ({"who": "client", "said": "And?", "role": "lead"}, "messages[2]", "add role to turns.ignore"),
     ],
 )
 def test_what_a_policy_does_not_name_refuses_the_row(turn: dict[str, Any], field: str, problem: str) -> None:

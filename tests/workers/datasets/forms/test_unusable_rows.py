@@ -8,7 +8,7 @@ from ft_assets.workers.datasets.forms.reasons import REASONS, Reason
 from tests.workers.datasets.forms.rows import CALL, HI, bad, chat, parse
 
 NO_NAME = "(Expecting property name enclosed in double quotes)"
-MARKS = "this text has more than 30 combining marks in sequence; no writing needs so many"
+MARKS = "this text has more than 30 combining marks in sequence; no script uses so many"
 
 
 def test_bad_rows_stand_in_their_order_between_good_ones() -> None:
@@ -92,7 +92,7 @@ def calls(*after: dict[str, Any], call: Any = CALL) -> dict[str, Any]:
         ({"prompt": "a", "completion": "a" + "\u0301\u0323" * 16}, "bad_text", "completion", MARKS),
         ({"messages": [{"role": "user", "content": "\u0f73" * 31}, HI[1]]}, "bad_text", "messages[0].content", MARKS),
         ({"text": "a", "source": "\u0344" * 31, "page": 1}, "bad_text", "source", MARKS),
-        ({"messages": []}, "wrong_type", "messages", "this should be a list of turns, with at least one in it"),
+        ({"messages": []}, "wrong_type", "messages", "this should be a non-empty list of turns"),
         ({"messages": ["a"]}, "wrong_type", "messages[0]", "a turn should be an object with role and content"),
         ({"messages": [{"role": "user"}]}, "wrong_type", "messages[0].content", "this field is missing"),
         (
@@ -120,7 +120,7 @@ def calls(*after: dict[str, Any], call: Any = CALL) -> dict[str, Any]:
             },
             "wrong_type",
             "request.chat_template_kwargs",
-            "switches of the chat template are not used, as every row is rendered alike: leave it out",
+            "chat template options of a row are not supported, as all rows are rendered alike: remove them",
         ),
         (
             {
@@ -130,7 +130,7 @@ def calls(*after: dict[str, Any], call: Any = CALL) -> dict[str, Any]:
             },
             "wrong_type",
             "input.enable_thinking",
-            "switches of the chat template are not used, as every row is rendered alike: leave it out",
+            "chat template options of a row are not supported, as all rows are rendered alike: remove them",
         ),
         (
             {"messages": [{"role": "user", "content": "a", "reasoning": "b"}, HI[1]]},
@@ -148,7 +148,7 @@ def calls(*after: dict[str, Any], call: Any = CALL) -> dict[str, Any]:
             {"messages": [HI[0], {"role": "assistant", "content": "<think>b</think>a", "reasoning": "b"}]},
             "wrong_type",
             "messages[1]",
-            "this turn has thoughts in a field of their own, and <think> or </think> in its texts beside",
+            "this turn has thoughts in a separate field, and <think> or </think> in its text as well",
         ),
         (
             chat("user", "assistant", "assistant"),
@@ -166,13 +166,13 @@ def calls(*after: dict[str, Any], call: Any = CALL) -> dict[str, Any]:
             chat("user", "developer", "assistant"),
             "role_order",
             "messages[1].role",
-            "'developer' means 'system', and may only come first",
+            "'developer' is read as 'system', which may only be the first turn",
         ),
         (
             chat("system", "user"),
             "role_order",
             "messages[1].role",
-            "the last turn is 'user'; it should be the assistant's, which is what is learned",
+            "the last turn is 'user'; it should be the assistant's, which is trained on",
         ),
         (
             calls({"role": "user", "content": "And?"}),
@@ -184,7 +184,7 @@ def calls(*after: dict[str, Any], call: Any = CALL) -> dict[str, Any]:
             calls({"role": "tool", "content": "3", "tool_call_id": "c2"}),
             "tool_calls",
             "messages[2].tool_call_id",
-            "no open tool call before this turn has this id",
+            "no unanswered tool call before this turn has this id",
         ),
         (
             calls(call={"function": {"name": "f", "arguments": "{'a': 1}"}}),
@@ -223,7 +223,7 @@ def test_a_bad_row_is_named_by_its_field(row: dict[str, Any], reason: str, field
 
 
 def test_a_row_without_its_group_is_bad() -> None:
-    problem = "split.group_by names this field, and this row has no text or whole number in it"
+    problem = "split.group_by needs a text or a whole number in this field"
     assert bad({"prompt": "a", "completion": "b", "source": True}, group_by="source") == ("no_group", "source", problem)
 
 

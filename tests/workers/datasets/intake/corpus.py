@@ -76,17 +76,17 @@ RENAME = "Rename it: at most 120 printable characters, and no dot or hyphen in f
 UNPACK = "Add the data uncompressed."
 NAME_COLUMNS = "Give every column a unique name in the first line."
 GIVE_ROWS = "Give the path of a file with rows."
-FORMATS = "JSONL, JSON, Parquet, CSV, TSV, XLSX, TXT, Markdown, HTML, DOCX or PDF, as it is or as .gz or .zst"
-OTHER_FORMAT = f"Save it as {FORMATS}, and name it so."
-UNZIP = "Unpack it and add the files in it; Word and Excel files are named .docx and .xlsx."
-CHECK = "Check that it was saved and transferred whole, and name it by what it is."
+FORMATS = "JSONL, JSON, Parquet, CSV, TSV, XLSX, TXT, Markdown, HTML, DOCX or PDF, also compressed as .gz or .zst"
+OTHER_FORMAT = f"Save it as {FORMATS}, with that ending."
+UNZIP = "Unpack it and add its files; Word and Excel files are named .docx and .xlsx."
+CHECK = "Check that it is complete, and that its name ends in its format."
 UTF8 = "Save the file as UTF-8."
 AS_TEXT = "Save it as text, numbers, lists or structs, or leave it out if nothing is learned from it."
 CLOSE_QUOTE = "Close the quote, and double quotes inside quoted fields."
 GIVE_ITSELF = "Give the path of the file itself."
 CHECK_PATH = "Check the path."
-NAME_GZ = "Name it by what it is, with .gz at the end, such as data.jsonl.gz."
-NAME_ZST = "Name it by what it is, with .zst at the end, such as data.jsonl.zst."
+NAME_GZ = "Let its name end in its format and .gz, such as data.jsonl.gz."
+NAME_ZST = "Let its name end in its format and .zst, such as data.jsonl.zst."
 NO_NULS = "Save it as UTF-8 text; if it is text, it may be UTF-16, or its transfer may have failed."
 ONE_ARRAY = 'Write the rows as one array: [{"prompt": …, "completion": …}, …].'
 NO_COMMA = "Remove the extra comma: with it, the array is not valid JSON."
@@ -117,7 +117,7 @@ CASES: list[Upload] = [
     Upload("name like an option", written("-rf.jsonl", GOOD), "file name: '-rf.jsonl' cannot be the name of an upload",
          RENAME),
     file("unknown ending", "data.odt", zipped("content.xml"), ": files ending in '.odt' cannot be read", OTHER_FORMAT),
-    file("no ending", "data", GOOD, ": the file's name has no ending that says what it is", OTHER_FORMAT),
+    file("no ending", "data", GOOD, ": the file's name does not end in a format", OTHER_FORMAT),
     file("unknown ending, compressed", "data.tar.gz", gzip.compress(GOOD), ": files ending in '.tar.gz' cannot be read",
          OTHER_FORMAT),
     file("still being written", "data.jsonl", GOOD, ": the file changed while it was being read",
@@ -132,9 +132,9 @@ CASES: list[Upload] = [
     file("gzip as jsonl", "data.jsonl", gzip.compress(GOOD), ": this is a gzip file, not JSON lines", NAME_GZ),
     file("zstd as csv", "data.csv", lambda: zstd(GOOD), ": this is a zstd file, not CSV", NAME_ZST),
     file("parquet as jsonl", "data.jsonl", good_parquet, ": this is a Parquet file, not JSON lines",
-         "Name it by what it is, ending in .parquet."),
+         "Rename it so that it ends in .parquet."),
     file("pdf as txt", "book.txt", lambda: make_pdf(["text"]), ": this is a PDF file, not plain text",
-         "Name it by what it is, ending in .pdf."),
+         "Rename it so that it ends in .pdf."),
     file("pickle as json", "data.json", b"\x80\x04\x95\x05\x00\x00\x00\x00\x00\x00\x00K\x01.",
          ": this is a Python pickle file, not JSON",
          f"Save the data as {FORMATS}."),
@@ -176,13 +176,13 @@ CASES: list[Upload] = [
          "Save the file with line ends \\n (Unix) or \\r\\n (Windows)."),
     # Compressed
     file("truncated gzip", "data.jsonl.gz", gzip.compress(GOOD)[:-200],
-         ": the gzip file is damaged: it ends before its end mark, so a part is missing", AGAIN),
+         ": the gzip file is damaged: it is incomplete: its end mark is missing", AGAIN),
     file("gzip without its checksum", "data.jsonl.gz", gzip.compress(GOOD)[:-4],
-         ": the gzip file is damaged: it ends before its end mark, so a part is missing", AGAIN),
+         ": the gzip file is damaged: it is incomplete: its end mark is missing", AGAIN),
     file("gzip with a wrong checksum", "data.jsonl.gz", flipped(gzip.compress(GOOD), -8),
-         ": the gzip file is damaged: its bytes or its checksum do not fit together", AGAIN),
+         ": the gzip file is damaged: its checksum does not match its bytes", AGAIN),
     file("gzip with rubbish behind", "data.jsonl.gz", gzip.compress(GOOD) + b"rubbish",
-         ": the gzip file is damaged: its bytes or its checksum do not fit together", AGAIN),
+         ": the gzip file is damaged: its checksum does not match its bytes", AGAIN),
     file("gzip of nothing", "data.jsonl.gz", gzip.compress(b""), ": the file is empty once unpacked", FILL),
     file("gzip of blank lines", "data.jsonl.gz", gzip.compress(b"\n" * 50), ": the file has no rows", FILL),
     file("gzip bomb", "data.jsonl.gz", lambda: gzip_bomb(64),
@@ -192,15 +192,15 @@ CASES: list[Upload] = [
     file("gzip name that climbs", "data.jsonl.gz", gzip_named("../../x", b"oops\n" + GOOD),
          ", row 1: the row is not valid JSON at character 1 (Expecting value)", CORRECT),
     file("truncated zstd", "data.jsonl.zst", lambda: zstd(GOOD)[:-100],
-         ": the zstd file is damaged: it ends before its end mark, so a part is missing", AGAIN),
+         ": the zstd file is damaged: it is incomplete: its end mark is missing", AGAIN),
     file("zstd bomb", "data.json.zst", lambda: zstd(b"[" + b" " * 64 * MIB),
          ": the file unpacks to more than 200 times its size, as only malicious files do", UNPACK),
     file("too large unpacked", "data.jsonl.gz", gzip.compress(GOOD),
-         ": the file unpacks to more than 1,000 bytes, the most that is allowed", "Split the data into several files.",
+         ": the file unpacks to more than the allowed 1,000 bytes", "Split the data into several files.",
          limits=ReadLimits(out_bytes=1000)),
     # JSON
     file("json scalar", "data.json", b'"hello"', ": this is not JSON: it starts with neither [ nor {",
-         "Write a JSON array of objects, or name the file by what it is."),
+         "Write a JSON array of objects, or let its name end in its format."),
     file("json cut off", "data.json", json.dumps(ROWS).encode()[:-500],
          ": the JSON file is damaged: it ends inside element 113 of the array, so a part is missing", AGAIN),
     file("json cut off in a string", "data.json", b'[{"prompt": "what is',
@@ -247,19 +247,19 @@ CASES: list[Upload] = [
     file("parquet without rows", "data.parquet", lambda: parquet(pa.table({"a": pa.array([], pa.string())})),
          ": the file has no rows", FILL),
     file("parquet with pictures", "data.parquet", lambda: parquet(pa.table({"image": [b"\x89PNG"]})),
-         ": column 'image' holds binary values, which have no JSON form", AS_TEXT),
+         ": column 'image' holds binary values, which cannot be written as JSON", AS_TEXT),
     file("parquet with bytes for texts", "data.parquet",
          lambda: parquet(pa.table({"prompt": ["a"], "completion": [b"b"]})),
-         ": column 'completion' holds binary values, which have no JSON form", AS_TEXT),
+         ": column 'completion' holds binary values, which cannot be written as JSON", AS_TEXT),
     file("parquet with pictures in its turns", "data.parquet", turns_with_pictures,
-         ": column 'messages' holds large_binary values, which have no JSON form", AS_TEXT),
+         ": column 'messages' holds large_binary values, which cannot be written as JSON", AS_TEXT),
     file("parquet of too many columns", "data.parquet", lambda: parquet(pa.table({f"c{n}": [1] for n in range(1001)})),
          ": the file has 1,001 columns, more than the 1,000 that are allowed", FEWER_COLUMNS),
     file("parquet with a null", "data.parquet",
          lambda: parquet(pa.table({"prompt": ["a", None], "completion": ["b", "c"]})),
          ", row 2, prompt: this should be text, not null", HALF_BAD),
     file("parquet in truncated gzip", "data.parquet.gz", lambda: gzip.compress(good_parquet())[:-50],
-         ": the gzip file is damaged: it ends before its end mark, so a part is missing", AGAIN),
+         ": the gzip file is damaged: it is incomplete: its end mark is missing", AGAIN),
     # CSV
     file("csv of shifting columns", "data.csv", (CSV_TEXT + "a,b,c\n").encode(),
          ", record 121 (line 122): the record has 3 columns, and the header has 2", QUOTE),
@@ -306,16 +306,16 @@ CASES: list[Upload] = [
     file("pdf with a password", "book.pdf", lambda: make_pdf(["secret"], locked=True),
          ": the PDF is protected by a password", "Save a copy without the password."),
     file("truncated pdf", "book.pdf", lambda: make_pdf(["text"] * 5)[:-300],
-         ": the PDF file is damaged: its end mark (%%EOF) is not there, so a part is missing", AGAIN),
+         ": the PDF file is damaged: it is incomplete: its end mark (%%EOF) is missing", AGAIN),
     file("pdf of rubbish", "book.pdf", b"%PDF-1.7\n" + b"rubbish " * 50 + b"\n%%EOF\n",
-         ": the PDF file is damaged: it has no structure that can be read", AGAIN),
+         ": the PDF file is damaged: its structure cannot be read", AGAIN),
     file("pdf with a cyclic page tree", "book.pdf", lambda: make_pdf(["text"], cyclic=True),
          ": the PDF file is damaged: page 1 cannot be read", AGAIN),
     file("pdf with a bomb", "book.pdf", lambda: make_pdf(["text"], bomb_mib=160),
          ": the file makes its reader crash, or take more than the 96 MiB of memory that are allowed (SIGABRT)",
          "It is probably damaged: save it again, or save the data in another format.", limits=LITTLE_MEMORY),
     file("pdf with no pages", "book.pdf", lambda: make_pdf([]),
-         ": the PDF file is damaged: it has no structure that can be read", AGAIN),
+         ": the PDF file is damaged: its structure cannot be read", AGAIN),
     # Rows
     file("row that is cut off", "data.jsonl", GOOD + b'{"prompt": "what',
          ", row 121: the row is not valid JSON at character 12 (Unterminated string starting at); the file ends here "

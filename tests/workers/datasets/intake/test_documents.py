@@ -173,7 +173,7 @@ _BOMB = _archive(("word/document.xml", b" " * (64 << 20)))
         ("a.docx", b"plain words, no archive", "this is not a Word file"),
         ("a.docx", _archive(("readme.txt", b"hi")), "this is a ZIP file, not Word"),
         ("a.xlsx", word(_manual), "this is a ZIP file, not Excel"),
-        ("a.docx", _archive(("word/document.xml", _LAUGHS)), "it declares entities of its own"),
+        ("a.docx", _archive(("word/document.xml", _LAUGHS)), "it declares XML entities"),
         ("a.docx", _BOMB, "unpacks to more than 200 times its size"),
         ("a.docx", _archive(("word/document.xml", b"<a/>")), "the Word file is damaged"),
         ("a.docx", word(_manual)[:-200], "its archive cannot be read"),

@@ -49,7 +49,7 @@ def test_fields_that_a_row_lacks_are_not_read_as_null(tmp_path: Path) -> None:
 
 def test_a_column_without_a_json_form_is_named_and_nothing_is_stored(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "store"), create=True)
-    with pytest.raises(BadData, match="column 'image' holds binary values, which have no JSON form"):
+    with pytest.raises(BadData, match="column 'image' holds binary values, which cannot be written as JSON"):
         add_dataset(
             store,
             load_tenants(),

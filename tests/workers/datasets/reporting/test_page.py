@@ -63,7 +63,7 @@ def test_rows_left_out_are_named_with_reason_field_and_problem() -> None:
     notes = [Note(place=place(row), detail="messages[0].role: wrong") for row in (3, 4, 5, 900)]
     made = report(step("read", Finding(reason="role_order", action="removed", count=7, notes=notes)))
     text = text_of(render_page(made, []))
-    assert "Turns in an order that cannot be learned from 7 rows rows 3–5, 900, …" in text
+    assert "Turns in an order that cannot be trained on 7 rows rows 3–5, 900, …" in text
     assert "messages[0].role: wrong" in text
 
 

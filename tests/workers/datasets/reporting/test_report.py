@@ -66,7 +66,7 @@ def test_a_histogram_without_its_last_edge_is_refused() -> None:
 
 
 def test_a_reason_without_words_is_spelled_out() -> None:
-    assert reason_words("role_order") == "turns in an order that cannot be learned from"
+    assert reason_words("role_order") == "turns in an order that cannot be trained on"
     assert reason_words("too_deep") == "too deep"
 
 
