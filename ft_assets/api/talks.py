@@ -12,6 +12,7 @@ from ft_assets.api.defaults import store_or_default
 from ft_assets.api.job_states import job_state
 from ft_assets.api.submission_lists import list_submissions
 from ft_assets.control import identity
+from ft_assets.control.rejections.record import last_rejection
 from ft_assets.control.serving import names
 from ft_assets.control.submissions.status import State, Status
 from ft_assets.records.tombstones import require_alive, require_dataset_alive
@@ -122,12 +123,21 @@ def _of(store: Store, one: Status) -> FoundResult:
     address = one.adapter
     if one.state == State.REJECTED:
         require_dataset_alive(store, DatasetKey.parse(one.dataset))
-        try:
-            address = str(identity.eval_report(Artifacts(store), one.dataset, one.recipe).address)
-        except MissingInput as error:
-            what = f"the candidate of submission {one.submission} is gone, or was made by another version of the code"
-            raise NotFound(what, where="result", remedy=f"Make it again: ft run {one.dataset} {one.recipe}") from error
+        address = _evaluation(Artifacts(store), one)
     return FoundResult(address=address, name=_line(one.dataset, one.recipe), state=one.state)
+
+
+def _evaluation(artifacts: Artifacts, one: Status) -> str:
+    """The address of a rejected candidate's evaluation: today's, or else the one that an earlier version of the code
+    made. Raises NotFound."""
+    try:
+        return str(identity.eval_report(artifacts, one.dataset, one.recipe).address)
+    except MissingInput as error:
+        record = last_rejection(artifacts.store, one.dataset, one.recipe)
+        if record and artifacts.find(Address.parse(record.eval_report.address)):
+            return record.eval_report.address
+        what = f"the candidate of submission {one.submission} is no longer in the store"
+        raise NotFound(what, where="result", remedy=f"Make it again: ft run {one.dataset} {one.recipe}") from error
 
 
 def _names(one: Status) -> set[str]:

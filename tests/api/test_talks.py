@@ -7,9 +7,12 @@ import pytest
 
 from ft_assets import api
 from ft_assets.control import identity
+from ft_assets.control.rejections.record import quarantine
 from ft_assets.control.submissions.submit import submit
 from ft_assets.records.submissions import Submission, SubmissionStatus, finish
+from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.tenants import TenantsFile
+from ft_assets.workers.evals.verdict import Verdict
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import Deleted, NotFound, UserError
 from tests.cli.conftest import DATASET, LINE, RECIPE, Ft
@@ -72,6 +75,21 @@ def test_a_rejected_candidate_is_found_by_its_evaluation_and_after_what_was_kept
     # What a name means is what was kept; a submission is itself.
     states = {target: found(project, target)[1] for target in ("", rejected.id, LINE)}
     assert states == {"": "rejected", rejected.id: "rejected", LINE: "accepted"}
+
+
+def test_a_rejected_candidate_of_an_earlier_version_of_the_code_is_found_by_its_rejection(
+    project: Project, made: Made, ended: Ended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = ended(SubmissionStatus.REJECTED)
+    request = identity.adapter_request(Artifacts(project.store), DATASET, RECIPE)
+    failed = Verdict(gate="task_gain", outcome="fail", reason="worse", numbers={})
+    record = quarantine(Artifacts(project.store), request, [failed], actor="ann")
+    assert record is not None
+    monkeypatch.setitem(CODE_VERSIONS, "eval_report", "of-another-day")
+    assert found(project, one.id) == (record.eval_report.address, "rejected")
+    project.store.delete(f"{record.eval_report.address}/manifest.json")
+    with pytest.raises(NotFound, match="no longer in the store"):
+        api.find_result(one.id, store=project.store)
 
 
 def test_what_is_no_result_is_said(project: Project, made: Made, ended: Ended, ft: Ft) -> None:

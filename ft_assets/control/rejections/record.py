@@ -14,6 +14,7 @@ from pydantic import Field
 
 from ft_assets.control.rejections.candidate import suggestions_for
 from ft_assets.control.rejections.suggest import Suggestion
+from ft_assets.settings.keys import DatasetKey
 from ft_assets.settings.ungated import without_gates
 from ft_assets.workers.evals.gates import passed
 from ft_assets.workers.evals.verdict import Verdict
@@ -85,6 +86,17 @@ def quarantine(
 def find_rejection(store: Store, request: WorkRequest, verdicts: Sequence[Verdict]) -> RejectionRecord | None:
     """The record of this candidate with these verdicts. Raises CorruptArtifact for an unreadable one."""
     return _read(store, record_path(request, verdicts))
+
+
+def last_rejection(store: Store, dataset: str, recipe: str) -> RejectionRecord | None:
+    """The last record of a candidate of the pair, whatever version of the code made it. Raises CorruptArtifact for an
+    unreadable one."""
+    folder = f"{DatasetKey.parse(dataset).tenant}/{FOLDER}"
+    paths = [f"{folder}/{each}/{name}" for each in store.folders(folder) for name in store.names(f"{folder}/{each}")]
+    of_pair = [
+        found for path in paths if (found := _read(store, path)) and (found.dataset, found.recipe) == (dataset, recipe)
+    ]
+    return max(of_pair, key=lambda each: each.at, default=None)
 
 
 def sentences(tried: Sequence[Suggestion]) -> tuple[str, ...]:
