@@ -10,6 +10,7 @@ from ft_assets.control.lines.lines import list_lines
 from ft_assets.control.lines.mlflow_registry import note_line, note_ungated, register_adapter
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.control.submissions.status import tenants
+from ft_assets.control.submissions.submit import list_among_jobs
 from ft_assets.control.sweeps.mlflow_comparison import compare
 from ft_assets.control.sweeps.trial_retirement import listed_recipes
 from ft_assets.records.names import DATASET
@@ -47,12 +48,14 @@ class Rebuilt:
     partitions: int
     materializations: int
     known: int = 0
+    jobs: int = 0
     problems: list[str] = field(default_factory=list)
     mirrored: Mirrored | None = None
 
 
 def rebuild(*, store: Store | None = None, orchestrator: Orchestrator | None = None) -> Rebuilt:
-    """Show everything that the store knows, in the orchestrator and in MLflow; what is shown already is left as it is.
+    """Show everything that the store knows, in the orchestrator, in MLflow and among the jobs; what is shown already is
+    left as it is.
 
     What cannot be read is named, and the rest goes on. Raises StoreUnavailable.
     """
@@ -67,6 +70,9 @@ def rebuild(*, store: Store | None = None, orchestrator: Orchestrator | None = N
             yield each
 
     done.materializations = shown.show_artifacts(counted())
+    # Submissions of versions of the platform that did not list them.
+    asked = (each for tenant in tenants(store) for each in all_submissions(store, tenant))
+    done.jobs = sum(list_among_jobs(store, each) for each in asked)
     if uri := default_uri():
         done.mirrored = rebuild_tracking(store, shared_mirror(uri))
     return done

@@ -6,13 +6,14 @@ from ft_assets.cli.door import api
 
 
 def rebuild() -> None:
-    """Recreate the entries in Dagster and MLflow from the store. Existing entries are not changed."""
+    """Recreate the entries in Dagster and MLflow, and under Jobs, from the store. Existing entries are not changed."""
 
     from ft_assets.cli.output import note
 
     done = api.rebuild()
     print(f"partitions added: {done.partitions}")
     print(f"materializations added: {done.materializations} of {done.known} known artifacts")
+    print(f"jobs added: {done.jobs}")
     for problem in done.problems:
         note(problem)
     if done.mirrored:

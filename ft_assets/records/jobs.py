@@ -168,9 +168,10 @@ def find_job(store: Store, tenant: str, job_id: str) -> Job | None:
     return Job.parse(data, path)
 
 
-def list_submission(store: Store, submission: Submission) -> None:
-    """Let a submission that no job became stand among the jobs. Called before it is recorded."""
-    ListedJob(submission=submission.id).create(store, job_path(submission.tenant, _id_of(submission)))
+def list_submission(store: Store, submission: Submission) -> bool:
+    """Let a submission that no job became stand among the jobs; whether it did not before. Called before it is
+    recorded."""
+    return ListedJob(submission=submission.id).create(store, job_path(submission.tenant, _id_of(submission)))
 
 
 def _id_of(submission: Submission) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from ft_assets import api
 from ft_assets.api.views import rebuild_tracking
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.registry.versions import add_dataset_version
@@ -153,12 +154,18 @@ def test_verify_goes_on_after_a_manifest_that_cannot_be_read(project: Project, f
     assert "the manifest cannot be read" in result.stdout
 
 
-def test_the_views_of_dagster_come_back_from_the_store(ft: Ft, made: Made, instance: dg.DagsterInstance) -> None:
-    ft("submit", DATASET, RECIPE)
+def test_the_views_come_back_from_the_store(project: Project, ft: Ft, made: Made, instance: dg.DagsterInstance) -> None:
+    asked = ft("submit", DATASET, RECIPE).stdout.strip()
+    # As a version of the platform left it that did not list submissions among jobs.
+    for entry in list(project.store.entries("acme/jobs")):
+        project.store.delete(entry.path)
     first = ft("rebuild")
     assert first.exit_code == 0
     assert "partitions added: 2" in first.stdout
     assert "materializations added: 8 of 8" in first.stdout
+    assert "jobs added: 1" in first.stdout
+    (job,) = api.job_ids("acme", store=project.store)
+    assert api.job_state("acme", job, store=project.store).job.submission == asked
     assert instance.get_dynamic_partitions("dataset") == [DATASET]
     assert instance.get_dynamic_partitions("recipe") == [RECIPE]
     pair = f"{DATASET}|{RECIPE}"
@@ -179,6 +186,7 @@ def test_the_views_of_dagster_come_back_from_the_store(ft: Ft, made: Made, insta
     second = ft("rebuild")
     assert "partitions added: 0" in second.stdout
     assert "materializations added: 0 of 8" in second.stdout
+    assert "jobs added: 0" in second.stdout
 
 
 def test_rebuild_says_what_it_could_not_read_and_does_the_rest(project: Project, ft: Ft, made: Made) -> None:

@@ -82,11 +82,15 @@ def submit(
         note_training(store, dataset, recipe, submission=submission.id, actor=actor)
     # Marker first: a marker without a record is ignored, but a record without a marker would never be run.
     store.put_json(submission.marker, {"created_at": submission.created_at})
-    if origin != "api" and mode == "train":
-        # What is asked for over HTTP has a job already, and a carry is the platform's own.
-        list_submission(store, submission)
+    list_among_jobs(store, submission)
     created = submission.create(store, submission.path)
     return (submission, True) if created else (Submission.get(store, submission.path), False)
+
+
+def list_among_jobs(store: Store, submission: Submission) -> bool:
+    """Let a submission stand among its tenant's jobs; whether it did not before. What is asked for over HTTP has a job
+    already, and a carry is the platform's own."""
+    return submission.origin != "api" and submission.mode == "train" and list_submission(store, submission)
 
 
 def check_admission(store: Store, tenants: TenantsFile, dataset: str, recipe: str) -> None:
