@@ -17,12 +17,12 @@ from tests.k8s.chart import K8S
 
 pytestmark = pytest.mark.dagster
 BASE = K8S / "kustomize" / "base"
-TENANTS = {"tiers": {"free": {"quota": {"hard_gpu_hours": 2}}}, "tenants": {"acme": {"tier": "free"}, "globex": {}}}
+TENANTS = {"tiers": {"free": {"quota": {"hard_gpu_hours": 2}}}, "tenants": {"acme": {"tier": "free"}}}
 
 
 @pytest.fixture
 def folder(project: Project) -> Path:
-    """Recipes of the project, and two tenants."""
+    """Recipes of the project, and a tenant."""
     folder = project.folder / "platform"
     (folder / "recipes").mkdir(parents=True)
     write(folder, TENANTS)
@@ -293,7 +293,7 @@ def test_flavours_may_name_their_resources_in_any_order(ft: Ft, folder: Path, in
     file.write_text(yaml.safe_dump(said, sort_keys=False))
     applied = ft("apply", folder)
     assert applied.exit_code == 0, applied.output
-    assert len(installed.objects.list(CLUSTER_QUEUES)) == 3
+    assert len(installed.objects.list(CLUSTER_QUEUES)) == 2
 
 
 def test_what_left_the_flavours_is_deleted_and_told_so(ft: Ft, folder: Path, installed: Cluster) -> None:

@@ -27,7 +27,7 @@ from tests.e2e.loop_world import Daemon, asked, ended, hub_with_recipe, set_up, 
 from tests.e2e.project import Project, make_project
 
 # Its parts: kept answers and thumbs (server/test_traffic.py), rows of them (sensors/test_liked_answers.py), the rollout
-# (sensors/test_rollouts.py), and the submission of a subscribed version (sensors/test_retraining.py).
+# (sensors/test_notices.py), and the submission of a subscribed version (sensors/test_retraining.py).
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 LINE = "acme.things.tiny"

@@ -67,8 +67,8 @@ def test_the_columns_that_dataset_shows_are_those_that_curation_writes() -> None
 @pytest.mark.subprocess
 def test_loading_the_definitions_loads_nothing_heavy_beside_dagster() -> None:
     # A fifth of the load was Dagster's parser of selections, for jobs that name their assets, and a database's errors.
-    heavy = "torch transformers peft lm_eval matplotlib mlflow pyarrow numpy numba kubernetes huggingface_hub "
-    heavy += "sqlalchemy antlr4"
+    heavy = "torch transformers trl peft datasets lm_eval matplotlib mlflow pyarrow numpy numba "
+    heavy += "kubernetes huggingface_hub sqlalchemy antlr4"
     code = f"import sys, ft_assets.definitions; print(*set({heavy.split()!r}) & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

@@ -12,7 +12,7 @@ from ft_assets import api
 from ft_assets.cli.main import app
 from ft_assets.graph.orchestrator import Dagster
 from ft_assets.server.app import api_app
-from tests.cli.conftest import Ft
+from tests.cli import conftest as here
 from tests.cli.conftest import forked as forked
 from tests.cli.conftest import instance as instance
 from tests.cli.conftest import made as made
@@ -27,14 +27,8 @@ from tests.server.conftest import url as url
 Far = Callable[..., Result]
 
 
-@pytest.fixture
-def beside(project: Project, instance: dg.DagsterInstance) -> Ft:
-    """Calls ``ft`` beside the store."""
-
-    def call(*arguments: object) -> Result:
-        return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-    return call
+# Calls ``ft`` beside the store.
+beside = here.ft
 
 
 @pytest.fixture

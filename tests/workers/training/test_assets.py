@@ -1,11 +1,7 @@
 """The checkpoint's page in Dagster."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from ft_assets.graph.assets.checkpoints import _metadata, only_trained
 from ft_assets.graph.glue import DagsterObserver
@@ -92,9 +88,3 @@ def test_alerts_are_warned_and_told_of_once_beside_the_progress_line(tmp_path: P
     assert log.warnings == ["too slow", "starved"]
     assert alerted == [(2, "too slow"), (2, "starved")]
     assert log.lines[1:] == ["training 0/9, 30 s left"]
-
-
-@pytest.mark.subprocess
-def test_declaring_the_asset_imports_no_torch() -> None:
-    code = "import sys, ft_assets.graph.assets.checkpoints; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
