@@ -1,6 +1,6 @@
-"""Requests to a Kubernetes API server: plain dicts in and out, over a pod's own login or the official client's.
+"""Requests to a Kubernetes API server by the official client: plain dicts in and out.
 
-The client's typed models are not used: they cost a waiting run memory, and hide fields that they do not know.
+Its typed models are not used: they hide fields that they do not know, and do not read what older servers stored.
 """
 
 import json
@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, Any
 
 from ft_resources.errors import ClusterUnavailable, LauncherRefusal
 from ft_resources.kubernetes.names import MANAGED_BY
 from ft_resources.kubernetes.objects import Object
-from ft_resources.kubernetes.pod_client import PodClient
 from ft_resources.retry_after import retry_after
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient, ApiException
 
 _PASSING = frozenset({429, 500, 502, 503, 504})
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 10.0
@@ -49,32 +50,37 @@ class Api:
     """One cluster.
 
     Args:
-        client: ``kubernetes.client.ApiClient`` or ``PodClient``.
+        client: made without retries of its own.
         patience_s: how long requests to a failing server are retried.
     """
 
-    client: Any
+    client: "ApiClient"
     patience_s: float = 20.0
     sleep: Callable[[float], None] = time.sleep
-    _headers: dict[str, str] = field(default_factory=lambda: {"Accept": "application/json"})
 
     @classmethod
     def connect(cls, context: str | None = None) -> "Api":
         """The cluster that this process runs in, or the kubeconfig's. Raises ClusterUnavailable without either."""
-        if (pod := PodClient.here()) is not None:
-            return cls(client=pod)
-        from kubernetes import config
+        from kubernetes import client, config
 
+        settings = client.Configuration()
+        # Here it is known how long to try, and what a POST without an answer means.
+        settings.retries = 0
         try:
-            # The client reads the variable only when it is first imported.
-            file = os.environ.get("KUBECONFIG")
-            return cls(client=config.new_client_from_config(config_file=file, context=context))
+            try:
+                config.load_incluster_config(settings)
+                # Variables of a proxy are for what is outside of the cluster.
+                settings.proxy = None
+            except config.ConfigException:
+                # The client reads the variable only when it is first imported.
+                config.load_kube_config(os.environ.get("KUBECONFIG"), context, settings)
         except config.ConfigException as error:
             raise ClusterUnavailable(
                 f"no cluster is configured ({error})",
                 where="KUBECONFIG",
                 remedy="Set KUBECONFIG to a kubeconfig file, or run this in a pod of the cluster.",
             ) from error
+        return cls(client=client.ApiClient(settings))
 
     def get(self, path: str) -> Object | None:
         """The object at ``path``; None if there is none. Raises ApiRefusal and ClusterUnavailable, like all methods."""
@@ -125,17 +131,16 @@ class Api:
     def watch(self, path: str, version: str, query: Mapping[str, str]) -> "Events":
         """Events after ``version``. No retries. Raises ApiRefusal, and ConnectionError if no stream comes about."""
         import urllib3
+        from kubernetes.client import ApiException
 
         asked = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(WATCH_S)}
         request = _Request("GET", path, {**asked, "resourceVersion": version, **query})
         try:
-            answer = self._send(request, read_s=WATCH_S + 30.0)
-            if answer.status >= 300:
-                with closing(answer):
-                    raise _refusal(answer.status, answer.read())
-        except (urllib3.exceptions.HTTPError, OSError) as error:
+            return Events(self._send(request, read_s=WATCH_S + 30.0))
+        except ApiException as error:
+            raise _refusal(error) from error
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise ConnectionError(str(error)) from error
-        return Events(answer)
 
     def _json(self, request: _Request, patience_s: float | None = None) -> Object:
         data = self._answered(request, patience_s) or b"{}"
@@ -152,6 +157,7 @@ class Api:
     def _answered(self, request: _Request, patience_s: float | None = None) -> bytes:
         """The body of the answer, retried until there is one or ``patience`` (None: this cluster's) is over."""
         import urllib3
+        from kubernetes.client import ApiException
 
         patience_s = self.patience_s if patience_s is None else patience_s
         started, wait_s = time.monotonic(), _FIRST_WAIT_S
@@ -160,16 +166,17 @@ class Api:
             try:
                 with closing(self._send(request, read_s=_ANSWER_S)) as answer:
                     data: bytes = answer.read()
-                if answer.status < 300:
-                    return data
-                refusal = _refusal(answer.status, data)
+                return data
+            except ApiException as error:
+                refusal = _refusal(error)
                 # Of a POST it is no answer about the name: two requests counted for one quota at once.
-                passes = answer.status in _PASSING or (request.method == "POST" and refusal.reason == "Conflict")
+                passes = refusal.code in _PASSING or (request.method == "POST" and refusal.reason == "Conflict")
                 if not passes:
-                    raise refusal
+                    raise refusal from error
                 problem = str(refusal)
-                hint = retry_after(answer.headers.get("Retry-After"), _LONGEST_WAIT_S)
-            except (urllib3.exceptions.HTTPError, OSError) as error:
+                hint = retry_after((error.headers or {}).get("Retry-After"), _LONGEST_WAIT_S)
+            # A ValueError is of a refusal that is no text.
+            except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
                 problem = str(error)
             if time.monotonic() - started >= patience_s:
                 raise ClusterUnavailable(
@@ -181,29 +188,24 @@ class Api:
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
     def _send(self, request: _Request, *, read_s: float) -> Any:
-        """Send one request; returns the open response."""
-        import urllib3
-
-        headers: dict[str, str] = {**self.client.default_headers, **self._headers}
-        self.client.update_params_for_auth(headers, [], ["BearerToken"])
-        if request.body is not None:
-            headers["Content-Type"] = request.content
-        url = f"{self.client.configuration.host}{request.path}"
-        return self.client.rest_client.pool_manager.request(
+        """Send one request; returns the open response. Raises ApiException for a refusal."""
+        return self.client.call_api(
+            request.path,
             request.method,
-            f"{url}?{urlencode(request.query)}" if request.query else url,
-            body=None if request.body is None else json.dumps(request.body),
-            headers=headers,
-            preload_content=False,
-            retries=False,
-            timeout=urllib3.Timeout(connect=_CONNECT_S, read=read_s),
+            query_params=list(request.query.items()),
+            header_params={"Accept": "application/json", "Content-Type": request.content},
+            body=request.body,
+            auth_settings=["BearerToken"],
+            _preload_content=False,
+            _request_timeout=(_CONNECT_S, read_s),
         )
 
 
 class Events:
     """The events of a watch, until the server ends the stream, or any thread of this process does.
 
-    Iterating raises ConnectionError for a stream that breaks or is ended here. ``close`` when done.
+    Iterating raises ConnectionError for a stream that breaks or is ended here, ApiRefusal for an error that the server
+    tells. ``close`` when done.
     """
 
     def __init__(self, answer: Any) -> None:
@@ -211,15 +213,18 @@ class Events:
 
     def __iter__(self) -> Iterator[Object]:
         import urllib3
+        from kubernetes.client import ApiException
+        from kubernetes.watch import Watch
 
-        rest = b""
         try:
-            for part in self._answer.stream(amt=None):
-                *lines, rest = (rest + part).split(b"\n")
-                for line in lines:
-                    if line.strip():
-                        yield json.loads(line)
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            # With a time limit it does not ask again by itself: who follows knows from which version on.
+            for event in Watch().stream(lambda **_: self._answer, timeout_seconds=WATCH_S):
+                if event is None:
+                    raise ConnectionError("what answers for the cluster's API does not speak JSON")
+                yield event
+        except ApiException as error:
+            raise _refusal(error) from error
+        except (urllib3.exceptions.HTTPError, OSError, ValueError, LookupError, TypeError) as error:
             raise ConnectionError(str(error)) from error
 
     def end(self) -> None:
@@ -232,13 +237,14 @@ class Events:
         self._answer.close()
 
 
-def _refusal(code: int, data: bytes) -> ApiRefusal:
+def _refusal(error: "ApiException") -> ApiRefusal:
     """The server's Status as an exception."""
+    code, body = error.status or 0, error.body or ""
     try:
-        status = json.loads(data)
+        status = json.loads(body)
         return ApiRefusal(code, str(status.get("reason") or ""), str(status.get("message") or "")[:2000])
     except (ValueError, AttributeError):
-        return ApiRefusal(code, "", data[:300].decode(errors="replace"))
+        return ApiRefusal(code, "", (body or str(error.reason))[:300])
 
 
 def _path(api: str, plural: str, namespace: str = "", name: str = "") -> str:

@@ -104,8 +104,7 @@ class WatchedNamespace:
                 before, version = version, ""
                 with closing(self._api.watch(self._path, before, _query(only))) as events:
                     for event in events if self._begin(events) else ():
-                        if not (version := self._take(event)):
-                            break
+                        version = self._take(event)
                         wait_s = _FIRST_WAIT_S
                         if not self._useful():
                             break
@@ -166,10 +165,8 @@ class WatchedNamespace:
         return str(found["metadata"]["resourceVersion"])
 
     def _take(self, event: dict[str, Any]) -> str:
-        """Process an event; returns the version after it, empty after an error, when all must be read again."""
-        kind, item = event.get("type"), event.get("object") or {}
-        if kind == "ERROR":
-            return ""
+        """Process an event; returns the version after it."""
+        kind, item = event["type"], event["object"]
         with self.news:
             if kind == "DELETED":
                 self._jobs.pop(name := item["metadata"]["name"], None)

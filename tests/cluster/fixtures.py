@@ -54,6 +54,7 @@ class Access:
         from kubernetes import client, config
 
         settings = client.Configuration()
+        settings.retries = 0
         config.load_kube_config(str(self.kubeconfig), client_configuration=settings)
         return client.ApiClient(settings)
 

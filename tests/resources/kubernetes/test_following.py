@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from kubernetes.client import ApiClient
 
 from ft_resources.attempts import Attempt
 from ft_resources.canonical import canonical_json
@@ -13,6 +14,7 @@ from ft_resources.kubernetes.causes import Cause
 from ft_resources.kubernetes.followed import FollowedJob
 from ft_resources.kubernetes.watched import WatchedNamespace
 from ft_resources.store import Store
+from tests.resources.kubernetes.connections import Answer, client_over
 from tests.resources.kubernetes.specs import settings_of, spec_of
 from tests.resources.kubernetes.streams import Told, job_at
 
@@ -87,41 +89,16 @@ def test_pods_that_were_not_ready_in_time_are_told_from_a_preemption_by_their_wo
     assert (ending.cause, ending.refund) == (Cause.PODS_NOT_READY, "full")
 
 
-class Answers:
+def answers(after: str, status: int = 429, reason: str = "") -> ApiClient:
     """A connection that refuses once, and then answers an empty object."""
-
-    default_headers: dict[str, str] = {}  # noqa: RUF012
-
-    class configuration:
-        host = "http://x"
-
-    def __init__(self, after: str, status: int = 429, reason: str = "") -> None:
-        self.left: list[tuple[int, dict[str, str]]] = [(status, {"Retry-After": after}), (200, {})]
-        self.body = json.dumps({"reason": reason}).encode() if reason else b"{}"
-        self.rest_client = self.pool_manager = self
-
-    def update_params_for_auth(self, *_: Any) -> None:
-        return
-
-    def request(self, *_: Any, **__: Any) -> Any:
-        body = self.body
-
-        class Answer:
-            status, headers = self.left.pop(0)
-
-            def read(self) -> bytes:
-                return body if self.status >= 300 else b"{}"
-
-            def close(self) -> None:
-                return
-
-        return Answer()
+    left: list[Answer] = [(status, {"Retry-After": after}, json.dumps({"reason": reason}).encode()), (200, {}, b"{}")]
+    return client_over(lambda *_: left.pop(0))
 
 
 @pytest.mark.parametrize("after", ["86400", "inf", "nan", "-5", "Wed, 21 Oct 2026 07:28:00 GMT"])
 def test_a_server_cannot_put_a_process_to_sleep_for_a_day(after: str) -> None:
     slept: list[float] = []
-    api = Api(client=Answers(after), sleep=slept.append)
+    api = Api(client=answers(after), sleep=slept.append)
     assert api.get("/x") == {}
     assert len(slept) == 1
     assert 0.0 <= slept[0] <= 10.0
@@ -130,13 +107,13 @@ def test_a_server_cannot_put_a_process_to_sleep_for_a_day(after: str) -> None:
 def test_a_conflict_over_a_quota_is_no_answer_about_the_name() -> None:
     """Kubernetes answers 409 "Conflict" to a POST where two were counted at once, and "AlreadyExists" for a name."""
     slept: list[float] = []
-    assert Api(client=Answers("0", 409, "Conflict"), sleep=slept.append).create("/x", {}) == {}
+    assert Api(client=answers("0", 409, "Conflict"), sleep=slept.append).create("/x", {}) == {}
     assert len(slept) == 1
     for ask in (
         lambda api: api.create("/x", {}),
         lambda api: api.patch("/x", {}),
     ):
-        api = Api(client=Answers("0", 409, "AlreadyExists"), sleep=slept.append)
+        api = Api(client=answers("0", 409, "AlreadyExists"), sleep=slept.append)
         with pytest.raises(ApiRefusal, match="AlreadyExists"):
             ask(api)
     assert len(slept) == 1

@@ -7,6 +7,7 @@ import pytest
 
 from ft_resources.kubernetes.api import Api
 from ft_resources.kubernetes.kueue_api import list_priority_classes, served_version, workload_of
+from tests.resources.kubernetes.connections import Answer, client_over
 
 NOT_THERE = {"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}
 # One Workload in each version of Kueue's type.
@@ -29,33 +30,17 @@ WORKLOADS = {"v1beta1": OLD, "v1beta2": NEW}
 
 
 class Served:
-    """A connection to a cluster whose Kueue serves ``versions``; everything else is not there."""
-
-    class _Configuration:
-        host = "https://cluster"
-
-    configuration, default_headers = _Configuration(), dict[str, str]()
+    """A cluster whose Kueue serves ``versions``; everything else is not there."""
 
     def __init__(self, *versions: str) -> None:
         self._versions = versions
-        self.rest_client = self.pool_manager = self
 
-    def update_params_for_auth(self, *_: Any) -> None:
-        return
+    def api(self) -> Api:
+        def answer(method: str, path: str) -> Answer:
+            code, body = self._answer(path)
+            return code, {}, json.dumps(body).encode()
 
-    def request(self, method: str, url: str, **_: Any) -> Any:
-        code, body = self._answer(url.removeprefix("https://cluster"))
-
-        class Answer:
-            status, headers = code, dict[str, str]()
-
-            def read(self) -> bytes:
-                return json.dumps(body).encode()
-
-            def close(self) -> None:
-                return
-
-        return Answer()
+        return Api(client=client_over(answer))
 
     def _answer(self, path: str) -> tuple[int, dict[str, Any]]:
         _, _, group, *rest = path.split("/")
@@ -71,7 +56,7 @@ class Served:
 
 def test_the_newest_version_that_is_served_and_known_is_spoken() -> None:
     def spoken(*versions: str) -> str | None:
-        return served_version(Api(client=Served(*versions)))
+        return served_version(Served(*versions).api())
 
     assert spoken("v1beta2") == "v1beta2"
     assert spoken("v1beta1", "v1beta2") == "v1beta2"
@@ -82,10 +67,10 @@ def test_the_newest_version_that_is_served_and_known_is_spoken() -> None:
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
 def test_objects_are_read_where_they_are_served(version: str) -> None:
-    api = Api(client=Served(version))
+    api = Served(version).api()
     assert workload_of(api, "ft-acme", JOB) == WORKLOADS[version]
     assert list_priority_classes(api) == [WORKLOADS[version]]
 
 
 def test_a_cluster_without_kueue_has_no_workloads() -> None:
-    assert workload_of(Api(client=Served()), "ft-acme", JOB) is None
+    assert workload_of(Served().api(), "ft-acme", JOB) is None

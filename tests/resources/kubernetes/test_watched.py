@@ -5,7 +5,6 @@ import json
 import queue
 import threading
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from ft_resources.kubernetes import watched as module
 from ft_resources.kubernetes.api import Api
 from ft_resources.kubernetes.watched import JobWatch, WatchedNamespace
 from tests.cluster.fixtures import Access, cluster, until
+from tests.resources.kubernetes.connections import Answer, client_over
 from tests.resources.kubernetes.streams import Stream, Told, job_at
 
 __all__ = ["cluster"]
@@ -91,7 +91,11 @@ def test_a_stream_that_told_something_goes_on_behind_it(quick: None) -> None:
 
 @pytest.mark.parametrize("code", [410, 500, 504])
 def test_a_server_that_tells_nothing_but_errors_is_asked_ever_more_seldom(code: int, waits: list[float]) -> None:
-    api = Told(lambda _: iter([{"type": "ERROR", "object": {"kind": "Status", "code": code}}]))
+    def stream(_: str) -> Iterator[dict[str, Any]]:
+        raise module.ApiRefusal(code, "Expired", "too old resource version")
+        yield
+
+    api = Told(stream)
     watched = watched_by(api)
     following = watched.follow("j")
     until(lambda: len(waits) > 8)
@@ -215,29 +219,14 @@ def test_a_namespace_that_may_not_be_watched_is_no_evidence_and_its_watch_can_be
 
 
 def test_a_proxys_page_in_place_of_an_answer_does_not_end_the_watch(quick: None) -> None:
-    pages = [b"<html>Please log in</html>"]
+    listed = json.dumps({"metadata": {"resourceVersion": "1"}, "items": [job_at(1)]}).encode()
+    answers = [(200, b"<html>Please log in</html>"), (502, "proxy: où?".encode("latin-1")), (200, listed)]
 
-    class Answer:
-        status = 200
+    def answer(*_: str) -> Answer:
+        status, body = answers.pop(0) if answers else (200, b"<html>\n[]\n")
+        return status, {}, body
 
-        def read(self) -> bytes:
-            listed = {"metadata": {"resourceVersion": "1"}, "items": [job_at(1)]}
-            return pages.pop() if pages else json.dumps(listed).encode()
-
-        def stream(self, amt: None) -> Iterator[bytes]:
-            return iter(())
-
-        def close(self) -> None:
-            pass
-
-    pool = SimpleNamespace(request=lambda *_, **__: Answer())
-    client = SimpleNamespace(
-        default_headers={},
-        update_params_for_auth=lambda *_: None,
-        configuration=SimpleNamespace(host=""),
-        rest_client=SimpleNamespace(pool_manager=pool),
-    )
-    watched = watched_by(Api(client=client))
+    watched = watched_by(Api(client=client_over(answer), patience_s=0.0))
     following = watched.follow("j")
     assert following.wait_answer(600.0)
     assert following.job == job_at(1)
