@@ -21,7 +21,7 @@ from tests.resources.small_work import in_thread
 from tests.workers.training.conftest import Bench, make_bench
 
 __all__ = ["cluster"]
-# The sizes that work takes: resources/kubernetes/test_elastic.py; the bytes: workers/training/test_virtual_ranks.py.
+# The sizes that work takes: resources/kubernetes/test_elastic.py; the bytes: workers/training/test_context.py.
 pytestmark = [pytest.mark.cluster, pytest.mark.training, pytest.mark.long]
 
 

@@ -11,7 +11,7 @@ import torch
 from functorch.compile import make_boxed_func
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import counters
-from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from ft_assets.control.auto.compiling import COMPILED
 from ft_assets.settings.recipe.training import LoraSettings
@@ -70,12 +70,10 @@ def compile_by(monkeypatch: pytest.MonkeyPatch, backend: Any) -> None:
     monkeypatch.setattr(torch, "compile", lambda *args, **kwargs: plain(*args, **kwargs, backend=backend))
 
 
-def made(*, lora: bool = False, recompute: bool = False, window: int | None = None, float8: bool = False) -> Any:
+def made(*, lora: bool = False, recompute: bool = False, float8: bool = False) -> Any:
     torch.manual_seed(0)
     register()
     model: Any = LlamaForCausalLM(LlamaConfig(**SIZES))
-    if window is not None:
-        model = MistralForCausalLM(MistralConfig(**SIZES, sliding_window=window))
     guard(model)
     if float8:
         multiply_in_float8(model, emulated=True)
@@ -174,18 +172,6 @@ def test_layers_of_the_families_that_auto_compiles_are_one_graph(monkeypatch: py
     assert [token_losses(model, batch).mean().item() for batch in batches] == pytest.approx(expected, abs=1e-5)
     assert not counters["graph_break"]
     assert counters["stats"]["unique_graphs"] == (2 if family == "gemma3_text" else 1)
-
-
-@pytest.mark.usefixtures("_fused")
-def test_layers_with_a_sliding_window_are_compiled_without_a_break(monkeypatch: pytest.MonkeyPatch) -> None:
-    compile_by(monkeypatch, "eager")
-    batches = rows(3, 5, 2)
-    expected = stepped(made(window=6), batches)
-    model = made(window=6)
-    compile_layers(model)
-    assert stepped(model, batches) == pytest.approx(expected, abs=1e-5)
-    assert not counters["graph_break"]
-    assert counters["stats"]["unique_graphs"] == 1
 
 
 def test_documents_that_are_computed_one_by_one_divide_a_graph_and_no_length_adds_one(
