@@ -8,6 +8,7 @@ from ft_assets.workers.evals.chat_prompts import ChatPrompts, question
 from ft_assets.workers.evals.generation import write_answers
 from ft_assets.workers.evals.model import LoadedModel
 from ft_assets.workers.evals.stop_sequences import continue_texts
+from ft_assets.workers.templates.source import own_template
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadRecipe, UserError
 
@@ -20,6 +21,13 @@ class Chat:
 
     folder: Path
     template: str | None
+
+    def of_tasks(self) -> ChatPrompts | None:
+        """How lm-eval's tasks with written answers are asked; None for a base that has no template of its own, which
+        continues texts."""
+        if own_template(self.folder) is None:
+            return None
+        return ChatPrompts(self.folder, ChatTokenizer.load(self.folder), self.template)
 
     def answers(
         self,

@@ -36,6 +36,12 @@ class ChatPrompts:
         self.outputs = OutputReader(tokenizer.tokenizer, self.template)
 
     @property
+    def think_end(self) -> str:
+        """What ends thoughts, lm-eval's ``think_end_token``; "" for a template without any."""
+        probes = self.template.probes
+        return probes.output.closes if probes.thinks else ""
+
+    @property
     def call_end_ids(self) -> tuple[int, ...]:
         return self._ids(self.template.probes.called_ends)
 

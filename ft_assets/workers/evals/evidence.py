@@ -42,7 +42,8 @@ class AlsoEvidence(StrictModel):
 class SuiteEvidence(StrictModel):
     """One general suite: the mean scores of both models, and their difference in percentage points with its interval.
 
-    ``also`` are further figures by name, such as IFEval's loose accuracy.
+    ``also`` are further figures by name, such as IFEval's loose accuracy. ``through_template`` says whether both models
+    were asked lm-eval's task through the chat template.
     """
 
     metric: str
@@ -52,6 +53,7 @@ class SuiteEvidence(StrictModel):
     difference_points: float
     interval_points: tuple[float, float]
     also: dict[str, AlsoEvidence] = added_field({})
+    through_template: bool = added_field(False)
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> "SuiteEvidence":

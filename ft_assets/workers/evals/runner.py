@@ -1,18 +1,21 @@
 """Score a model on general suites, from local task files and offline: through lm-eval, or by the suite's kind.
 
-Prompts of lm-eval's tasks are the suite's plain text, as benchmarks publish them; our own kinds mostly ask as a server
-does, through the chat template.
+Tasks of lm-eval whose answers are written are asked through the chat template of a base that has one, as by lm-eval
+with ``apply_chat_template`` and ``fewshot_as_multiturn``. Where likelihoods of given texts are compared, the prompt is
+the suite's plain text. Our own kinds mostly ask as a server does.
 """
 
 import json
 import logging
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ft_assets.workers.evals.asking import AskModel, Chat
+from ft_assets.workers.evals.chat_prompts import ChatPrompts
 from ft_assets.workers.evals.lm_eval_samples import bias_by, perplexity, said_of, score_by, score_texts, true_mass
 from ft_assets.workers.evals.model import LoadedModel, seeded
 from ft_assets.workers.evals.suite_saves import SuiteSaves
@@ -86,7 +89,8 @@ def score_suite(
     """The score on one suite of any kind; see ``score_loaded``. ``cache`` is a folder for lm-eval's tables."""
     settings = read_task(folder / TASK_FILE)
     if isinstance(settings, SuiteTask):
-        return _score(loaded, key, folder, settings, seed, limit, cache, progress)
+        asked = chat.of_tasks() if chat and settings.output_type == "generate_until" else None
+        return _score(loaded, key, folder, settings, seed, limit, cache, progress, asked)
     kind = kind_of(settings)
     where = f"suite {key}"
     asking = AskModel(loaded=loaded, chat=chat, where=where, report=lambda done, total: progress(key, done, total))
@@ -102,6 +106,7 @@ def _score(
     limit: int | None,
     cache: Path,
     progress: Progress,
+    chat: ChatPrompts | None,
 ) -> SuiteScore:
     from jinja2 import TemplateError
     from lm_eval.evaluator import evaluate
@@ -120,10 +125,20 @@ def _score(
     task = loaded_tasks["tasks"][settings.task]
     check_task_items(settings, task, islice(task.eval_docs, limit), key)
     task.set_fewshot_seed(seed=seed)
-    model = SharedPrefixLM(loaded, lambda done, total: progress(key, done, total))
+    if chat is not None:
+        loaded = replace(loaded, think_end=chat.think_end)
+    model = SharedPrefixLM(loaded, lambda done, total: progress(key, done, total), chat)
+    through = chat is not None
     # Our intervals are paired; lm-eval's standard errors are not needed.
     try:
-        results = evaluate(model, loaded_tasks, limit=limit, bootstrap_iters=0)
+        results = evaluate(
+            model,
+            loaded_tasks,
+            limit=limit,
+            bootstrap_iters=0,
+            apply_chat_template=through,
+            fewshot_as_multiturn=through,
+        )
     except WithoutEnd as error:
         raise unreadable(error, where) from error  # Of an example, which is of another split.
     except TimeoutError as error:
@@ -152,6 +167,7 @@ def _score(
         [said_of(task, settings, sample) for sample in samples],
         where=where,
         also=also,
+        through_template=through,
     )
 
 

@@ -15,12 +15,13 @@ from typing import Any
 
 from lm_eval.models.huggingface import HFLM
 
+from ft_assets.workers.evals.chat_prompts import ChatPrompts
 from ft_assets.workers.evals.model import LoadedModel, NotFinite
 from ft_assets.workers.evals.prefix_tree import Path
 from ft_assets.workers.evals.stop_sequences import continue_texts
 from ft_assets.workers.evals.tree_scoring import Answer, agrees, longest_tree, score_paths
 from ft_assets.workers.packs.isolation.forward import runs_apart
-from ft_resources.errors import BadRecipe
+from ft_resources.errors import BadData, BadRecipe
 
 # Rows of a batch when stock code computes.
 STOCK_ROWS = 16
@@ -30,11 +31,14 @@ Request = tuple[tuple[str, str], list[int], list[int]]
 
 class SharedPrefixLM(HFLM):
     """``HFLM`` over a live model; ``report(done, total)`` gets numbers of items: an item with four choices is four
-    requests, so finished items are estimated from the share of finished requests."""
+    requests, so finished items are estimated from the share of finished requests. ``chat`` is the template for
+    lm-eval's ``apply_chat_template``."""
 
-    def __init__(self, loaded: LoadedModel, report: Callable[[int, int], None]) -> None:
+    def __init__(
+        self, loaded: LoadedModel, report: Callable[[int, int], None], chat: ChatPrompts | None = None
+    ) -> None:
         super().__init__(pretrained=loaded.model, tokenizer=loaded.tokenizer, backend="causal", batch_size=STOCK_ROWS)
-        self._loaded, self._report = loaded, report
+        self._loaded, self._report, self._chat = loaded, report, chat
         self._encoded: dict[str, list[int]] = {}
         self._items = 0
         shares = not runs_apart(loaded.model) and agrees(loaded.model)
@@ -87,7 +91,21 @@ class SharedPrefixLM(HFLM):
             until=settings["until"],
             max_new_tokens=int(settings["max_gen_toks"]),
             report=self._report,
+            ends=self._chat.end_ids if self._chat else (),
         )
+
+    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        """Like the stock method, by the template in use and in its sandbox.
+
+        Raises BadData for questions that the template refuses also without a system turn.
+        """
+        assert self._chat is not None
+        render = self._chat.template.render
+        try:
+            return render(chat_history, where="suite", add_generation_prompt=add_generation_prompt)
+        except BadData:
+            asked = [message for message in chat_history if message["role"] != "system"]
+            return render(asked, where="suite", add_generation_prompt=add_generation_prompt)
 
     def _loglikelihood_tokens(
         self, requests: list[Request], disable_tqdm: bool = True, override_bs: int | None = None

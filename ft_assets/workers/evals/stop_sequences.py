@@ -21,11 +21,13 @@ def continue_texts(
     until: Sequence[str],
     max_new_tokens: int,
     report: Callable[[int, int], None],
+    ends: Sequence[int] = (),
 ) -> list[str]:
     """The continuation of each text, without the stop text.
 
     Args:
         encode: token ids of a text.
+        ends: tokens that end an answer, beside those of the model's settings.
         report: called with (texts continued, texts in all).
 
     Raises BadRecipe if ``max_new_tokens`` leaves no room for a question in the model's context.
@@ -39,10 +41,10 @@ def continue_texts(
         )
     prompts = [encode(text)[-room:] for text in texts]
     answers: dict[int, str] = {}
-    ends = end_ids(loaded.model, loaded.tokenizer.eos_token_id)
+    ending = end_ids(loaded.model, loaded.tokenizer.eos_token_id, *ends)
     for places in batches([len(ids) + max_new_tokens for ids in prompts]):
         stop = Stop(loaded.tokenizer, until)
-        new = generate(loaded, [prompts[place] for place in places], max_new_tokens, ends, stop)
+        new = generate(loaded, [prompts[place] for place in places], max_new_tokens, ending, stop)
         for place, ids in zip(places, new, strict=True):
             text = loaded.tokenizer.decode(_behind_marks(loaded, ids), skip_special_tokens=True)
             if loaded.think_end:

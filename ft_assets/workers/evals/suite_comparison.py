@@ -10,6 +10,7 @@ from ft_assets.workers.evals.paired_comparison import compare_suite
 from ft_assets.workers.evals.samples import ITEM_ID, SCORE, parse_samples, read_suite_samples, write_suite_samples
 from ft_assets.workers.suites.score import Said, SuiteScore
 from ft_resources.artifacts import Artifact
+from ft_resources.errors import UserError
 from ft_resources.worker_context import WorkContext
 
 ANSWER = "answer"
@@ -60,12 +61,14 @@ class ComparedSuite:
 
 
 def write_base(folder: Path, scores: Mapping[str, SuiteScore]) -> dict[str, dict[str, Any]]:
-    """Save a base's scores and answers as samples; returns each suite's metric, value, n and ``also``."""
+    """Save a base's scores and answers as samples; returns each suite's metric, value, n, and what else is
+    to be told."""
     facts: dict[str, dict[str, Any]] = {}
     for key, score in scores.items():
         if score.n:
             facts[key] = {"metric": score.metric, "value": score.value, "n": score.n}
             facts[key] |= {"also": score.also} if score.also else {}
+            facts[key] |= {"through_template": True} if score.through_template else {}
             answers = {ANSWER: [said.answer for said in score.said]} if score.said else {}
             path = folder / "samples" / f"{key}.parquet"
             write_suite_samples(path, score.item_ids, **{SCORE: score.correct}, **answers)
@@ -78,7 +81,7 @@ def write_base(folder: Path, scores: Mapping[str, SuiteScore]) -> dict[str, dict
 def compare_suites(
     baseline: Artifact, scores: Mapping[str, SuiteScore], scratch: Path, *, seed: int
 ) -> list[ComparedSuite]:
-    """Each suite's items paired with the baseline's. Raises UserError if the items differ."""
+    """Each suite's items paired with the baseline's. Raises UserError if the items differ, or how they were asked."""
     facts = baseline.read_json("report.json").get("scores", {})
     compared = []
     for key, score in scores.items():
@@ -87,12 +90,20 @@ def compare_suites(
         answers: tuple[str | None, ...] = ()
         if score.n:
             ids, columns = read_suite_samples(baseline.path(f"samples/{key}.parquet", scratch))
-            base, also = columns[SCORE], facts.get(key, {}).get("also", {})
+            told = facts.get(key, {})
+            base, also = columns[SCORE], told.get("also", {})
+            if told.get("through_template", False) != score.through_template:
+                raise UserError(
+                    "only one of the baseline and the candidate was asked through the chat template",
+                    where=f"suite {key}",
+                    remedy="Materialize baseline_report for this recipe again, then eval_report.",
+                )
             # Old baselines have no answers.
             answers = columns.get(ANSWER, (None,) * len(ids))
             evidence = compare_suite(key, score.metric, (ids, base), (score.item_ids, score.correct), seed=seed)
             further = {name: AlsoEvidence(base=also.get(name), candidate=value) for name, value in score.also.items()}
-            evidence = evidence.model_copy(update={"also": further})
+            told_too = {"also": further, "through_template": score.through_template}
+            evidence = evidence.model_copy(update=told_too)
         shown = _shown(baseline, key)
         compared.append(
             ComparedSuite(key=key, evidence=evidence, score=score, base=base, base_answers=answers, base_shown=shown)

@@ -26,6 +26,7 @@ class SuiteScore(Record):
         said: the texts of each item, in the order of ``item_ids``.
         also: further figures by name, which no gate uses.
         shown: answers to prompts that have no right answer, by the prompt's id.
+        through_template: whether a task of lm-eval was asked through the chat template.
     """
 
     metric: str
@@ -36,6 +37,7 @@ class SuiteScore(Record):
     said: tuple[Said, ...] = ()
     also: dict[str, float] = Field(default={})
     shown: dict[str, Said] = Field(default={})
+    through_template: bool = Field(default=False)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -55,6 +57,7 @@ def suite_score(
     where: str,
     also: dict[str, float] | None = None,
     shown: dict[str, Said] | None = None,
+    through_template: bool = False,
 ) -> SuiteScore:
     """The score of these items. Raises BadRecipe if there are none, or if one is not a number in [0, 1]."""
     if not correct or not all(math.isfinite(score) and 0 <= score <= 1 for score in correct):
@@ -74,4 +77,5 @@ def suite_score(
         said=tuple(said),
         also=also or {},
         shown=shown or {},
+        through_template=through_template,
     )

@@ -1,5 +1,10 @@
 """Metrics of answers, scores of the majority answer and of memory, and the pairing of suites."""
 
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +14,8 @@ from ft_assets.workers.evals.holdout import HoldoutScore
 from ft_assets.workers.evals.holdout_rows import HoldoutRow, choose
 from ft_assets.workers.evals.page import MAX_EXAMPLES, evaluation_page, flipped
 from ft_assets.workers.evals.paired_comparison import HoldoutComparison, compare_suite
+from ft_assets.workers.evals.suite_comparison import compare_suites, write_base
+from ft_assets.workers.suites.score import SuiteScore
 from ft_resources.errors import UserError
 from tests.workers.evals.results import make_evidence
 from tests.workers.evals.world import rows
@@ -127,3 +134,35 @@ def test_the_page_says_which_pair_it_was_made_for_and_that_others_may_have_it_to
     )
     assert page.count("Evaluation of acme.things.v1|tiny.v1") == 2
     assert "shared by all pairs with the same weights, base and measurements" in page
+
+
+class _Baseline:
+    """A baseline's files in a folder, with the interface of an artifact."""
+
+    def __init__(self, folder: Path, scores: dict[str, SuiteScore]) -> None:
+        self.manifest, self._folder = SimpleNamespace(files={}), folder
+        (folder / "report.json").write_text(json.dumps({"scores": write_base(folder, scores)}))
+
+    def read_json(self, name: str) -> Any:
+        return json.loads((self._folder / name).read_text())
+
+    def path(self, name: str, scratch: Path) -> Path:
+        return self._folder / name
+
+
+@pytest.mark.parametrize(("before", "now"), [(True, True), (False, False), (True, False), (False, True)])
+def test_scores_that_were_asked_differently_are_not_compared(tmp_path: Path, before: bool, now: bool) -> None:
+    scores = {
+        through: SuiteScore(
+            metric="exact_match", value=1.0, n=1, correct=(1.0,), item_ids=("a",), through_template=through
+        )
+        for through in (True, False)
+    }
+    baseline: Any = _Baseline(tmp_path, {"s.v1": scores[before]})
+    if before != now:
+        with pytest.raises(UserError, match="only one of the baseline and the candidate was asked through the chat"):
+            compare_suites(baseline, {"s.v1": scores[now]}, tmp_path, seed=1)
+        return
+    (compared,) = compare_suites(baseline, {"s.v1": scores[now]}, tmp_path, seed=1)
+    assert compared.evidence is not None
+    assert compared.evidence.through_template == now

@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 from ft_assets.workers.evals import stop_sequences as until
 from ft_assets.workers.evals.asking import Chat
 from ft_assets.workers.evals.lm_eval_samples import true_mass
 from ft_assets.workers.evals.model import LoadedModel, load_model
-from ft_assets.workers.evals.runner import score_loaded
+from ft_assets.workers.evals.runner import _task_config, score_loaded
 from ft_assets.workers.evals.stop_sequences import continue_texts, cut
-from ft_assets.workers.suites.suites import add_suite
+from ft_assets.workers.suites.suites import add_suite, read_task
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.store_marker import open_store
 from tests.fake_base import make_fake_base
@@ -350,3 +351,91 @@ def test_thoughts_are_left_out_as_by_lm_eval_with_the_template_s_own_end_of_thou
     )
     behind = written.split("</think>")[-1].lstrip() if "</think>" in written else written
     assert again == postprocess_generated_text(behind, ["Question:"], None).lstrip()
+
+
+OPENS = THINKING.replace("<|assistant|>{%- endif", "<|assistant|><think>\n{%- endif")
+# As Gemma's: lm-eval then asks without the description.
+NO_SYSTEM = "{%- if messages[0].role == 'system' -%}{{ raise_exception('no system turns') }}{%- endif -%}" + THINKING
+
+
+@pytest.mark.parametrize(
+    ("template", "written"),
+    [
+        (None, ""),
+        (THINKING, "<think>\n1?\n</think>\n\nIt is\n#### 2001"),
+        (OPENS, "1?\n</think>\n\n#### 2,001 Question: no"),
+        (NO_SYSTEM, ""),
+    ],
+    ids=["its own", "thoughts", "open thoughts", "without system turns"],
+)
+def test_a_base_with_a_template_is_asked_through_it_as_by_lm_eval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, template: str | None, written: str
+) -> None:
+    """Prompts, answers and scores are those of ``apply_chat_template`` and ``fewshot_as_multiturn``."""
+    from lm_eval.evaluator import evaluate
+    from lm_eval.models.huggingface import HFLM
+    from lm_eval.tasks import TaskManager
+
+    base = make_fake_base(tmp_path / "base", context=1024)
+    if template:
+        edit_json(base / "tokenizer_config.json", lambda settings: settings.update(chat_template=template))
+    model, folder = load_model(base), sums(tmp_path / "sums", description="Answer with a number.")
+    if written:
+        says(monkeypatch, lambda _: written)
+        monkeypatch.setattr(
+            HFLM,
+            "_model_generate",
+            lambda self, context, **_: torch.cat(
+                [context, torch.tensor([self.tokenizer(written)["input_ids"]] * len(context))], dim=1
+            ),
+        )
+    import lm_eval.evaluator
+
+    seen: list[Any] = []
+    usual = evaluate
+    monkeypatch.setattr(
+        lm_eval.evaluator,
+        "evaluate",
+        lambda *args, **how: seen.append(usual(*args, **how)["samples"]["sums"]) or _samples(seen[-1]),
+    )
+    result = score(model, folder, chat=Chat(folder=base, template=None))
+    assert result.through_template
+    tasks = TaskManager(include_defaults=False).load([_task_config(read_task(folder / "task.yaml"), folder, tmp_path)])
+    tasks["tasks"]["sums"].set_fewshot_seed(seed=3)
+    stock = HFLM(
+        pretrained=model.model, tokenizer=model.tokenizer, batch_size=4, think_end_token=model.think_end or None
+    )
+    theirs = usual(stock, tasks, bootstrap_iters=0, apply_chat_template=True, fewshot_as_multiturn=True)
+    pairs = [
+        [(each["arguments"], each["resps"], each["exact_match"]) for each in _ordered(samples)]
+        for samples in (seen[0], theirs["samples"]["sums"])
+    ]
+    assert pairs[0] == pairs[1]
+    assert "<|user|>Question: " in str(pairs[0][0])
+    assert ("<|system|>Answer with a number." in str(pairs[0][0])) == (template != NO_SYSTEM)
+    if written:
+        assert result.value == pytest.approx(1 / 6)
+
+
+def _samples(samples: list[Any]) -> dict[str, Any]:
+    return {"samples": {"sums": samples}}
+
+
+def _ordered(samples: list[Any]) -> list[Any]:
+    return sorted(samples, key=lambda each: (each["filter"], each["doc_id"]))
+
+
+def test_a_base_without_a_template_continues_the_suite_s_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = make_fake_base(tmp_path / "base", with_template=False)
+    shown: list[str] = []
+    says(monkeypatch, lambda text: shown.append(text) or "#### 2000")
+    folder = sums(tmp_path / "sums", num_fewshot=0)
+    # The recipe's template is one that the base does not know.
+    result = score(load_model(base), folder, chat=Chat(folder=base, template=THINKING))
+    assert (result.through_template, result.correct[0]) == (False, 1.0)
+    assert shown[0] == "Question: 0 and 0?\nAnswer:"
+
+
+def test_likelihoods_of_choices_are_compared_behind_plain_text(base: Path, loaded: LoadedModel, tmp_path: Path) -> None:
+    folder = truthful(tmp_path / "truthful")
+    assert score(loaded, folder, chat=Chat(folder=base, template=None)) == score(loaded, folder)
