@@ -19,6 +19,8 @@ def print_samples(store: Store | None, submission: Submission) -> None:
     console = Console(highlight=False, soft_wrap=True)
     for each in found:
         console.print()
+        for role, text in each.before:
+            console.print(Text.assemble((f"{role:10}", "dim"), one_line(text)))
         console.print(Text.assemble(("question  ", "dim"), one_line(each.question)))
         console.print(Text.assemble(("wanted    ", "dim"), one_line(each.target)))
         for who, said, right in (

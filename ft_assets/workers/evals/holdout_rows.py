@@ -217,6 +217,12 @@ def question_of(messages: Messages) -> str:
     return str(messages[place - 1]["content"]) if place else ""
 
 
+def turns_before_question(messages: Messages) -> tuple[tuple[str, str], ...]:
+    """Role and text of each message before the question."""
+    earlier = messages[: max(0, answer_place(messages) - 1)]
+    return tuple((str(each["role"]), str(each.get("content") or "")) for each in earlier)
+
+
 def target_of(messages: Messages) -> str:
     """The last answer, trimmed and without thoughts; calls of tools as JSON, one in a line."""
     message = messages[answer_place(messages)]

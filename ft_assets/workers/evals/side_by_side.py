@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ft_assets.settings.catalogue.forms import FormName
-from ft_assets.workers.evals.holdout_rows import question_of, read_records
+from ft_assets.workers.evals.holdout_rows import question_of, read_records, turns_before_question
 from ft_assets.workers.evals.samples import ITEM_ID, parse_samples
 
 _NEEDED = ("target", "base_answer", "candidate_answer", "base_correct", "candidate_correct")
@@ -12,8 +12,10 @@ _NEEDED = ("target", "base_answer", "candidate_answer", "base_correct", "candida
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BothAnswers:
-    """A row's last question, its right answer and both models' answers; ``…_right``: whether an answer equals it."""
+    """A row's last question, its right answer and both models' answers; ``…_right``: whether an answer equals it;
+    ``before``: role and text of the turns before the question."""
 
+    before: tuple[tuple[str, str], ...]
     question: str
     target: str
     base: str
@@ -35,13 +37,11 @@ def both_answers(samples: bytes, holdout: Path, form: FormName, *, most: int) ->
     rows = zip(columns[ITEM_ID], *(columns[name] for name in _NEEDED), strict=True)
     ordered = sorted(rows, key=lambda row: bool(row[4]) == bool(row[5]))[:most]
     wanted = {row[0] for row in ordered}
-    questions: dict[str, str] = {}
-    for record in read_records(holdout, form):
-        if record["id"] in wanted:
-            questions[record["id"]] = question_of(record["messages"])
+    asked = {each["id"]: each["messages"] for each in read_records(holdout, form) if each["id"] in wanted}
     return [
         BothAnswers(
-            question=questions.get(item, ""),
+            before=turns_before_question(asked[item]) if item in asked else (),
+            question=question_of(asked[item]) if item in asked else "",
             target=str(target),
             base=str(base),
             candidate=str(candidate),

@@ -144,6 +144,8 @@ def _row(number: int) -> dict[str, Any]:
         return {"role": role, "content": content, "tool_calls": "", "tool_call_id": "", "name": ""}
 
     messages = [
+        turn("user", "May I ask you something?"),
+        turn("assistant", "Of which thing?"),
         turn("user", f"what colour is thing {number}?"),
         turn("assistant", f"thing {number} is {_colour(number)}"),
     ]

@@ -300,6 +300,14 @@ def test_a_report_runs_and_loads_nothing(world: World) -> None:
         assert httpx.get(answer.url).content == answer.content
         asked = httpx.get(f"{world.url}{path}")
         assert (asked.status_code, asked.headers["location"]) == (303, f"/console/sign-in?next={path}")
+    answers = person.get(f"jobs/{job}/answers").text
+    # A question may mean nothing without the turns before it.
+    turns = (
+        "<b>user</b><pre>May I ask you something?",
+        "<b>assistant</b><pre>Of which thing?",
+        "<b>question</b><pre>what",
+    )
+    assert [turn in answers for turn in turns] == [True] * 3
     steps = person.get(f"jobs/{job}/files/step_metrics.csv")
     assert steps.text.startswith("step,train_loss,valid_loss,grad_norm,")
     assert ",1.75," in steps.text
