@@ -68,4 +68,5 @@ def _ways(settings: KubernetesSettings, flavour: Flavour) -> Iterator[tuple[tupl
     for place, gpu in product((settings.on_demand, settings.spot_nodes), gpus or [Place()]):
         wanted = {**place.node_selector, **gpu.node_selector}
         if all(flavour.labels.get(label, value) == value for label, value in wanted.items()):
-            yield (*place.tolerations, *gpu.tolerations), gpu.topology if isinstance(gpu, GpuType) else None
+            tolerated = (*place.tolerations, *gpu.tolerations, *settings.from_dagster.tolerations)
+            yield tolerated, gpu.topology if isinstance(gpu, GpuType) else None

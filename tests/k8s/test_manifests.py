@@ -16,7 +16,9 @@ from typer.testing import CliRunner
 from ft_assets.cli.main import app
 from ft_assets.settings.tenants import load_tenants
 from ft_resources.errors import UserError
+from ft_resources.kubernetes.dagster_pod import honoured
 from ft_resources.kubernetes.flavours import read_flavours
+from ft_resources.kubernetes.from_dagster import FromDagster
 from ft_resources.kubernetes.job_plan import plan_pod
 from ft_resources.kubernetes.platform import platform_objects
 from ft_resources.kubernetes.s3_policy import role_policy, session_policy
@@ -281,6 +283,7 @@ def test_a_cancelled_run_lives_until_its_worker_has_saved() -> None:
 
 def test_a_runs_tag_cannot_change_its_pod(tmp_path: Path) -> None:
     from dagster_k8s import K8sRunLauncher
+    from dagster_k8s.job import UserDefinedDagsterK8sConfig
 
     launcher = instance_config(values())["run_launcher"]
     (tmp_path / "kubeconfig").write_text(json.dumps(NO_CLUSTER))
@@ -293,6 +296,8 @@ def test_a_runs_tag_cannot_change_its_pod(tmp_path: Path) -> None:
         pod = instance.run_launcher.get_container_context_for_run(dg.DagsterRun(job_name="train"))
         assert pod.run_k8s_config.pod_spec_config["service_account_name"] == "ft-control-plane"
         assert pod.namespace == "ft-system"
+        nothing = UserDefinedDagsterK8sConfig().to_dict()
+        assert honoured(pod.run_k8s_config.to_dict(), nothing, FromDagster()) == {}, "none of it is for workers"
         for tag in tags:
             run = dg.DagsterRun(job_name="train", tags={"dagster-k8s/config": json.dumps(tag)})
             with pytest.raises(Exception, match="violated the allowed list"):

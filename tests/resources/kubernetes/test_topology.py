@@ -9,6 +9,7 @@ import yaml
 from ft_resources.errors import UserError
 from ft_resources.kubernetes.allowed import allowed
 from ft_resources.kubernetes.flavours import FlavoursFile, read_flavours, require_nodes
+from ft_resources.kubernetes.from_dagster import FromDagster
 from ft_resources.kubernetes.job_plan import plan_pod
 from ft_resources.kubernetes.kueue import platform_queues
 from ft_resources.kubernetes.manifests import job
@@ -161,6 +162,18 @@ def test_a_flavour_that_no_job_could_have_for_its_topology_is_refused(
         return
     with pytest.raises(UserError, match=said):
         require_possible(settings, flavours(**changes))
+
+
+def test_a_taint_that_only_dagsters_configuration_tolerates_keeps_out_no_job_that_has_it() -> None:
+    tainted, bounds = flavours(taints=[{"key": "team"}]), {"tolerations": [{"key": "team"}]}
+    with pytest.raises(UserError, match="none tolerates its taint team"):
+        require_possible(near(), tainted)
+    settings = near().model_copy(update={"from_dagster": FromDagster.model_validate(bounds)})
+    require_possible(settings, tainted)
+    config = {"pod_spec_config": {"tolerations": [{"key": "team", "operator": "Exists", "effect": "NoSchedule"}]}}
+    specs = [{"metadata": {"name": "h100"}, "spec": {"nodeTaints": [{"key": "team", "effect": "NoSchedule"}]}}]
+    with_it, without = (plan_pod(spec_of(pod=pod), settings) for pod in (config, {}))
+    assert [allowed(plan, ["h100"], specs) for plan in (with_it, without)] == [["h100"], []]
 
 
 def test_nodes_without_gpus_have_no_topology() -> None:
