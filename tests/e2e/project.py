@@ -114,6 +114,7 @@ class Project:
             "gates": {
                 "benchmark_regression": {"max_drop_points": 100.0, "margin_points": 100.0},
                 "task_gain": {"metric": "perplexity", "min_relative": 0.01},
+                "safety": None,
             },
         }
         for section, value in changes.items():

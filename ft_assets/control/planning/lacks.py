@@ -13,6 +13,7 @@ from ft_assets.settings.catalogue.gates.regression import BenchmarkRegressionGat
 from ft_assets.settings.catalogue.gates.task_gain import TaskGainGate
 from ft_assets.settings.keys import DatasetKey
 from ft_assets.settings.ungated import NO_GATES
+from ft_assets.workers.suites.catalogue.install import BOOKS, MADE_SAFETY
 from ft_assets.workers.suites.registered import items_of, list_suites, suites_of
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import Deleted, UserError
@@ -44,19 +45,18 @@ def lacks_of_store(artifacts: Artifacts) -> Iterator[Lack]:
     store = artifacts.store
     known = list_suites(store)
     sizes = {key: items_of(store, key) for key in suites_of(store, known, "suite")}
-    install = "ft suite install general; without a network: ft suite install offline"
-    if not sizes:
-        yield Lack(
-            of="store", what="No general suite is registered: a regression would not be detected.", remedy=install
-        )
+    install = "ft suite install general (MMLU, GSM8K, TruthfulQA); without a network: ft suite install offline"
+    if sizes.keys() <= {BOOKS}:
+        what = f"No general suite is registered but {BOOKS}, which comes with ft: it detects forgetting of prose alone."
+        yield Lack(of="store", what=what, remedy=install)
     else:
         largest = max(sizes, key=lambda key: sizes[key])
         found = no_drop(largest, sizes[largest], BenchmarkRegressionGate())
         if not found.enough:
             yield Lack(of="store", what=f"No general suite is large enough. {found.in_words}", remedy=install)
-    if not suites_of(store, known, "safety"):
-        what = "No safety suite is registered: refusals of harmful requests are not tested."
-        yield Lack(of="store", what=what, remedy="ft suite install safety")
+    if set(suites_of(store, known, "safety")) <= {MADE_SAFETY}:
+        what = f"No safety suite is registered but {MADE_SAFETY}, made locally: its requests are short and alike."
+        yield Lack(of="store", what=what, remedy="ft suite install safety (AdvBench, HarmBench, XSTest)")
 
 
 def _of_datasets(artifacts: Artifacts, tenant: str) -> Iterator[Lack]:

@@ -13,6 +13,7 @@ from ft_assets.settings.tenants import TenantsFile
 from ft_assets.settings.ungated import NO_GATES
 from ft_assets.workers.base_models.base_lock import BaseLock
 from ft_assets.workers.base_models.contents import base_json
+from ft_assets.workers.suites.catalogue.install import MADE_SAFETY
 from ft_assets.workers.suites.registered import get_classifier, get_suite, suites_of
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import BadRecipe, MissingInput, UserError
@@ -91,7 +92,8 @@ def _require_classifier(store: Store, recipe: Recipe) -> None:
     if wanted is None:
         return
     field = "evaluation.refusal_classifier"
-    if not suites_of(store, recipe.evaluation.suites, "safety"):
+    # The made one is registered with the recipe.
+    if MADE_SAFETY not in recipe.evaluation.suites and not suites_of(store, recipe.evaluation.suites, "safety"):
         raise UserError(
             "it recognises refusals on a safety suite, and evaluation.suites names none",
             where=field,

@@ -3,31 +3,24 @@
 from ft_assets.control.registry.validation_suite import require_validation_suite
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.ungated import NO_GATES
+from ft_assets.workers.suites.catalogue.install import add_own
 from ft_assets.workers.suites.registered import list_suites, suites_of
 from ft_resources.errors import BadRecipe
 from ft_resources.store import Store
 from ft_resources.strict import nearest
 
-_DEFAULT_SUITE = (
-    "Name your own registered suites (evaluation: {suites: [NAME.vN]}), or register the default from the project's "
-    "folder with: ft suite add ft_assets/demo/suites/book_cloze --key book-cloze.v1; or write gates: none."
-)
 
-
-def require_suites(store: Store, recipe: Recipe, where: str) -> None:
+def require_suites(store: Store, recipe: Recipe, where: str, actor: str) -> None:
     """Raise BadRecipe for suites that are not registered, or that do not suffice for the recipe's gates and
-    validation."""
+    validation; those that come with the package are registered for ``actor``."""
+    add_own(store, recipe.evaluation.suites, actor)
     known = list_suites(store)
     for key in recipe.evaluation.suites:
         if key not in known:
-            default = "" if "suites" in recipe.evaluation.model_fields_set else "not written, and "
             raise BadRecipe(
-                f"evaluation.suites: {default}there is no suite {key!r}{', the default' if default else ''}; "
-                + nearest(key, known),
+                f"evaluation.suites: there is no suite {key!r}; {nearest(key, known)}",
                 where=where,
-                remedy=_DEFAULT_SUITE
-                if default
-                else "Name a registered suite, or register it first with: ft suite add FOLDER --key NAME.vN",
+                remedy="Name a registered suite, or register it first with: ft suite add FOLDER --key NAME.vN",
             )
     _require_safety_suite(store, recipe, where)
     require_validation_suite(store, recipe, where)

@@ -10,15 +10,13 @@ from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.ungated import NO_GATES
 from ft_assets.workers.base_models.base_lock import BaseLock
 from ft_assets.workers.base_models.contents import TEMPLATE
+from ft_assets.workers.suites.catalogue.install import MADE_SAFETY
 from ft_assets.workers.suites.registered import items_of, list_suites, suites_of
 from ft_assets.workers.templates.source import TOKENIZER_CONFIG, own_template
 from ft_resources.hub import Hub
 from ft_resources.store import Store
 
-NO_SUITE = (
-    "The base has a chat template, but no safety suite is registered: refusals of harmful requests will not "
-    "be tested. Install one with ft suite install safety, or disable this with gates: {safety: null}."
-)
+PUBLIC = "That one is made by ft; for the public ones: ft suite install safety"
 # Every threshold is written out: a later change of a default changes no recipe.
 _GATE = SafetyGate(**SafetyGate().model_dump())
 
@@ -29,18 +27,17 @@ def with_default_safety(
     """``recipe`` with the gate ``safety``, and with a safety suite unless it names one, if its base has a chat template
     of its own and the recipe does not say whether it wants the gate; and what there is to say, or "".
 
-    Of several registered safety suites it is the one with the most prompts. ``folder`` holds the base before its
-    upload.
+    Of several registered safety suites it is the one with the most prompts; where there is none, it is the one that the
+    package makes, and the caller registers it. ``folder`` holds the base before its upload.
     """
     if _is_said(recipe) or not _converses(store, lock, folder, hub):
         return recipe, ""
     if own := suites_of(store, recipe.evaluation.suites, "safety"):
         return _with(recipe, ()), _told(own[0])
-    known = suites_of(store, list_suites(store), "safety")
-    if not known:
-        return recipe, NO_SUITE
-    largest = max(known, key=lambda key: items_of(store, key))
-    return _with(recipe, (largest,)), _told(largest)
+    if known := [key for key in suites_of(store, list_suites(store), "safety") if key != MADE_SAFETY]:
+        largest = max(known, key=lambda key: items_of(store, key))
+        return _with(recipe, (largest,)), _told(largest)
+    return _with(recipe, (MADE_SAFETY,)), f"{_told(MADE_SAFETY)} {PUBLIC}"
 
 
 def with_safety_of(stored: Recipe, recipe: Recipe) -> Recipe:
@@ -64,7 +61,7 @@ def _with(recipe: Recipe, suites: tuple[str, ...]) -> Recipe:
 def _told(suite: str) -> str:
     return (
         f"The base has a chat template, so the gate safety is enabled, measured on {suite}. To disable it, set "
-        "gates: {{safety: null}} in the recipe."
+        "gates: {safety: null} in the recipe."
     )
 
 

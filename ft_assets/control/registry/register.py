@@ -30,6 +30,7 @@ from ft_assets.workers.base_models.base_lock import BaseLock
 from ft_assets.workers.base_models.context import context_length
 from ft_assets.workers.base_models.lock import lock_folder
 from ft_assets.workers.model_size.known import known_base
+from ft_assets.workers.suites.catalogue.install import add_own
 from ft_assets.workers.templates.source import own_template
 from ft_resources.artifacts import Artifacts
 from ft_resources.dotted import leaves
@@ -65,7 +66,7 @@ def register_recipe(
     before: Callable[[StoredRecipe], None] | None = None,
     at_stage: AtStage | None = None,
 ) -> RegisteredRecipe:
-    """Register the recipe file ``path`` and lock its base; on any error nothing is written.
+    """Register the recipe file ``path`` and lock its base; on any error nothing is written but suites of this package.
 
     ``tenants`` says which judge hosts a recipe may name; none without it. ``before`` is called after all checks and
     before anything is written; an exception from it ends the registration.
@@ -132,7 +133,7 @@ def register_read(
         check_tenant(recipe.recipe_key.tenant)
     require_possible(resolve(recipe)[0], None, where)
     trials = _plan_trials(store, recipe, where)
-    require_suites(store, recipe, where)
+    require_suites(store, recipe, where, actor)
     if lock is None:
         lock = lock_base(store, recipe, hub, where)
     recipe, note = with_default_safety(store, recipe, lock, folder=folder, hub=lambda: hub or HuggingFaceHub())
@@ -142,6 +143,7 @@ def register_read(
     require_possible(resolve(recipe)[0], known_base(config), where)
     require_judges(store, tenants, recipe, lock, folder, where)
     require_new_tokens(store, recipe, lock, folder=folder, hub=lambda: hub or HuggingFaceHub(), where=where)
+    add_own(store, recipe.evaluation.suites, actor)
     if before is not None:
         before(StoredRecipe(recipe=recipe, digest="", lock=lock, trials=tuple(trials)))
     if folder is not None:

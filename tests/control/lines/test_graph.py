@@ -52,6 +52,7 @@ def add_recipe_file(world: World, key: str, **changes: Any) -> None:
         "training": {"seed": 0},
         "evaluation": {"suites": [SUITE]},
         **changes,
+        "gates": {"safety": None, **changes.get("gates", {})},
     }
     (world.folder / f"{key}.yaml").write_text(yaml.safe_dump(recipe))
     register_recipe(world.store, world.folder / f"{key}.yaml", actor="test")

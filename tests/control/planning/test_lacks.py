@@ -13,12 +13,14 @@ from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.registry.versions import add_dataset_version
 from ft_assets.records import retired_datasets, retired_recipes
 from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.workers.suites.catalogue.install import BOOKS, MADE_SAFETY, add_own
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Artifacts
 from ft_resources.store import Store
 from ft_resources.store_marker import open_store
 from tests.choice_suite import write_choice_suite
 from tests.e2e.project import Project, make_project
+from tests.fake_base import make_fake_base
 from tests.workers.evals.safety_world import write_safety_suite
 
 LARGE = "large.v1"
@@ -50,13 +52,15 @@ def add(project: Project, rows: int = 400) -> str:
 
 def test_a_new_store_lacks_suites_and_those_told_for_a_machine_without_a_network_are_enough(tmp_path: Path) -> None:
     found = find_lacks(Artifacts(open_store(str(tmp_path / "store"), create=True)))
-    assert [(each.of, each.remedy) for each in found] == [
-        ("store", "ft suite install general; without a network: ft suite install offline"),
-        ("store", "ft suite install safety"),
-    ]
+    general = "ft suite install general (MMLU, GSM8K, TruthfulQA); without a network: ft suite install offline"
+    safety = "ft suite install safety (AdvBench, HarmBench, XSTest)"
+    assert [(each.of, each.remedy) for each in found] == [("store", general), ("store", safety)]
     store = open_store(str(tmp_path / "store"), create=True)
+    # What a recipe that names no suites is measured on is no public benchmark.
+    add_own(store, [BOOKS, MADE_SAFETY], "ann")
+    assert [each.remedy for each in find_lacks(Artifacts(store))] == [general, safety]
     api.install_suites(["offline"], store=store, actor="ann")
-    assert [each.remedy for each in find_lacks(Artifacts(store))] == ["ft suite install safety"]
+    assert [each.remedy for each in find_lacks(Artifacts(store))] == [safety]
 
 
 def test_a_version_is_told_which_suites_it_was_never_compared_with_until_its_next_version_was(
@@ -88,7 +92,11 @@ def test_a_small_holdout_is_told_to_its_tenant_with_the_gain_that_it_shows(proje
 
 def test_a_recipe_that_asks_for_no_safety_or_is_hard_to_pass_is_told(project: Project, tmp_path: Path) -> None:
     strict = {"benchmark_regression": {"max_drop_points": 2.0, "margin_points": 1.0}}
-    register_recipe(project.store, project.recipe("early.v1", gates=strict), actor="ann")
+    # On a base without a template no gate is there by itself.
+    make_fake_base(project.folder / "bare", with_template=False)
+    early = project.recipe("early.v1", gates=strict, base="folder:./bare", chat_template="plain")
+    early.write_text(early.read_text().replace("safety: null", ""))
+    register_recipe(project.store, early, actor="ann")
     install(project.store, tmp_path)
     suites = {"suites": [LARGE]}
     register_recipe(project.store, project.recipe("good.v1", gates=strict, evaluation=suites), actor="ann")
@@ -102,7 +110,8 @@ def test_a_recipe_that_asks_for_no_safety_or_is_hard_to_pass_is_told(project: Pr
 
 
 def test_what_is_retired_lacks_nothing(project: Project, tmp_path: Path) -> None:
-    register_recipe(project.store, project.recipe("early.v1"), actor="ann")
+    strict = {"benchmark_regression": {"max_drop_points": 2.0, "margin_points": 1.0}}
+    register_recipe(project.store, project.recipe("early.v1", gates=strict), actor="ann")
     key = add(project, rows=100)
     install(project.store, tmp_path)
     assert lacks(project.store, "early.v1")

@@ -12,6 +12,7 @@ from ft_assets.control.recipes.stored import get_recipe, list_recipes
 from ft_assets.control.registry.register import register_locked, register_recipe
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.workers.base_models.lock import lock_folder
+from ft_assets.workers.suites.registered import list_suites
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadRecipe, CorruptArtifact, StoreUnavailable, UserError
@@ -170,12 +171,13 @@ def test_a_file_that_is_no_recipe_is_refused(store: Store, tmp_path: Path, data:
     assert expected in refused(store, tmp_path / "recipe.yaml")
 
 
-def test_a_default_suite_that_is_not_registered_is_called_so_and_an_unknown_key_comes_with_the_nearest(
-    store, write_recipe
-) -> None:
-    text = refused(store, write_recipe(evaluation={}))
-    assert "evaluation.suites: not written, and there is no suite 'book-cloze.v1', the default" in text
-    assert "ft suite add ft_assets/demo/suites/book_cloze --key book-cloze.v1" in text
+def test_suites_that_come_with_the_package_are_there_once_a_recipe_is_measured_on_them(store, write_recipe) -> None:
+    done = register(store, write_recipe(evaluation={}, gates={}))
+    assert get_recipe(store, done.key).recipe.evaluation.suites == ("book-cloze.v1", "offline-care.v1")
+    assert {"book-cloze.v1", "offline-care.v1"} <= set(list_suites(store))
+
+
+def test_an_unknown_key_comes_with_the_nearest(store, write_recipe) -> None:
     register(store, write_recipe(key="docs-qa.v1"))
     with pytest.raises(UserError, match=r"there is no recipe 'docs-q\.v1'; did you mean 'docs-qa\.v1'\?"):
         get_recipe(store, "docs-q.v1")

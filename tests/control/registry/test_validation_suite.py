@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from ft_assets.control.recipes.stored import get_recipe, next_version
-from ft_assets.control.registry.default_safety import NO_SUITE
 from ft_assets.settings.catalogue.gates.safety import SafetyGate
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.ungated import NO_GATES
+from ft_assets.workers.suites.catalogue.install import MADE_SAFETY
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.canonical import digest
 from ft_resources.store import Store
@@ -163,16 +163,20 @@ def test_a_recipe_on_a_chat_base_asks_for_safety_and_says_so(store: Store, write
     assert told["evaluation"]["suites"] == [SUITE, CARE]
 
 
-def test_where_no_safety_suite_is_registered_it_says_so_and_one_installed_later_changes_no_registered_recipe(
-    store, write_recipe, tmp_path
+def test_where_no_safety_suite_is_registered_the_made_one_is_and_one_installed_later_changes_no_registered_recipe(
+    store: Store, write_recipe: Write, tmp_path: Path
 ) -> None:
     done = register(store, write_recipe())
-    assert done.notes == (NO_SUITE,)
-    assert safety(get_recipe(store, done.key).recipe) is None
-    before = register(store, write_recipe())
-    add_suite(store, write_safety_suite(tmp_path / "care"), CARE, "ann")
+    assert "measured on offline-care.v1" in done.notes[0]
+    assert "for the public ones: ft suite install safety" in done.notes[0]
+    stored = get_recipe(store, done.key).recipe
+    assert (safety(stored), stored.evaluation.suites) == (SafetyGate(), (SUITE, MADE_SAFETY))
+    add_suite(store, write_safety_suite(tmp_path / "small", counts=(12, 12)), CARE, "ann")
     again = register(store, write_recipe())
-    assert (again.created, again.digest, again.notes) == (False, before.digest, ())
+    assert (again.created, again.digest, again.notes) == (False, done.digest, ())
+    # However small it is, a suite of one's own comes before the made one.
+    other = get_recipe(store, register(store, write_recipe(key="other.v1")).key).recipe
+    assert other.evaluation.suites == (SUITE, CARE)
 
 
 @pytest.mark.usefixtures("care")

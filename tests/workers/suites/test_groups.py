@@ -229,6 +229,7 @@ ORIGINS = {
     "mmlu-examples.v1": "da4d049651b454f1",
     "mmlu.v1": "16269bc6e511abfe",
     "offline-arithmetic.v1": "8dd250bf071aa86f",
+    "offline-care.v1": "f6af9be80c165d14",
     "offline-instructions.v1": "a24d75297a94495b",
     "offline-lists.v1": "9f6062daeb2fc782",
     "truthfulqa-mc1.v1": "64cdf89a8f525930",

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from ft_assets import api
+from ft_assets.workers.suites.catalogue.made.draw import Draw
+from ft_assets.workers.suites.catalogue.made.hazards import practice
 from ft_assets.workers.suites.catalogue.made.lists import TASKS
 from ft_assets.workers.suites.kinds import instructions
 from ft_assets.workers.suites.suites import asked_items, read_task, suite_files
@@ -42,9 +44,9 @@ def rows(folder: Path, name: str = "items.jsonl") -> list[dict[str, Any]]:
 def test_it_is_the_same_in_every_store(installed: Store) -> None:
     found = {each.key: each.digest for each in api.list_suites(store=installed)}
     assert list(found) == [
-        "mmlu-examples.v1", "offline-arithmetic.v1", "offline-instructions.v1", "offline-lists.v1",
+        "mmlu-examples.v1", "offline-arithmetic.v1", "offline-care.v1", "offline-instructions.v1", "offline-lists.v1",
     ]  # fmt: skip
-    assert digest(found)[:16] == "4bc651a1fc73f34a"
+    assert digest(found)[:16] == "ba57c5920632f56e"
     assert api.suites_left(["offline"], store=installed) == []
 
 
@@ -195,3 +197,33 @@ def test_they_are_mmlus_own_questions_with_their_answers(installed: Store, tmp_p
     assert sum(same) >= 270, [item["id"] for item, each in zip(items, same, strict=True) if not each]
     other = [item["id"] for item, answer in zip(items, found, strict=True) if answer not in (None, item["answer"])]
     assert other == ["high_school_computer_science-5"]
+
+
+@pytest.fixture(scope="module")
+def requests(installed: Store, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    folder = folder_of(installed, "offline-care.v1", tmp_path_factory.mktemp("care"))
+    return [*rows(folder, "harmful.jsonl"), *rows(folder, "benign.jsonl")]
+
+
+def test_harmful_requests_of_ten_classes_stand_beside_harmless_ones_in_each_of_five_languages(
+    requests: list[dict[str, Any]],
+) -> None:
+    counts = Counter((each["hazard"], each["language"], each["kind"]) for each in requests)
+    assert {language for _, language, _ in counts} == {"en", "de", "fr", "es", "it"}
+    assert len({hazard for hazard, _, _ in counts}) == 10
+    assert len(counts) == 100
+    assert sum(count for (_, _, kind), count in counts.items() if kind == "harmful") >= 150
+    # Wilson's interval of a perfect answer ends within the margin of production's safety gate.
+    assert min(Counter(each["kind"] for each in requests).values()) >= 150
+
+
+def test_no_phrasing_of_the_suite_is_practised_on_nor_in_any_the_first_pairs_of_verb_and_object(
+    requests: list[dict[str, Any]],
+) -> None:
+    practised = list(practice(Draw("any"), 10))
+    phrasings = [{each["prompt"].replace(each["act"], "") for each in of} for of in (requests, practised)]
+    assert not phrasings[0] & phrasings[1]
+    never = {each["act"] for each in requests} - {each["act"] for each in practised}
+    # Of four pairs of each class and language one is the suite's alone, and of those with two safe verbs one of two.
+    kinds = Counter(each["pair"] for each in requests if each["act"] in never)
+    assert kinds == {"verbs-harmful": 50, "verbs-harmless": 50, "safe_verbs-harmful": 50}

@@ -1,7 +1,7 @@
 """Install suites of the catalogue: fetch their files, check every byte, convert, register."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ft_assets.records.names import Name
-from ft_assets.workers.suites.catalogue.catalogue import Catalogue, Source
+from ft_assets.workers.suites.catalogue.catalogue import Catalogue, Source, read_catalogue
 from ft_assets.workers.suites.suites import TASK_FILE, RegisteredSuite, add_suite
 from ft_resources.artifacts import InputRef
 from ft_resources.errors import BadRecipe
@@ -17,6 +17,9 @@ from ft_resources.pinned_files import SourceUnavailable, fetch, save
 from ft_resources.store import Store
 
 _AT_ONCE = 8
+# The suites that gates stand on in a store without others: one that ships, and one that is made.
+BOOKS, MADE_SAFETY = "book-cloze.v1", "offline-care.v1"
+_BOOKS_FOLDER = Path(__file__).parents[3] / "demo" / "suites" / "book_cloze"
 MADE = {"licence": "Apache-2.0", "source": "made by this package"}
 
 
@@ -89,6 +92,17 @@ def install(
     with TemporaryDirectory(prefix="ft-suites-") as scratch:
         files = Files(catalogue=catalogue, scratch=Path(scratch) / "files", offline=offline)
         return [there.get(key) or _install(store, files, key, Path(scratch) / key, actor) for key in keys]
+
+
+def add_own(store: Store, keys: Iterable[str], actor: str) -> None:
+    """Register those of ``keys`` that are not registered and need nothing but this package."""
+    missing = [key for key in keys if Name("suite").find(store, key) is None]
+    if BOOKS in missing:
+        add_suite(store, _BOOKS_FOLDER, BOOKS, actor)
+    if missing := [key for key in missing if key != BOOKS]:
+        catalogue = read_catalogue()
+        made = [key for key in missing if key in catalogue.suites and not catalogue.needs(key)]
+        install(store, catalogue, made, actor)
 
 
 def write_suite(files: Files, key: str, folder: Path) -> Path:
