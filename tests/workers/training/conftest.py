@@ -1,7 +1,7 @@
 """A tiny training run: a random Llama, a pack with something to learn, and specs of attempts at it."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +26,7 @@ from ft_resources.work import WorkRequest, WorkSpec
 from ft_resources.worker_context import WorkContext, WorkResult
 from tests.fake_base import VOCABULARY, make_fake_base
 from tests.made import spec_of
+from tests.once import made_once, session_pid, shared_folder
 from tests.workers.packs.made import made_spool
 from tests.workers.training.forks import Forks
 
@@ -184,10 +185,10 @@ def bench(tmp_path: Path) -> Bench:
 
 
 @pytest.fixture(scope="session")
-def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
-    """The process that forks workers and ranks."""
-    with Forks(tmp_path_factory.mktemp("forks")) as running:
-        yield running
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Forks:
+    """The process that forks workers and ranks, one for the session: it takes ten seconds to start."""
+    place = shared_folder(tmp_path_factory) / "forks"
+    return Forks(made_once(place, lambda folder: Forks(folder).begin(session_pid())))
 
 
 @pytest.fixture

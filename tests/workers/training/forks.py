@@ -4,8 +4,8 @@ Workers are real ones (``ft_assets.worker.main``), ended by real signals. A ``Bl
 an exact place, as a phase of a tiny training is over before anybody outside has seen it. Ranks stand for torchrun's,
 and like those they all end when one fails, or when whoever started them does.
 
-    python -m tests.workers.training.forks SOCKET
-        the process that forks
+    python -m tests.workers.training.forks SOCKET SESSION
+        the process that forks, in the background, until the process SESSION ends
     python tests/workers/training/forks.py SOCKET PROCESSES NODES FOLDER [MODULE:FUNCTION]
         in torchrun's place on all nodes: ends as torchrun does
 """
@@ -14,6 +14,7 @@ import contextlib
 import gc
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -61,21 +62,18 @@ class Fork:
 
 
 class Forks:
-    """A process that forks on demand at the socket ``place``; use it as a context."""
+    """A process that forks on demand at the socket ``place``."""
 
     def __init__(self, folder: Path) -> None:
         self.place = folder / "forks"
 
-    def __enter__(self) -> "Forks":
+    def begin(self, session: int) -> None:
+        """Start it, until the process ``session`` ends."""
         import subprocess
 
-        command = [sys.executable, "-m", "tests.workers.training.forks", str(self.place)]
-        self._process = subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": "1"})
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
+        command = [sys.executable, "-m", "tests.workers.training.forks", str(self.place), str(session)]
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        subprocess.run(command, env=environment, start_new_session=True, check=True)
 
     def start(self, spec: Path, scratch: Path, blow: Blow | None = None) -> Fork:
         """A worker for the spec in a file, with a log beside it."""
@@ -120,9 +118,12 @@ def _asked(place: str, told: dict[str, Any]) -> socket.socket:
     return line
 
 
-def _serve(place: str) -> None:
+def _serve(place: str, session: int) -> None:
     from ft_assets.workers.libraries import keep_offline
 
+    if os.fork():
+        return
+    ends = os.pidfd_open(session)
     keep_offline()
     os.environ["DS_ACCELERATOR"] = "cpu"
     _import_libraries()
@@ -131,7 +132,7 @@ def _serve(place: str) -> None:
         door.bind(place)
         door.listen()
         signal.signal(signal.SIGCHLD, _reap)
-        while True:
+        while ends not in select.select([door, ends], [], [])[0]:
             line, _ = door.accept()
             if not os.fork():
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -298,6 +299,7 @@ def _fork(rank: int, wanted: dict[str, Any], port: int) -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 2:
-        _serve(sys.argv[1])
+    if len(sys.argv) == 3:
+        _serve(sys.argv[1], int(sys.argv[2]))
+        sys.exit()
     sys.exit(run_ranks(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:]))
