@@ -207,7 +207,8 @@ def with_thought(
         for start, stop in rendering.quoted
         if not any(place <= start < after for place, after in gone)
     ]
-    return Rendering(text=whole, turns=moved(rendering.turns), quoted=quoted), moved(turns)
+    changes = tuple((edit.place, edit.after, len(end + edit.close)) for edit in ordered)
+    return Rendering(text=whole, turns=moved(rendering.turns), quoted=quoted, changes=changes), moved(turns)
 
 
 def own_thoughts(message: Mapping[str, Any]) -> str:

@@ -147,7 +147,9 @@ class ChatLabeller:
         """
         traced = self._trace(row)
         text = traced.rendering.text
-        spans = self._tracer.template.contents(row.messages, text, where=row.where, tools=row.tools)
+        template, tools, where = self._tracer.template, row.tools, row.where
+        own = template.render(row.messages, where=where, tools=tools)
+        spans = traced.rendering.moved(template.contents(row.messages, own, where=where, tools=tools))
         edges = [0, *itertools.chain.from_iterable(spans), len(text)]
         cuts = Cuts()
         # An engine reports tokens that overlap spans of a text, even partly.

@@ -80,6 +80,10 @@ def test_a_row_with_a_turn_that_is_too_long_stays_or_goes_as_a_whole(workbench: 
     result = workbench.build(dataset, chat_template=OPENS, overlong="drop", max_length=80)
     assert _failed(result) == []
     assert (result.facts["documents"], result.facts["dropped_rows"]) == (1, [2])
+    # The question loses its end in the documents that have it.
+    shortened = workbench.build(dataset, chat_template=OPENS, overlong="truncate", max_length=80)
+    assert _failed(shortened) == []
+    assert (shortened.facts["documents"], shortened.facts["shortened_rows"]) == (3, [2])
     with pytest.raises(BadData, match="1 example is longer than 80 tokens; the longest, row 2"):
         workbench.build(dataset, chat_template=OPENS, max_length=80)
 
