@@ -27,6 +27,7 @@ from ft_assets.workers.datasets.intake.chunking import ROW_BYTES, chunks
 from ft_assets.workers.datasets.intake.kinds import CUT, HEAD_BYTES, check_head, kind_of
 from ft_assets.workers.datasets.intake.limits import ReadLimits
 from ft_assets.workers.datasets.intake.spool import Spool, spool
+from ft_assets.workers.datasets.reporting.advice import unanswered
 from ft_assets.workers.datasets.reporting.bad_fields import field_and_problem
 from ft_resources.errors import BadData, BadRecipe, in_sentences
 
@@ -76,6 +77,7 @@ class FirstLook:
         shown: the first usable ones.
         whole: whether that was the whole file.
         later: why there is no preview before the whole upload; "" if there is one.
+        notes: what is left out of usable rows.
         refused: why the whole file would be refused, as far as is known; "" if nothing is known against it.
         policy: how the rows are read.
         choices: what else could be chosen; None for a document, which has no columns.
@@ -89,6 +91,7 @@ class FirstLook:
     shown: tuple[ShownRow, ...] = ()
     whole: bool = False
     later: str = ""
+    notes: tuple[str, ...] = ()
     refused: str = ""
     policy: DatasetPolicy = field(default_factory=DatasetPolicy)
     choices: Choices | None = None
@@ -168,6 +171,7 @@ def first_look(
         bad=tuple(bad[:_SHOWN_GROUPS]),
         shown=tuple(found.shown),
         whole=whole,
+        notes=tuple(unanswered(found.unanswered)),
         refused=refused,
         policy=policy,
         choices=choices,
@@ -240,6 +244,7 @@ class _Found:
         self.forms: Counter[str] = Counter()
         self.bad: dict[tuple[str, str], BadRows] = {}
         self.shown: list[ShownRow] = []
+        self.unanswered = 0
         self.left = False
 
     def add_bad(self, row: int, field: str, problem: str) -> None:
@@ -262,6 +267,7 @@ def _read(rows: Spool, policy: DatasetPolicy) -> _Found:
         parsed = parse_lines(lines, form, ended=ended)
         found.rows += parsed.rows
         found.forms.update(parsed.forms)
+        found.unanswered += parsed.unanswered
         for bad in parsed.bad.to_pylist():
             detail = f"{bad['field']}: {bad['problem']}" if bad["field"] else bad["problem"]
             found.add_bad(first_row + bad["row"] - 1, *field_and_problem(detail, policy))

@@ -97,7 +97,7 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> Checked:
             raise unknown_columns(error, unknown, form, unfit=bool(reading.bad[_UNKNOWN])) from None
         raise
     require_other_kind(form, reading.forms)
-    warnings = (*meanings.warnings(), *kinds.warnings(form), *pictures(report), *unanswered(report))
+    warnings = (*meanings.warnings(), *kinds.warnings(form), *pictures(report), *unanswered(report.unanswered))
     if reading.kind and len(different) < MIN_EXAMPLES:
         bad = reading.bad.total()
         again = reading.rows - bad - len(different)

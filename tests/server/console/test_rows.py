@@ -229,6 +229,15 @@ def test_turns_and_speakers_of_other_words_are_chosen(world: World) -> None:
     }  # fmt: skip
 
 
+def test_turns_without_an_answer_that_are_left_out_are_told(world: World) -> None:
+    person = world.person("unanswered")
+    thanks = {"messages": [*CHATS[0]["messages"], *talk(("user", "Thanks!"))]}
+    told = "2 conversations end with a turn of the user, which is left out"
+    for rows, count in ((CHATS, 0), ([*CHATS, thanks, thanks], 1)):
+        page = person.get(f"new/rows?file={given(person, 'thanks.jsonl', lines(*rows))}").text
+        assert page.count(told) == count
+
+
 @pytest.mark.parametrize(
     ("choices", "said"),
     [

@@ -40,7 +40,7 @@ def all_warnings(report: DatasetReport, judges: Iterable[str] = ()) -> list[str]
         *_balance(report),
         *label_warnings(report),
         *pictures(report),
-        *unanswered(report),
+        *unanswered(report.unanswered),
         *_shape(report),
     ]
     judge = judge_family_warning(report.policy.generated_by, judges)
@@ -63,11 +63,11 @@ def pictures(report: DatasetReport) -> Iterator[str]:
         yield f"{upload.name:.{_NAME}}: {are} left out; only its text is trained on. Put into words what it needs."
 
 
-def unanswered(report: DatasetReport) -> Iterator[str]:
-    """How many conversations end with a turn that nobody answers, which is left out."""
-    if count := report.unanswered:
+def unanswered(count: int) -> Iterator[str]:
+    """That ``count`` conversations end with a turn without an answer, which is left out."""
+    if count:
         are = "1 conversation ends" if count == 1 else f"{count:,} conversations end"
-        yield f"{are} with a turn of the user, which is left out: only answers are learned. All before it is used."
+        yield f"{are} with a turn of the user, which is left out: only answers are trained on. The turns before it are used."
 
 
 def split_advice(report: DatasetReport, side: str) -> str:
