@@ -262,7 +262,7 @@ def test_an_apply_that_was_interrupted_is_completed_by_another(
         if len(done) == 5:
             raise KeyboardInterrupt
 
-    connected = Api(client=cluster.client())
+    connected = Api(client=cluster.client(retries=0))
     whole = api.plan_folder(folder, store=project.store, cluster=connected)
     with pytest.raises(KeyboardInterrupt):
         api.apply_folder(folder, store=project.store, cluster=connected, told=stop)

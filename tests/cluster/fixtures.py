@@ -50,11 +50,11 @@ class Access:
         else:
             time.sleep(seconds)
 
-    def client(self) -> Any:
+    def client(self, retries: int | None = None) -> Any:
         from kubernetes import client, config
 
         settings = client.Configuration()
-        settings.retries = 0
+        settings.retries = retries
         config.load_kube_config(str(self.kubeconfig), client_configuration=settings)
         return client.ApiClient(settings)
 

@@ -46,7 +46,7 @@ def make_jobs(cluster: Access, jobs: str) -> WatchedNamespace:
     key, _, value = names.MANAGED.partition("=")
     for name in jobs:
         cluster.run(name, "", suspend=True, labels={key: value})
-    return WatchedNamespace(Api(client=cluster.client()), cluster.namespace)
+    return WatchedNamespace(Api(client=cluster.client(retries=0)), cluster.namespace)
 
 
 def label(cluster: Access, job: str) -> None:

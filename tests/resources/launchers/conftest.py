@@ -78,7 +78,7 @@ class OnCluster:
         return KubernetesSettings.model_validate({"image": image, **who, **small, **changes})
 
     def api(self, **options: Any) -> Api:
-        return Api(client=self.access.client(), **options)
+        return Api(client=self.access.client(retries=0), **options)
 
     def launcher(
         self,
