@@ -1,4 +1,4 @@
-"""Trainings that continue an accepted adapter: DPO on SFT, SFT on CPT with new tokens, SFT on new rows."""
+"""Trainings that continue an accepted adapter: DPO on SFT, SFT on CPT with new tokens, SFT on new rows; and KTO."""
 
 import json
 from pathlib import Path
@@ -12,15 +12,15 @@ from ft_assets.control.lines.mlflow_registry import registration_tags
 from ft_assets.control.planning.known_base import base_of_recipe
 from ft_assets.control.registry.register import get_recipe, register_recipe
 from ft_assets.control.submissions.works import read_works
-from ft_assets.records.submissions import Submission, all_submissions
+from ft_assets.records.submissions import Submission, SubmissionStatus, all_submissions
 from ft_assets.workers.adapters.lineage import lineage, verify_lineage
 from ft_assets.workers.evals.samples import read_suite_samples
 from ft_assets.workers.evals.verdicts import load_evidence
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.attempts import attempts_at
-from ft_resources.errors import BadRecipe, MissingInput
-from tests.e2e.project import Project
+from ft_resources.errors import BadRecipe, MissingInput, UserError
+from tests.e2e.project import COLOURS, Project
 from tests.fake_base import CHAT_TEMPLATE, make_fake_base
 from tests.journeys import Journey, copied
 
@@ -252,3 +252,46 @@ def test_new_rows_continue_the_adapter_that_stands_in_a_stage(
     report = api.prove_ledger(*keys, store=project.store)
     assert (report.proof.findings, report.earlier) == ([], (before.address,))
     api.promote(str(second.address), "staging", reason="better", store=project.store, actor="ann")
+
+
+def labelled(project: Project, rows: int = 160) -> Path:
+    """Questions with one answer each; people liked sentences and no noise, and say so in several ways."""
+    ways: dict[bool, list[Any]] = {True: [True, 1, "true"], False: [False, 0, "False"]}
+    lines = []
+    for number in range(rows):
+        liked = number % 2 == 0
+        answer = f"thing {number} is {COLOURS[number % 5]}" if liked else f"{number * 7919 % 1000} zq {number * 31} xv"
+        question = f"what colour is thing {number}?"
+        lines.append({"prompt": question, "completion": answer, "label": ways[liked][number // 2 % 3]})
+    return project.rows("labelled.jsonl", lines)
+
+
+def test_answers_that_people_liked_or_not_are_learned_by_kto_and_measured_by_the_liked_ones(project: Project) -> None:
+    recipe = project.recipe("labelled.v1", method="kto", kto={"beta": 0.5}, steps=6)
+    policy = project.folder / "labelled.yaml"
+    policy.write_text("form: unpaired_preference\n")
+    result = project.tune(labelled(project), recipe, "acme.labelled", policy=policy)
+    # Whether six steps are gain enough is the gates' business.
+    assert result.outcome.status in (SubmissionStatus.ACCEPTED, SubmissionStatus.REJECTED), result.outcome.reason
+    artifacts, keys = Artifacts(project.store), ("acme.labelled.v1", "labelled.v1")
+    pack = identity.token_pack(artifacts, *keys)
+    assert pack.facts["form"] == "unpaired_preference"
+    assert pack.facts["documents"] == 2 * pack.facts["examples"]
+    checkpoint = identity.checkpoint(artifacts, *keys)
+    assert checkpoint.manifest.inputs["reference_logps"] == identity.reference_logps(artifacts, *keys).ref
+    steps = [json.loads(line) for line in checkpoint.read("report/steps.jsonl").decode().splitlines()]
+    assert steps[0]["loss"] == pytest.approx(0.5, abs=1e-4)
+    assert steps[-2]["rewards/margins"] > 0
+    report = identity.eval_report(artifacts, *keys)
+    assert set(load_evidence(report).holdout) == {"perplexity", "exact_match", "f1"}
+    _, columns = read_suite_samples(report.path("samples/holdout.parquet", project.folder / "cache"))
+    assert all(target.startswith("thing") for target in columns["target"])
+
+
+def test_a_method_that_learns_from_other_data_is_refused_before_anything_is_packed(
+    project: Project, accepted: Journey
+) -> None:
+    with pytest.raises(UserError, match="has chat data, and orpo needs preference data"):
+        project.tune(accepted.dataset, project.recipe("wrong.v1", method="orpo"))
+    with pytest.raises(UserError, match="orpo needs preference data"):
+        identity.token_pack_request(Artifacts(project.store), accepted.dataset, "wrong.v1")
