@@ -89,15 +89,18 @@ def with_config(job: dict[str, Any], config: Config) -> dict[str, Any]:
 
 def sizes_of(config: Config) -> tuple[float | None, float | None]:
     """CPUs and memory (GiB) that ``config`` asks for, None where it does not."""
-    from kubernetes.utils.quantity import parse_quantity
-
     asked = config.get("container_config", {}).get("resources", {})
     limits, requests = asked.get("limits") or {}, asked.get("requests") or {}
-    cpus, memory = requests.get("cpu", limits.get("cpu")), limits.get("memory", requests.get("memory"))
-    return (
-        None if cpus is None else float(parse_quantity(cpus)),
-        None if memory is None else float(parse_quantity(memory)) / 2**30,
-    )
+    memory = _amount(limits.get("memory", requests.get("memory")))
+    return _amount(requests.get("cpu", limits.get("cpu"))), memory and memory / 2**30
+
+
+def _amount(quantity: Any) -> float | None:
+    if quantity is None:
+        return None
+    from kubernetes.utils.quantity import parse_quantity
+
+    return float(parse_quantity(quantity))
 
 
 def places_of(config: Config, bounds: FromDagster) -> tuple[Mapping[str, str], list[Toleration]]:
@@ -116,7 +119,7 @@ def _within(config: Config, bounds: FromDagster, *, instance: bool) -> tuple[Con
     """What of ``config`` is within the bounds, and the names of what is not."""
     kept, refused = {}, list[str]()
     volumes = _Sieve(config.get("pod_spec_config", {}).get("volumes", ()), lambda item: _volume(item, bounds))
-    mountable = {each["name"] for each in volumes.kept}
+    mountable = {each.get("name") for each in volumes.kept}
     sieves: dict[str, Callable[[Any], _Sieve]] = {
         "container_config.env": lambda found: _Sieve(found, lambda item: _variable(item, bounds, instance)),
         "container_config.env_from": lambda found: _Sieve(found, lambda item: _source(item, bounds)),
@@ -168,7 +171,7 @@ class _Sieve:
     def of_resources(cls, found: Mapping[str, Any], instance: bool) -> "_Sieve":
         """Those of the instance are of a run, which only waits."""
         sieve = cls((), lambda item: False)
-        asked = {f"{part}.{name}": size for part, sizes in found.items() for name, size in dict(sizes).items()}
+        asked = {f"{part}.{name}": size for part, sizes in found.items() for name, size in (sizes or {}).items()}
         sieve.refused = [
             name for name, size in asked.items() if name not in _SIZES or not _QUANTITY.fullmatch(str(size))
         ]
@@ -177,8 +180,8 @@ class _Sieve:
 
 
 def _variable(item: Item, bounds: FromDagster, instance: bool) -> bool:
-    name = item["name"]
-    if name.startswith(_RESERVED_VARIABLES) or (instance and name not in bounds.environment):
+    name = item.get("name", "")
+    if not name or name.startswith(_RESERVED_VARIABLES) or (instance and name not in bounds.environment):
         return False
     source = item.get("value_from")
     if source is None or set(source) == {"field_ref"}:
@@ -193,7 +196,7 @@ def _source(item: Item, bounds: FromDagster) -> bool:
 
 
 def _volume(item: Item, bounds: FromDagster) -> bool:
-    if item["name"] in MOUNTS:
+    if item.get("name", "") in ("", *MOUNTS):
         return False
     return set(item) == {"name", "empty_dir"} or _named(
         item,
@@ -212,11 +215,11 @@ def _named(item: Item, sources: Mapping[str, tuple[str, tuple[str, ...]]]) -> bo
     return not others and item.get(source, {}).get(field) in allowed
 
 
-def _mount(item: Item, mountable: set[str]) -> bool:
+def _mount(item: Item, mountable: set[str | None]) -> bool:
     path = item.get("mount_path", "").rstrip("/") + "/"
     clashes = any(path.startswith(f"{ours}/") or f"{ours}/".startswith(path) for ours in MOUNTS.values())
     simple = set(item) <= {"name", "mount_path", "sub_path", "read_only"} and path.startswith("/") and ".." not in path
-    return item["name"] in mountable and simple and not clashes
+    return item.get("name") in mountable and simple and not clashes
 
 
 def _toleration(item: Item, bounds: FromDagster) -> bool:

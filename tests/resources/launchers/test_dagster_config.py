@@ -242,6 +242,8 @@ REFUSED = [
     ),
     (variable({"secretKeyRef": {"name": "other", "key": "k"}}), "container_config.env: X"),
     (variable({"configMapKeyRef": {"name": "other", "key": "k"}}), "container_config.env: X"),
+    (container(env=[{"value": "nameless"}]), "container_config.env: "),
+    (pod(volumes=[{"emptyDir": {}}]), "pod_spec_config.volumes: empty_dir"),
     (container(envFrom=[{"secretRef": {"name": "ft-secrets"}}]), "container_config.env_from"),
     (container(resources={"limits": {"nvidia.com/gpu": "8"}}), "container_config.resources: limits.nvidia.com/gpu"),
     (container(resources={"requests": {"memory": "-1Gi"}}), "container_config.resources: requests.memory"),
