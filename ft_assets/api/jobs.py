@@ -39,6 +39,7 @@ from ft_assets.settings.tenants import TenantsFile, load_tenants
 from ft_assets.workers.base_models.lock import lock_folder
 from ft_resources.attempts import Attempt
 from ft_resources.errors import (
+    BadBase,
     BadData,
     CorruptArtifact,
     DatabaseUnavailable,
@@ -143,6 +144,7 @@ def _settled(
     try:
         before = _before(store, job)
         recipe = before.recipe if before else job.recipe or recipe_of(store, job, tenants, models)
+        _require_base(store, job, recipe)
         blamed = "training_file"
         dataset = before.dataset if before else dataset_of(store, job, tenants, orchestrator)
         blamed = ""
@@ -174,6 +176,16 @@ def _settled(
         seconds=seconds,
         at=time.time(),
     )
+
+
+def _require_base(store: Store, job: Job, recipe: str) -> None:
+    """Raise BadBase where the job asked for other files of its model's base than there are."""
+    if job.base and (now := get_recipe(store, recipe).lock.digest) != job.base:
+        raise BadBase(
+            f"its files are others by now: {job.model}@sha256:{now}",
+            where="model",
+            remedy="Name this one, or the model without a digest.",
+        )
 
 
 def _expected(estimate: Estimate) -> float | None:

@@ -60,6 +60,7 @@ class Job(Record):
     eval_config: Annotated[EvalConfig, Strict(False)] = added_field(
         EvalConfig(), description="What it is evaluated on beyond its recipe."
     )
+    base: str = added_field("", description="sha256 that the files of the model's base have to have; empty: any.")
     submission: str = added_field("", description="Id of the submission that it is; such a job is stored as ListedJob.")
     resumed: int = added_field(0, description="How often it was resumed after its end, by `resumed_job`; not stored.")
     actor: str

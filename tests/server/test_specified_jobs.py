@@ -6,11 +6,13 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 
 from ft_assets import api
 from ft_assets.control import identity
 from ft_assets.control.jobs.recipe import recipe_of_job
 from ft_assets.records.jobs import get_job
+from ft_assets.records.pauses import record_pause
 from ft_assets.records.submissions import SubmissionStatus, find_submission, finish
 from ft_assets.settings.catalogue.gates.safety import SafetyGate
 from ft_assets.settings.recipe.acceptance import GateSettings
@@ -142,8 +144,18 @@ def test_the_same_idempotency_key_is_the_same_job(project: Project, asker: Asker
     assert error_of(both)[:2] == (400, "idempotency_key")
 
 
+def test_a_base_may_be_named_by_its_files_and_then_it_has_no_others(project: Project, asker: Asker) -> None:
+    http = asker()
+    named = asked(http, project)["base_model"]
+    assert asked(http, project, base_model=named)["base_model"] == named
+    other = asked(http, project, base_model=f"tiny@sha256:{'0' * 64}")
+    assert (other["status"], other["error"]["param"]) == ("failed", "model")
+    assert named in other["error"]["message"]
+
+
 WRONG: list[tuple[str, dict[str, Any], str, str]] = [
     (JOBS, {"base_model": "nothing"}, "base_model", "List models"),
+    (JOBS, {"base_model": "tiny@main"}, "base_model", "sha256"),
     (JOBS, {"base_model": None, "model": "tiny"}, "model", "base_model"),
     (JOBS, {"method": "ppo"}, "method", "'orpo'"),
     (JOBS, {"method": {"type": "lora"}}, "method", "'orpo'"),
@@ -155,7 +167,6 @@ WRONG: list[tuple[str, dict[str, Any], str, str]] = [
     (JOBS, {"training_file": "globex.none.v1"}, "training_file", "List datasets"),
     (JOBS, {"eval_config": {"run_mmlu": True}}, "run_mmlu", "run_mmlu_regression"),
     (JOBS, {"eval_config": {"run_mmlu_regression": True}}, "eval_config.run_mmlu_regression", "ft suite install mmlu"),
-    (JOBS, {"eval_config": {"safety_scan": True}}, "eval_config.safety_scan", "ft suite install safety"),
     (JOBS, {"eval_config": {"task_eval_file": "file-1"}}, "eval_config.task_eval_file", ""),
     (f"{JOBS}?dry_run=1", {}, "dry_run", "Leave it out"),
     ("/jobs", {"training_file": "x"}, "training_file", "dataset_id"),
@@ -237,6 +248,18 @@ def test_what_is_evaluated_beyond_the_recipe_is_a_suite_a_gate_or_a_holdout(proj
     assert api.resolved_recipe(http.get(f"{THEIRS}/{plain['job_id']}").json()["ft"]["recipe"], store=store) != recipe
 
 
+@pytest.mark.parametrize("member", ["run_mmlu_regression", "safety_scan"])
+def test_what_no_gate_would_judge_is_not_evaluated_in_vain(project: Project, asker: Asker, member: str) -> None:
+    file = project.folder / "models.yaml"
+    models = yaml.safe_load(file.read_text())
+    models["models"]["tiny"]["recipe"]["gates"] = "none"
+    file.write_text(yaml.safe_dump(models))
+    http = asker()
+    body = {"base_model": "tiny", "training_file": uploaded(http, project), "eval_config": {member: True}}
+    code, param, message = error_of(http.post(JOBS, json=body))
+    assert (code, param, "a model with gates" in message) == (400, f"eval_config.{member}", True)
+
+
 def test_the_figures_of_a_training_are_those_of_its_records(project: Project, asker: Asker) -> None:
     http = asker()
     job = asked(http, project)
@@ -256,7 +279,8 @@ def test_the_figures_of_a_training_are_those_of_its_records(project: Project, as
     project.store.put(f"{attempt.path}/saves/000005/save.json", b"{}")
     project.store.put(f"{attempt.path}/saves/000009/model.safetensors", b"not complete yet")
     assert http.get(at).json()["checkpoint_path"] == project.store.url_of(f"{attempt.path}/saves/000005")
-    assert http.post(f"{THEIRS}/{job['job_id']}/pause").json()["status"] == "paused"
+    # Its worker still saves.
+    record_pause(project.store, submission, actor="ann", reason="lunch")
     assert http.get(at).json()["status"] == "checkpointing"
     attempt.record_ending(Outcome.CANCELLED)
     attempt.write_launch({"launcher": "local"})

@@ -27,17 +27,21 @@ def with_default_safety(
     """``recipe`` with the gate ``safety``, and with a safety suite unless it names one, if its base has a chat template
     of its own and the recipe does not say whether it wants the gate; and what there is to say, or "".
 
-    Of several registered safety suites it is the one with the most prompts; where there is none, it is the one that the
-    package makes, and the caller registers it. ``folder`` holds the base before its upload.
+    It is that of ``safety_suite``, which the caller registers. ``folder`` holds the base before its upload.
     """
     if _is_said(recipe) or not _converses(store, lock, folder, hub):
         return recipe, ""
     if own := suites_of(store, recipe.evaluation.suites, "safety"):
         return _with(recipe, ()), _told(own[0])
-    if known := [key for key in suites_of(store, list_suites(store), "safety") if key != MADE_SAFETY]:
-        largest = max(known, key=lambda key: items_of(store, key))
-        return _with(recipe, (largest,)), _told(largest)
-    return _with(recipe, (MADE_SAFETY,)), f"{_told(MADE_SAFETY)} {PUBLIC}"
+    suite = safety_suite(store)
+    return _with(recipe, (suite,)), _told(suite) if suite != MADE_SAFETY else f"{_told(suite)} {PUBLIC}"
+
+
+def safety_suite(store: Store) -> str:
+    """Of several registered safety suites the one with the most prompts; where there is none, the one that the package
+    makes, which is registered with the first recipe that names it."""
+    known = [key for key in suites_of(store, list_suites(store), "safety") if key != MADE_SAFETY]
+    return max(known, key=lambda key: items_of(store, key), default=MADE_SAFETY)
 
 
 def with_safety_of(stored: Recipe, recipe: Recipe) -> Recipe:

@@ -43,6 +43,7 @@ _STATUS = {
 }
 _RESUMED = ("failed", "cancelled", "preempted")
 
+_BASE = r"^[^@]{1,100}(@sha256:[0-9a-f]{64})?$"
 _Id = Annotated[str, Field(min_length=1, max_length=200)]
 _Key = Annotated[str, Field(max_length=255)]
 _Header = Annotated[str, Header(max_length=255)]
@@ -59,7 +60,7 @@ class EvalConfig(Given):
 class CreateJob(Given):
     """What to fine-tune, on what, and how. Whatever is left out is as the model's recipe has it."""
 
-    base_model: _Id = Field(description="Name of the catalogue; `GET /v1/models` lists them.")
+    base_model: str = Field(pattern=_BASE, description="A name of `GET /v1/models`, or `NAME@sha256:…` of its files.")
     training_file: _Id = Field(description="Id of a dataset, or of an uploaded file, which becomes one.")
     validation_file: _Id | None = Field(default=None, description="Id of an uploaded file, beside one for training.")
     method: Literal["lora", "qlora", "sft", "dpo", "orpo", "kto", "simpo", "cpt"] | None = Field(
@@ -73,7 +74,7 @@ class CreateJob(Given):
 class ShortJob(Given):
     """The short way to ask for a job."""
 
-    base_model: _Id
+    base_model: str = Field(pattern=_BASE)
     dataset_id: _Id
     hyperparams: Hyperparameters | None = None
 
@@ -93,7 +94,7 @@ def create_specified_job(
         evaluated["task_eval_file"] = body.eval_config.task_eval_file.removeprefix(FILE)
     with _told_as({"model": "base_model", "dataset": "training_file", "Idempotency-Key": "idempotency_key"}):
         fields = {
-            "model": body.base_model,
+            **_base(body.base_model),
             "training_file": _rows(body.training_file, context, caller),
             "validation_file": (body.validation_file or "").removeprefix(FILE),
             "hyperparameters": said(body.hyperparameters),
@@ -115,7 +116,7 @@ def create_short_job(body: ShortJob, context: Ctx, caller: Member, idempotency_k
         }
     ):
         fields = {
-            "model": body.base_model,
+            **_base(body.base_model),
             "training_file": _rows(body.dataset_id, context, caller),
             "hyperparameters": said(body.hyperparams),
         }
@@ -247,6 +248,11 @@ def _created(fields: Mapping[str, Any], context: Context, caller: Identity, key:
         return job_object(_state(context, caller, job.id), context)
     context.settle(job)
     return job_object(JobState(job=job), context)
+
+
+def _base(named: str) -> dict[str, str]:
+    name, _, digest = named.partition("@sha256:")
+    return {"model": name, "base": digest}
 
 
 def _rows(named: str, context: Context, caller: Identity) -> str:
