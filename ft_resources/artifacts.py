@@ -17,7 +17,8 @@ from pydantic_core import CoreSchema, core_schema
 
 from ft_resources.canonical import canonical_json, digest, sha256_bytes, sha256_file
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
-from ft_resources.json_object import JsonObject, json_object
+from ft_resources.facts import facts_of, members_of
+from ft_resources.json_object import JsonObject, json_object, require_shape
 from ft_resources.provenance import lock_digest, software_versions, source_commit
 from ft_resources.records import RESTORE, Record
 from ft_resources.store import Store
@@ -169,9 +170,9 @@ class Artifact:
         return InputRef(address=str(self.address), digest=self.digest)
 
     def location(self, name: str) -> str:
-        """The path in the store of file ``name``. Raises KeyError for a file that the manifest does not list."""
+        """The path in the store of file ``name``. Raises CorruptArtifact for a file that the manifest does not list."""
         if name not in self.manifest.files:
-            raise KeyError(f"{self.address} has no file {name!r}")
+            raise self._corrupt(name, "is not in its manifest")
         return f"{self.address}/{self.manifest.writer}/{name}"
 
     def read(self, name: str) -> bytes:
@@ -188,7 +189,10 @@ class Artifact:
     def read_json(self, name: str) -> JsonObject:
         """The JSON object in file ``name``. Raises CorruptArtifact as ``read`` does, and for what is none."""
         remedy = "Delete the manifest of this artifact, and make it again."
-        return json_object(self.read(name), CorruptArtifact, where=self.location(name), remedy=remedy)
+        found = json_object(self.read(name), CorruptArtifact, where=self.location(name), remedy=remedy)
+        if shape := members_of(name):
+            require_shape(found, shape, found.error)
+        return found
 
     def path(self, name: str, scratch: Path) -> Path:
         """A verified local file: in place if the store is on local disk, else a copy below ``scratch``."""
@@ -276,7 +280,11 @@ class Artifacts:
             )
         if manifest.seal != manifest.expected_seal:
             raise CorruptArtifact("the manifest was altered: it does not match its seal", where=path, remedy=RESTORE)
-        return Artifact(self.store, manifest)
+        damaged = CorruptArtifact("the manifest cannot be read", where=path, remedy=RESTORE)
+        require_shape(manifest.facts, facts_of(manifest.asset), damaged)
+        # Who asks for what it lacks is told of the manifest.
+        told = {name: JsonObject(getattr(manifest, name), damaged) for name in ("facts", "identity", "inputs")}
+        return Artifact(self.store, manifest.model_copy(update=told))
 
     def get(self, address: Address) -> Artifact:
         """The artifact at ``address``. Raises UserError if there is none."""

@@ -8,11 +8,16 @@ import json
 import re
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, TypeAdapter, with_config
+from typing_extensions import TypedDict
 
 from ft_resources.artifacts import Address
 from ft_resources.errors import CorruptArtifact
+from ft_resources.json_object import JsonObject, require_shape
 from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
 from ft_resources.work import WorkSpec, attempt_path
@@ -39,6 +44,29 @@ _MOST = {
     **dict.fromkeys(("at", "since"), _LATEST),
     **dict.fromkeys(("done", "total", "save_s", "eta_s"), sys.float_info.max),
 }
+
+
+_Moment = Annotated[float, Field(ge=0, le=_LATEST)]
+
+
+@with_config(ConfigDict(strict=True))
+class _Written(TypedDict, total=False):
+    """What small records of an attempt say: its claim, its launch, its stop and its wait."""
+
+    actor: str
+    at: _Moment
+    folder: str
+    gpus: int
+    host: str
+    launcher: str
+    log: str
+    namespace: str
+    pid: int
+    said: str
+    until: _Moment
+
+
+_WRITTEN = TypeAdapter(_Written)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +109,10 @@ class Attempt:
 
     def claimed_at(self) -> float:
         """Seconds since the epoch at which the attempt was claimed."""
-        return float(self.store.get_json(f"{self.path}/claim.json")["at"])
+        found = self._written("claim.json")
+        if found is None:
+            raise FileNotFoundError(f"{self.path}/claim.json")
+        return float(found["at"])
 
     def write_spec(self, spec: WorkSpec) -> None:
         self.store.put_json(f"{self.path}/spec.json", spec.model_dump(mode="json"))
@@ -96,7 +127,7 @@ class Attempt:
 
     def launch(self) -> dict[str, Any] | None:
         """The launcher's handle, or None if nothing was launched yet."""
-        return self.store.find_json(f"{self.path}/launch.json")
+        return self._written("launch.json")
 
     def write_launch(self, handle: dict[str, Any]) -> None:
         """Record where the worker runs, and that it was started now."""
@@ -191,7 +222,7 @@ class Attempt:
 
     def wait(self) -> dict[str, Any] | None:
         """``until`` and ``said`` of the last ``record_wait``; None if its launcher never had to wait."""
-        return self.store.find_json(f"{self.path}/{_WAIT}")
+        return self._written(_WAIT)
 
     def record(self, name: str) -> Any | None:
         """What a worker recorded in ``name``; None if it did not, or what it wrote is not JSON."""
@@ -219,7 +250,7 @@ class Attempt:
 
     def waited_in_vain_at(self) -> float | None:
         """When it was given up that it gets the GPUs it was launched with; None if it was not."""
-        asked = self.store.find_json(self._stop) or {}
+        asked = self._asked()
         return float(asked["at"]) if asked.get(_IN_VAIN) else None
 
     def stop_requested(self) -> bool:
@@ -239,7 +270,7 @@ class Attempt:
         """How it ends as a person asked for it, and who that was; or to change its GPUs."""
         if self._resize():
             return Ending(outcome=Outcome.RESIZED)
-        asked = self.store.find_json(self._stop) or {}
+        asked = self._asked()
         ran = bool(self.progress())
         words = {
             "what": f"{asked.get('actor', 'somebody')} cancelled it" + ("" if ran else " before it started"),
@@ -253,8 +284,19 @@ class Attempt:
     def _stop(self) -> str:
         return f"{self.path}/stop.json"
 
+    def _asked(self) -> Mapping[str, Any]:
+        return self._written("stop.json") or {}
+
     def _resize(self) -> bool:
-        return _GPUS in (self.store.find_json(self._stop) or {})
+        return _GPUS in self._asked()
+
+    def _written(self, name: str) -> dict[str, Any] | None:
+        """The record ``name``, None if there is none. Raises CorruptArtifact for a member that is missing where it is
+        asked for, or is not as in ``_Written``."""
+        found: JsonObject | None = self.store.find_json(f"{self.path}/{name}")
+        if found is not None:
+            require_shape(found, _WRITTEN, found.error)
+        return found
 
     def chunks(self, kind: str, after: int) -> list[tuple[int, bytes]]:
         """Chunks of ``steps`` or ``log`` numbered above ``after``, in order."""
@@ -276,16 +318,33 @@ class Attempt:
 
     def steps(self) -> list[dict[str, Any]]:
         """Every step row written so far."""
-        return [json.loads(line) for _, data in self.chunks("steps", 0) for line in data.splitlines()]
+        return [row for _, data in self.chunks("steps", 0) for row in step_rows(data)]
 
     def log(self) -> str:
         """All log text shipped so far."""
         return b"".join(data for _, data in self.chunks("log", 0)).decode(errors="replace")
 
 
+def step_rows(data: bytes) -> Iterator[dict[str, Any]]:
+    """The rows in a chunk of ``steps``, each with its ``step``. Workers are not trusted: lines that are none, and what
+    is no number in them, are left out."""
+    for line in data.splitlines():
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict) and isinstance(found.get("step"), int):
+            row = {name: value for name, value in found.items() if _is_figure(value)}
+            yield from [row] if "step" in row else []
+
+
 def is_moment(value: object) -> bool:
     """Whether it is a time in seconds since the epoch."""
     return _is_number(value, _LATEST)
+
+
+def _is_figure(value: object) -> bool:
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63)
 
 
 def _is_number(value: object, most: float) -> bool:

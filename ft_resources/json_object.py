@@ -4,7 +4,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from ft_resources.errors import UserError
+from ft_resources.said import first_of
 
 Kind = type | tuple[type, ...]
 
@@ -60,6 +63,15 @@ def require_kinds(found: Mapping[str, Any], members: Mapping[str, Kind], error: 
         if value is not None and not fits:
             what = f"{error.what}: {name} is a {_KINDS[type(value)]}"
             raise type(error)(what, where=error.where, remedy=error.remedy)
+
+
+def require_shape(found: Any, shape: TypeAdapter[Any], error: UserError) -> None:
+    """Raise an error as ``error``, with the place in ``found``, unless that JSON value is as ``shape`` has it."""
+    try:
+        shape.validate_json(json.dumps(found))
+    except ValidationError as problem:
+        what = f"{error.what}: {first_of(problem)[1]}"
+        raise type(error)(what, where=error.where, remedy=error.remedy) from problem
 
 
 _KINDS: dict[type, str] = {

@@ -91,7 +91,7 @@ class MlflowServer:
         marks: dict[str, int] = json.loads(self._client.get_run(run_id).data.tags.get(MARKS, "{}"))
         fresh = []
         for row in rows:
-            at = int(row["at"] * 1000)
+            at = int(row.get("at", 0.0) * 1000)
             for name, value in row.items():
                 if name in ("step", "at") or isinstance(value, bool) or not isinstance(value, int | float):
                     continue

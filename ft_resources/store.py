@@ -11,17 +11,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import obstore
 from obstore import exceptions as obstore_errors
 from obstore.store import LocalStore, from_url
+from pydantic import TypeAdapter
 
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact, NoStore, StoreUnavailable, UserError
 from ft_resources.idempotent_retry import broken, create_once, patiently
-from ft_resources.json_object import json_object
+from ft_resources.json_object import json_object, require_shape
 from ft_resources.store_layout import ROOT_FOLDERS, Layout
 from ft_resources.store_refusals import CREATE, explained
 from ft_resources.web_identity import narrowed, session_credentials
@@ -30,6 +32,11 @@ _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+=@-]*")
 _READ_CHUNK = 8 << 20
 # The connection may break in the middle of a listing's page; the client does not retry that.
 _LIST_TRIES = 4
+
+
+@cache
+def _adapter(shape: type) -> TypeAdapter[Any]:
+    return TypeAdapter(shape)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,11 +85,14 @@ class Store:
         with self._absence_told(path), explained(path, "read"):
             return patiently(lambda: bytes(obstore.get(self._backend, self._at(path)).bytes()))
 
-    def get_json(self, path: str) -> Any:
-        """The JSON object at ``path``. Raises FileNotFoundError, or CorruptArtifact for what is none, and for a member
-        that is asked for and missing."""
+    def get_json(self, path: str, shape: type | None = None) -> Any:
+        """The JSON object at ``path``. Raises FileNotFoundError, or CorruptArtifact for what is none, for members that
+        are not as in ``shape``, a TypedDict, and for one that is asked for and missing."""
         remedy = "Restore this object from the bucket's versions or a backup."
-        return json_object(self.get(path), CorruptArtifact, where=path, remedy=remedy, what="a record of the store")
+        found = json_object(self.get(path), CorruptArtifact, where=path, remedy=remedy, what="a record of the store")
+        if shape is not None:
+            require_shape(found, _adapter(shape), found.error)
+        return found
 
     def find_json(self, path: str) -> Any | None:
         """The JSON object at ``path``, or None if there is no object. Raises CorruptArtifact as ``get_json`` does."""

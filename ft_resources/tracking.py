@@ -5,7 +5,6 @@ seconds, and so does a fresh database). If MLflow fails, the platform warns once
 ``ft rebuild`` adds what it missed.
 """
 
-import json
 import os
 import queue
 import threading
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ft_resources.artifacts import Artifact
-from ft_resources.attempts import Attempt, Ending
+from ft_resources.attempts import Attempt, Ending, step_rows
 from ft_resources.errors import first_line
 from ft_resources.execution import Observer
 from ft_resources.mlflow_server import MlflowServer, RunStatus, Standing
@@ -154,7 +153,7 @@ class MlflowObserver(Observer):
         if not self._started:
             self._started = True
             start_from_spec(self._mirror, attempt)
-        self._mirror.steps(str(attempt.address), [json.loads(line) for line in data.splitlines()])
+        self._mirror.steps(str(attempt.address), [*step_rows(data)])
         self._then.steps(attempt, chunk, data)
 
     def waiting(self, why: str, delay_s: float) -> None:
@@ -172,11 +171,12 @@ class MlflowObserver(Observer):
 
 def start_from_spec(mirror: Mirror, attempt: Attempt) -> None:
     """Begin the MLflow run of an attempt's work, with the parameters of its spec."""
-    spec = attempt.store.get_json(f"{attempt.path}/spec.json")
-    tags = {"ft.asset": spec["asset"], "ft.label": spec["label"], "ft.actor": spec["actor"]}
-    tags |= {f"ft.input.{name}": ref["address"] for name, ref in spec["inputs"].items()}
-    tags |= spec["runtime"].get("tags", {})
-    mirror.run_started(str(attempt.address), name=spec["label"], params=spec["params"], tags=tags)
+    spec = attempt.spec()
+    assert spec is not None, "it is written before the attempt is followed"
+    tags = {"ft.asset": spec.asset, "ft.label": spec.label, "ft.actor": spec.actor}
+    tags |= {f"ft.input.{name}": ref.address for name, ref in spec.inputs.items()}
+    tags |= spec.runtime.get("tags", {})
+    mirror.run_started(str(attempt.address), name=spec.label, params=spec.params, tags=tags)
 
 
 def default_uri() -> str:

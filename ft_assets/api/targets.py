@@ -11,9 +11,9 @@ from ft_assets.api.own_keys import own_dataset, own_pair, own_recipe
 from ft_assets.control import identity
 from ft_assets.records.names import DATASET, RECIPE
 from ft_resources.artifacts import Address, Artifact, Artifacts
+from ft_resources.attempts import Attempt
 from ft_resources.errors import CorruptArtifact, Deleted, HeldForReview, MissingInput, UserError
 from ft_resources.store import Store
-from ft_resources.work import attempt_path
 
 _VERSION = re.compile(r"\.v\d+$")
 _UPLOADS = ("raw_dataset", "base_upload", "suite", "classifier", "encoder", "name_model")
@@ -51,7 +51,7 @@ def find_target(text: str, *, store: Store | None = None) -> Address:
     except (MissingInput, HeldForReview, Deleted):
         if not dataset:
             raise
-        return Address.parse(artifacts.store.get_json(DATASET.path(text))["address"])
+        return Address.parse(DATASET.get(artifacts.store, text)["address"])
 
 
 def names_of(addresses: Iterable[str], *, tenant: str = "", store: Store | None = None) -> dict[str, str]:
@@ -63,7 +63,7 @@ def names_of(addresses: Iterable[str], *, tenant: str = "", store: Store | None 
     @cache
     def keys_of(tenant: str) -> list[tuple[str, str]]:
         keys = [key for key in DATASET.keys(artifacts.store) if key.startswith(f"{tenant}.")]
-        return [(key, artifacts.store.get_json(DATASET.path(key))["address"]) for key in keys]
+        return [(key, DATASET.get(artifacts.store, key)["address"]) for key in keys]
 
     def name_of(address: str) -> str:
         try:
@@ -90,8 +90,8 @@ def _names(
         return
     if address.asset == "base_model" and (found := artifacts.find(address)):
         yield str(found.facts.get("source", ""))
-    if spec := artifacts.store.find_json(f"{attempt_path(address, 1)}/spec.json"):
-        label = str(spec["label"])
+    if spec := Attempt(artifacts.store, address, 1).spec():
+        label = spec.label
         if not tenant or label.startswith(f"{tenant}.") or label.count(".") == 1:
             yield label
 

@@ -49,7 +49,7 @@ def add_named(
             "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         created = Name(noun).create(store, key, record)
-        record = store.get_json(Name(noun).path(key))
+        record = Name(noun).get(store, key)
     if record["digest"] != content:
         name, _, version = key.rpartition(".v")
         raise BadRecipe(

@@ -24,7 +24,8 @@ and ``attempts/<number>/``):
     <tenant>/deleted_models/<id>.json               that the model of a job was deleted
     <tenant>/job_keys/<sha256>.json                 which job an idempotency key belongs to
     <tenant>/file_records/<part>/<id>.json          an uploaded file, whose bytes are files/<id>/content
-    <tenant>/uploads/<id>/                          a file that comes in parts
+    <tenant>/uploads/<id>/                          a file that comes in parts, or a dataset's rows
+    <tenant>/uploaded_datasets/<key>.json           the newest upload that became a dataset version
     <tenant>/lines/<line>/<seq>.json                promotions of a line, hash-chained
     <tenant>/parity/<digest>/<settings>/<seq>.json  whether a server gives what was evaluated, hash-chained
     <tenant>/signatures/<digest>/<key>.json         signatures of adapters and decisions, by digest and public key
@@ -48,13 +49,30 @@ and ``attempts/<number>/``):
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+from typing_extensions import TypedDict
 
 if TYPE_CHECKING:
     # It imports obstore, which would slow down `ft --help`.
     from ft_resources.store import Store
 
 _FOLDER = "names/"
+
+
+class _Said(TypedDict, total=False):
+    """What names say, of any kind."""
+
+    actor: str
+    address: str
+    content: str
+    created_at: datetime
+    digest: str
+    follows: str
+    source: str
+    successor: str
+    trial: dict[str, Any]
 
 
 def is_name(path: str) -> bool:
@@ -81,8 +99,15 @@ class Name:
         return store.exists(self.path(key))
 
     def find(self, store: "Store", key: str) -> Any | None:
-        """The name's JSON value, None if the name is free. Raises CorruptArtifact for damaged JSON."""
-        return store.find_json(self.path(key))
+        """The name's JSON value, None if the name is free. Raises CorruptArtifact for a damaged one."""
+        try:
+            return self.get(store, key)
+        except FileNotFoundError:
+            return None
+
+    def get(self, store: "Store", key: str) -> Any:
+        """The name's JSON value. Raises FileNotFoundError if the name is free, and CorruptArtifact as ``find``."""
+        return store.get_json(self.path(key), _Said)
 
     def create(self, store: "Store", key: str, value: Any) -> bool:
         """Take the name; True for the one caller that got it."""

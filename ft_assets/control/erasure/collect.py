@@ -83,7 +83,7 @@ def look(artifacts: Artifacts, now: datetime | None = None, *, whole: bool = Fal
     CorruptArtifact for anything unreadable: it might depend on what would be removed."""
     store = artifacts.store
     tombstones = list(all_tombstones(store))
-    uploads = {key: str(store.get_json(DATASET.path(key))["address"]) for key in DATASET.keys(store)}
+    uploads = {key: str(DATASET.get(store, key)["address"]) for key in DATASET.keys(store)}
     return Situation(
         # Without tombstones nothing is erased, so nothing needs to be read.
         nodes={node.address: node for node in _nodes(artifacts)} if tombstones or whole else {},
@@ -159,8 +159,8 @@ def _node(artifacts: Artifacts, address: Address) -> Node:
         return Node(address=str(address), inputs=inputs, erased=True)
     # Left by attempts that never produced an artifact, so nothing depends on it.
     attempts = attempts_at(artifacts.store, address)
-    spec = artifacts.store.find_json(f"{attempts[-1].path}/spec.json") if attempts else None
-    inputs = {name: str(ref["address"]) for name, ref in (spec or {}).get("inputs", {}).items()}
+    spec = attempts[-1].spec() if attempts else None
+    inputs = {name: ref.address for name, ref in (spec.inputs if spec else {}).items()}
     return Node(address=str(address), inputs=inputs, erased=True)
 
 

@@ -149,12 +149,15 @@ def _hardware(artifacts: Artifacts, run: Artifact) -> HardwareSettings | None:
     """The hardware settings of the recipe that started the training, with the type of GPU that it got; None if its
     attempts are gone."""
     for attempt in reversed(attempts_at(artifacts.store, run.address)):
-        spec = artifacts.store.find_json(f"{attempt.path}/spec.json")
+        try:
+            spec = attempt.spec()
+        except CorruptArtifact:
+            return None
         if spec is not None:
-            _, _, recipe_key = str(spec["label"]).partition("|")
+            _, _, recipe_key = spec.label.partition("|")
             try:
                 hardware = get_recipe(artifacts.store, recipe_key).recipe.hardware
-                return hardware.model_copy(update={"gpu_type": spec["resources"]["gpu_type"] or hardware.gpu_type})
+                return hardware.model_copy(update={"gpu_type": spec.resources.gpu_type or hardware.gpu_type})
             except UserError:
                 return None
     return None

@@ -83,7 +83,7 @@ def _parsed(path: str, data: bytes) -> StoredRecipe:
     try:
         record = json.loads(data)
         found = StoredRecipe(
-            recipe=with_written(parse_strict(Recipe, record["recipe"], path), record["written"]),
+            recipe=with_written(parse_strict(Recipe, record["recipe"], path), _texts(record["written"])),
             digest=record["digest"],
             lock=BaseLock.model_validate(record["lock"]),
             trials=tuple(Trial.model_validate(trial) for trial in record.get("trials", ())),
@@ -96,6 +96,12 @@ def _parsed(path: str, data: bytes) -> StoredRecipe:
     if record_digest(record["recipe"], record["lock"], extra) != found.digest:
         raise _corrupt("does not match its digest", path)
     return found
+
+
+def _texts(value: Any) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise TypeError("this is no list of texts")
+    return value
 
 
 def _corrupt(what: str, path: str) -> CorruptArtifact:

@@ -50,10 +50,14 @@ class _Refused:
 
     @classmethod
     def of(cls, error: BadData | BadRecipe) -> "_Refused":
-        told = {"what": error.what, "where": error.where, "remedy": error.remedy}
-        if isinstance(error, UnknownColumns):
-            return cls(kind="columns", guess=error.guess, **told)
-        return cls(kind="recipe" if isinstance(error, BadRecipe) else "data", **told)
+        columns = isinstance(error, UnknownColumns)
+        return cls(
+            kind="columns" if columns else "recipe" if isinstance(error, BadRecipe) else "data",
+            what=error.what,
+            where=error.where,
+            remedy=error.remedy,
+            guess=error.guess if isinstance(error, UnknownColumns) else None,
+        )
 
     @property
     def error(self) -> BadData | BadRecipe:

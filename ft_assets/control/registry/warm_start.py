@@ -14,6 +14,7 @@ from ft_assets.settings.recipe.shown import shown_value
 from ft_assets.workers.base_models.base_lock import BaseLock
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import BadRecipe
+from ft_resources.json_object import JsonObject
 from ft_resources.store import Store
 
 AtStage = Callable[[Store, str, str], str | None]
@@ -90,13 +91,13 @@ def _shape(artifacts: Artifacts, adapter: Artifact, where: str) -> dict[str, Any
             where=where,
             remedy=f"Write {_instead(adapter)}",
         )
-    trained = artifacts.get(Address.parse(adapter.manifest.inputs["checkpoint"].address))
+    trained = artifacts.get(Address.parse(adapter.manifest.inputs["checkpoint"].address)).read_json("recipe.json")
     return {
         "rank": config["r"],
         "alpha": int(config["lora_alpha"]),
         "use_rslora": config.get("use_rslora", False),
         "use_dora": config.get("use_dora", False),
-        "target_modules": trained.read_json("recipe.json")["lora"]["target_modules"],
+        "target_modules": JsonObject(trained["lora"], trained.error)["target_modules"],
     }
 
 

@@ -31,7 +31,7 @@ def pointer(store: Store, dataset: str) -> tuple[str, datetime]:
     """Address of a version's upload, and when it was added."""
 
     def find() -> tuple[str, datetime]:
-        raw = store.get_json(DATASET.path(dataset))
+        raw = DATASET.get(store, dataset)
         return str(raw["address"]), datetime.fromisoformat(raw["created_at"])
 
     found = _POINTERS.get(store, dataset, find)

@@ -115,10 +115,12 @@ def final_ending(attempts: list[Attempt]) -> str:
 
 def _may_retry(attempts: list[Attempt]) -> bool:
     """Whether an out-of-memory attempt is retried: on a larger GPU, or once with half the micro-batch, not below 1."""
-    spec = attempts[-1].store.find_json(f"{attempts[-1].path}/spec.json") or {}
-    micro = spec.get("params", {}).get("training", {}).get("micro_batch_size", 1)
-    divisor = spec.get("runtime", {}).get("micro_batch_divisor", 1)
-    return bool(spec.get("resources", {}).get("larger_gpu_type") or (divisor == 1 and micro > 1))
+    spec = attempts[-1].spec()
+    if spec is None:
+        return False
+    micro = spec.params.get("training", {}).get("micro_batch_size", 1)
+    divisor = spec.runtime.get("micro_batch_divisor", 1)
+    return bool(spec.resources.larger_gpu_type or (divisor == 1 and micro > 1))
 
 
 def _ended(trial: Trial, ending: str, address: str = "") -> TrialResult:

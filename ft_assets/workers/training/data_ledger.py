@@ -22,6 +22,7 @@ from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact
 from ft_resources.file_cache import FileCache
+from ft_resources.json_object import JsonObject
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,7 +152,8 @@ def prove(artifacts: Artifacts, checkpoint: Artifact, scratch: Path) -> Proof:
     """
     pack_artifact = artifacts.get(Address.parse(checkpoint.manifest.inputs["pack"].address))
     pack = Pack.open(CachedFiles(pack_artifact, FileCache.of_machine(scratch)), TRAIN)
-    order = order_of(checkpoint.read_json("recipe.json")["training"], pack)
+    recipe = checkpoint.read_json("recipe.json")
+    order = order_of(JsonObject(recipe["training"], recipe.error), pack)
     stopped: int | None = checkpoint.facts.get(STOPPED_EARLY)
     if stopped:
         order = replace(order, max_steps=stopped)
