@@ -45,7 +45,7 @@ class LabelSettings(StrictModel):
             raise ValueError(f"{min(both)!r} is listed as both liked and disliked")
         return self
 
-    def says(self, value: str | int) -> bool | None:
+    def says(self, value: str | float) -> bool | None:
         """Whether people liked the answer; None for a value that is in neither list."""
         text = folded(value)
         if text in map(folded, self.liked):
@@ -53,6 +53,7 @@ class LabelSettings(StrictModel):
         return False if text in map(folded, self.disliked) else None
 
 
-def folded(value: str | int) -> str:
-    """A label's value as it is compared: in lower case, stripped."""
-    return str(value).strip().lower()
+def folded(value: str | float) -> str:
+    """A label's value as it is compared: in lower case, stripped; 1.0, as pandas writes 1 in a column with gaps, is
+    1."""
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip().lower()

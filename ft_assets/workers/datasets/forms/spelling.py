@@ -32,7 +32,7 @@ def as_turns(value: Any, where: str, names: TurnSettings) -> Any:
 
 def as_label(value: Any, words: LabelSettings) -> Any:
     """True or False where ``words`` say what ``value`` means; anything else as it is, and true or false itself."""
-    if isinstance(value, bool) or not isinstance(value, str | int):
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
         return value
     said = words.says(value)
     return value if said is None else said

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ft_assets.settings.dataset.spelling import folded
 from ft_assets.workers.datasets.forms.convert import Converted, read_alpaca, read_anthropic, read_halves
 from ft_assets.workers.datasets.forms.reasons import NAME, Reason, RowProblem
 from ft_assets.workers.datasets.forms.texts import TextReader
@@ -54,5 +55,4 @@ def _label(value: dict[str, Any]) -> bool:
 
 def liked(value: Any) -> bool | None:
     """What a label says; None if it is not one of true and false, or 1 and 0, which may be texts."""
-    text = str(int(value)) if isinstance(value, bool | int) else value
-    return _LABELS.get(text.strip().lower()) if isinstance(text, str) else None
+    return _LABELS.get(folded(value)) if isinstance(value, str | int | float) else None

@@ -20,7 +20,7 @@ def contents(turns: list[dict[str, str]]) -> list[str]:
     return [turn["content"] for turn in turns]
 
 
-@pytest.mark.parametrize("label", [True, 1, "true", "True", "1"])
+@pytest.mark.parametrize("label", [True, 1, 1.0, "true", "True", "1"])
 def test_an_answer_that_people_liked_is_chosen(label: Any) -> None:
     ((example,), bad) = parsed(FORM, prompt="why?", completion="so", label=label)
     assert not bad
@@ -28,7 +28,7 @@ def test_an_answer_that_people_liked_is_chosen(label: Any) -> None:
     assert (contents(example["chosen"]), contents(example["rejected"])) == (["so"], [])
 
 
-@pytest.mark.parametrize("label", [False, 0, "false", "False", "0"])
+@pytest.mark.parametrize("label", [False, 0, 0.0, "false", "False", "0"])
 def test_one_that_they_did_not_like_is_rejected(label: Any) -> None:
     turns = {"prompt": [{"role": "user", "content": "why?"}], "completion": [{"role": "assistant", "content": "so"}]}
     ((example,), bad) = parsed(FORM, **turns, label=label)
@@ -37,7 +37,7 @@ def test_one_that_they_did_not_like_is_rejected(label: Any) -> None:
     assert (contents(example["chosen"]), contents(example["rejected"])) == ([], ["so"])
 
 
-@pytest.mark.parametrize("label", [None, 2, "good", 0.5, [True]])
+@pytest.mark.parametrize("label", [None, 2, 2.0, "good", 0.5, [True]])
 def test_another_label_is_a_bad_row_that_names_the_field(label: Any) -> None:
     examples, ((bad),) = parsed(FORM, prompt="why?", completion="so", label=label)
     assert not examples
