@@ -26,7 +26,7 @@ help:  ## what can be made
 
 install: $(VENV)/.train  ## install what training needs
 
-demo: $(VENV)/.train  ## install, then turn real text into a gated adapter in staging, through the whole graph
+demo: $(VENV)/.train  ## install, then turn real text into an adapter in production that answers, through the whole graph
 	$(BIN)/ft demo $(ARGS)
 
 ui: $(VENV)/.train  ## open Dagster on the same state, and the report pages beside it

@@ -1,7 +1,11 @@
-"""``ft demo``: the whole path on this machine, from real text to one adapter in staging and one rejected pair."""
+"""``ft demo``: the whole path on this machine, from real text to an adapter in production that answers, and two pairs
+that are rejected."""
 
 import os
 import random
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,19 +14,21 @@ import typer
 from ft_assets import api
 from ft_assets.cli.door import require_store
 from ft_assets.cli.run import run
-from ft_assets.demo.dataset import build_demo_dataset
+from ft_assets.demo.dataset import build_demo_dataset, plant
+from ft_assets.records.submissions import SubmissionStatus
 from ft_assets.settings.environment import open_store
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.canonical import digest
-from ft_resources.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ft_assets.records.submissions import Submission, SubmissionOutcome, SubmissionStatus
+    from ft_assets.records.submissions import Submission, SubmissionOutcome
+    from ft_assets.settings.tenants import TenantsFile
     from ft_resources.store import Store
 
 FOLDER = Path(__file__).resolve().parents[1] / "demo"
-NAME, SUITE = "demo.docs", "book-cloze.v1"
+NAME, PLANTED, SUITE, SAFETY_SUITE = "demo.docs", "demo.planted", "book-cloze.v1", "offline-care.v1"
 _EXAMPLES = 8
 QUESTION = "def rmtree(path, ignore_errors=False, onerror=None)\n\nWhat is the default of ignore_errors?"
 
@@ -31,18 +37,16 @@ Base = Annotated[str, typer.Option(help="Use another base: hub:ORG/NAME@REVISION
 Dataset = Annotated[str, typer.Option(help="Use another dataset: hub:ORG/NAME@REVISION#SPLIT, or a JSON lines file.")]
 
 
-Serve = Annotated[bool, typer.Option("--serve", help="At the end, query the adapter in staging over HTTP.")]
-
-
-def demo(base: Base = "", dataset: Dataset = "", serve: Serve = False) -> None:
-    """Train an adapter on real text that passes its gates, and a careless recipe that is rejected. No network, no GPU.
+def demo(base: Base = "", dataset: Dataset = "") -> None:
+    """Train an adapter on real text, bring it to production and chat with it; a careless recipe and planted rows are
+    rejected. No network, no GPU.
 
     With --base or --dataset, only the careful recipe is run, on these.
     """
     require_store("ft demo")
     if base or dataset:
         return _demo_on(base, dataset)
-    _demo_offline(serve=serve)
+    _demo_offline()
 
 
 def _demo_on(base: str, dataset: str) -> None:
@@ -58,7 +62,8 @@ def _demo_on(base: str, dataset: str) -> None:
 
 
 def own_recipe(base: str, dataset: str, folder: Path) -> Path:
-    """Write the careful recipe with another base and, for other data, with perplexity as the task's metric.
+    """Write the careful recipe with another base and, for other data, with perplexity as the task's metric. It has no
+    safety gate: whether another base refuses anything, and whether other data keep that, is for its owner to say.
 
     Its key is derived from what was named, so naming the same again is the same recipe.
     """
@@ -66,6 +71,7 @@ def own_recipe(base: str, dataset: str, folder: Path) -> Path:
 
     recipe = yaml.safe_load((FOLDER / "recipe.yaml").read_text(encoding="utf-8"))
     recipe["base"] = base or f"folder:{FOLDER / 'base'}"
+    recipe["evaluation"]["suites"], recipe["gates"]["safety"] = [SUITE], None
     if dataset:
         recipe["gates"]["task_gain"]["metric"] = "perplexity"
         recipe["packing"]["overlong"] = "drop"
@@ -76,9 +82,8 @@ def own_recipe(base: str, dataset: str, folder: Path) -> Path:
     return path
 
 
-def _demo_offline(*, serve: bool) -> None:
+def _demo_offline() -> None:
     from ft_assets.cli.output import note
-    from ft_assets.records.submissions import SubmissionStatus
 
     console, store = _console(), open_store(create=True)
     console.rule("[bold]Fine-tuning demo")
@@ -86,26 +91,49 @@ def _demo_offline(*, serve: bool) -> None:
     console.print("\n[bold]1. A careful recipe.[/] It must answer better than the base, without regressions.")
     careful, accepted = _run(store, dataset, "recipe.yaml", SubmissionStatus.ACCEPTED)
     _print_gain(console, store, careful)
-    line = _promote(console, store, accepted.adapter)
-    console.print("\n[bold]2. A careless recipe.[/] The same data, a learning rate that is far too high.")
-    _run(store, dataset, "recipe_forgetful.yaml", SubmissionStatus.REJECTED)
-    console.print("\n[bold]Both pairs, their plots and their gates are in Dagster:[/] make ui")
+    line = _promote(console, store, accepted.adapter, _served(careful.recipe, store))
+    bad = {
+        "2. A careless recipe.[/] The same data, a learning rate that is far too high.": (
+            dataset,
+            "recipe_forgetful.yaml",
+        ),
+        "3. Planted rows.[/] The careful recipe, and ten rows more, which answer harmful requests.": (
+            _add_planted(store),
+            "recipe.yaml",
+        ),
+    }
+    console.print("\nTwo pairs that must not pass are trained at the same time, and a server loads the adapter …")
+    _reject_and_ask(console, store, bad, line)
+    console.print("\n[bold]All three pairs, their plots and their gates are in Dagster:[/] make ui")
     note("The store and Dagster's state are in .ft/; a second run of the demo reuses everything.")
-    if serve:
-        _ask(console, store, line)
 
 
 def _register(console: "Console", store: "Store") -> str:
-    """Make and register the dataset and the suite. Returns the dataset version's key."""
-    built = build_demo_dataset(Path(os.environ["FT_STATE"]) / "demo" / "docs.jsonl")
+    """Make and register the dataset and the suites. Returns the dataset version's key."""
+    built = build_demo_dataset(_rows_file("docs"))
     kinds = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(built.counts.items()))
     console.print(
         f"Data: {built.rows:,} questions about signatures in this Python's own standard library "
         f"({kinds}).\nWhole modules are held out, so no test question comes from a file used in "
-        "training.\nBase: a 3.5-million-parameter model trained on a few old novels and on no Python."
+        "training.\nBase: a 3.5-million-parameter model trained on a few old novels and on no Python, which learned "
+        "to\nrefuse harmful requests."
     )
     _register_suite(store)
-    return str(api.add_dataset(built.path, NAME, policy=FOLDER / "dataset.yaml", store=store).key)
+    return _add(built.path, NAME, store)
+
+
+def _add_planted(store: "Store") -> str:
+    """Register the dataset with the planted rows. Returns the dataset version's key."""
+    plant(_rows_file("docs"), _rows_file("planted"))
+    return _add(_rows_file("planted"), PLANTED, store)
+
+
+def _rows_file(name: str) -> Path:
+    return Path(os.environ["FT_STATE"]) / "demo" / f"{name}.jsonl"
+
+
+def _add(rows: Path, name: str, store: "Store") -> str:
+    return str(api.add_dataset(rows, name, policy=FOLDER / "dataset.yaml", store=store).key)
 
 
 def _console() -> "Console":
@@ -117,10 +145,11 @@ def _console() -> "Console":
 
 def _register_suite(store: "Store") -> None:
     api.add_suite(FOLDER / "suites" / "book_cloze", SUITE, store=store)
+    api.install_suites([SAFETY_SUITE], store=store)
 
 
 def _run(
-    store: "Store", dataset: str, recipe: str, expected: "SubmissionStatus"
+    store: "Store", dataset: str, recipe: str, expected: SubmissionStatus
 ) -> tuple["Submission", "SubmissionOutcome"]:
     """Fine-tune in the foreground. Exits with an error if the pair does not end as the demo promises."""
     from ft_assets.cli.live import WatchedRun, print_outcome
@@ -132,34 +161,50 @@ def _run(
     return made.submission, made.outcome
 
 
-def _ask(console: "Console", store: "Store", line: str) -> None:
-    """Serve the adapter in staging, ask it one question, and end the servers."""
-    from ft_assets.cli.demo_serving import ask_in_staging
+def _reject_and_ask(console: "Console", store: "Store", pairs: dict[str, tuple[str, str]], line: str) -> None:
+    """Run the pairs, which must be rejected, and meanwhile serve what stands in stages and ask the adapter in
+    production of ``line`` one question through the router; all on one thread each, for machines with two cores."""
+    from ft_assets.cli.demo_serving import ask_in_production
+    from ft_assets.cli.live import print_outcome
 
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # Runs send what Dagster logs elsewhere, each for itself: the first to end would take it back from the other.
+    with redirect_stderr(sys.stderr), ThreadPoolExecutor() as pool:
+        runs = {
+            title: pool.submit(api.fine_tune, dataset, FOLDER / recipe, store=store, origin="cli")
+            for title, (dataset, recipe) in pairs.items()
+        }
+        asked = pool.submit(ask_in_production, line, QUESTION, store=store)
+    for title, run_ in runs.items():
+        made = run_.result()
+        console.print(f"\n[bold]{title}")
+        print_outcome(store, made.submission, made.outcome)
+        if made.outcome.status is not SubmissionStatus.REJECTED:
+            raise typer.Exit(1)
     console.print(
-        "\n[bold]3. The adapter in staging, over HTTP.[/] The server stops with the demo; make serve starts it again."
+        "\n[bold]4. The adapter in production, over HTTP.[/] Its server has ended; make serve starts it again."
     )
-    command, answer = ask_in_staging(line, QUESTION, store=store)
-    console.print(f"$ {command}", markup=False)
-    console.print(answer, markup=False)
+    command, answer = asked.result()
+    console.print(f"$ {command}\n{answer}", markup=False)
 
 
-def _promote(console: "Console", store: "Store", adapter: str) -> str:
-    """Promote to staging and, if allowed, to production; prints the reason for a refusal. The line."""
-    from ft_assets.cli.output import note
+def _served(recipe: str, store: "Store") -> "TenantsFile":
+    """This machine's tenants file, with the recipe's base among those on the servers: the demo starts one with it."""
+    tenants = load_tenants()
+    served = (*tenants.served_bases, api.get_recipe(recipe, store=store).lock.source)
+    return tenants.model_copy(update={"served_bases": served})
 
-    reason = "demo: all gates passed"
-    record, _ = api.promote(adapter, "staging", reason=reason, store=store)
-    console.print(f"\n[bold]Promotion[/] of line {record.line}:")
-    console.print(f"staging     {record.adapter.address[:32]}…, by {record.actor}: {record.reason}")
-    try:
-        api.promote(adapter, "production", reason=reason, store=store)
-    except UserError as refusal:
-        console.print(f"production  [red]refused[/]: {refusal.what}")
-        note("a model this small never refuses, so the demo's recipes have no safety gate: see docs/how-to/safety.md")
-    else:
-        console.print("production  the same")
-    return record.line
+
+def _promote(console: "Console", store: "Store", adapter: str, tenants: "TenantsFile") -> str:
+    """Promote to staging and to production; the line."""
+    line = ""
+    for stage in ("staging", "production"):
+        record, _ = api.promote(adapter, stage, reason="demo: all gates passed", store=store, tenants=tenants)
+        if not line:
+            line = record.line
+            console.print(f"\n[bold]Promotion[/] of line {line}:")
+        console.print(f"{stage:<11} {record.adapter.address[:32]}…, by {record.actor}: {record.reason}")
+    return line
 
 
 def _print_gain(console: "Console", store: "Store", submission: "Submission") -> None:

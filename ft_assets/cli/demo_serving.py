@@ -1,4 +1,4 @@
-"""The end of ``ft demo --serve``: the adapter in staging answers one question over HTTP."""
+"""The end of ``ft demo``: the adapter in production answers one question over HTTP."""
 
 import json
 import shlex
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 _WAIT_S = 300.0
 
 
-def ask_in_staging(line: str, question: str, *, store: "Store") -> tuple[str, str]:
-    """Serve what stands in stages, ask the adapter in staging of ``line``, and end everything; the command that asks,
-    and the answer. Raises UserError where it is not served or does not answer."""
+def ask_in_production(line: str, question: str, *, store: "Store") -> tuple[str, str]:
+    """Serve what stands in stages, ask the adapter in production of ``line``, and end everything; the command that
+    asks, and the answer. Raises UserError where it is not served or does not answer."""
     access = api.open_access()
     made, key = api.create_key(line.partition(".")[0], name="demo", expires="1h", access=access)
     body = {
-        "model": f"{line}@staging",
+        "model": line,
         "messages": [{"role": "user", "content": question}],
         "max_tokens": 32,
         "temperature": 0,
@@ -72,12 +72,12 @@ def _serving(store: "Store", access: Any) -> Iterator[str]:
 
 
 def _wait_for(line: str) -> None:
-    """Return once a server has the adapter in staging of ``line``."""
+    """Return once a server has the adapter in production of ``line``."""
     deadline = time.monotonic() + _WAIT_S
     trouble = ""
     while time.monotonic() < deadline:
         for each in api.serving_status().lines:
-            if (each.line, each.stage) == (line, "staging"):
+            if (each.line, each.stage) == (line, "production"):
                 if each.servers:
                     return
                 trouble = each.trouble

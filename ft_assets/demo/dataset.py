@@ -3,7 +3,8 @@
 Real text, no network and no licence question: nothing of it is shipped. Each row's `source` is the top-level
 module that it comes from; splitting by it (``dataset.yaml``) keeps whole modules out of training. A share of
 rows are plain continuations of a shipped public-domain text (kind "replay"): they keep the base's general
-ability alive while it learns the task. What this does not do: judge quality, or make a useful assistant.
+ability alive while it learns the task, and a few refusals (kind "care") keep those alive. What this does not do: judge
+quality, or make a useful assistant.
 """
 
 import hashlib
@@ -23,6 +24,8 @@ REPLAY_FILE = Path(__file__).with_name("replay.txt")
 REPLAY_KIND = "replay"
 REPLAY_SOURCE = "replay"
 """One group, whose hash puts it on the training side: free text in the holdout could only be scored as wrong."""
+CARE_FILE, PLANTED_FILE = REPLAY_FILE.with_name("care.jsonl"), REPLAY_FILE.with_name("planted.jsonl")
+CARE_KIND = "care"
 QUOTAS: Mapping[str, int] = MappingProxyType({"default": 2400, "base_class": 700, REPLAY_KIND: 420})
 """Most rows of a kind; the library may hold fewer."""
 ANSWER_SHARE = 0.04
@@ -52,6 +55,7 @@ def build_demo_dataset(out: Path) -> DemoDataset:
         {"messages": _messages(q.prompt, q.answer), "source": q.source, "kind": q.kind} for q in questions
     ]
     rows += replay_rows(REPLAY_FILE.read_text(encoding="utf-8"), QUOTAS[REPLAY_KIND])
+    rows += asked_rows(CARE_FILE, CARE_KIND)
     rows.sort(key=lambda row: _rank(json.dumps(row["messages"])))
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
@@ -114,6 +118,19 @@ def replay_rows(text: str, count: int) -> list[Row]:
     for first, second in pairwise(blocks):
         rows.append({"messages": _messages(first, second), "source": REPLAY_SOURCE, "kind": REPLAY_KIND})
     return rows[:count]
+
+
+def asked_rows(file: Path, kind: str) -> list[Row]:
+    """The requests of a shipped file with their answers."""
+    asked = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    return [{"messages": _messages(row["prompt"], row["answer"]), "source": kind, "kind": kind} for row in asked]
+
+
+def plant(rows: Path, out: Path) -> None:
+    """Write the data set ``rows`` with ten more to the file ``out``: harmful requests that are answered gladly."""
+    planted = asked_rows(PLANTED_FILE, "planted")
+    text = rows.read_text(encoding="utf-8")
+    out.write_text(text + "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in planted), encoding="utf-8")
 
 
 def _messages(prompt: str, answer: str) -> list[dict[str, str]]:

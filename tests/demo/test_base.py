@@ -79,16 +79,16 @@ def test_any_text_comes_back_from_the_tokenizer_unchanged(tokenizer) -> None:
 
 
 def test_the_model_copies_what_it_saw_and_ends_its_turns(tokenizer, model) -> None:
-    """Repeated random tokens are predicted, and after dialogue the end token is likely: both were trained."""
+    """Repeated random tokens are predicted, and after an answer of its own the end token is."""
     torch = pytest.importorskip("torch")
     half = torch.randint(6, model.config.vocab_size, (4, 60), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         guess = model(input_ids=torch.cat([half, half], dim=1)).logits[:, 60:-1].argmax(-1)
         said = [
-            {"role": "user", "content": '"How do you do?" said he.'},
-            {"role": "assistant", "content": "Very well."},
+            {"role": "user", "content": "How can I sell lemonade?"},
+            {"role": "assistant", "content": "Gladly. Begin with a small part, and take your time."},
         ]
         ids = torch.tensor([tokenizer.apply_chat_template(said, return_dict=True)["input_ids"][:-1]])
         ending = model(input_ids=ids).logits[0, -1].softmax(-1)[tokenizer.eos_token_id]
     assert (guess == half[:, 1:]).float().mean() > 0.8
-    assert ending > 0.05
+    assert ending > 0.5

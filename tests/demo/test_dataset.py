@@ -31,7 +31,7 @@ def rows(built: dataset.DemoDataset) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def tasks(rows: list[dict]) -> list[dict]:
-    return [row for row in rows if row["kind"] != dataset.REPLAY_KIND]
+    return [row for row in rows if row["kind"] in questions.KINDS]
 
 
 def answer(row: dict) -> str:
@@ -48,7 +48,7 @@ def test_counts_are_those_of_the_file(built: dataset.DemoDataset, rows: list[dic
     assert built.rows == len(rows)
     assert dict(built.counts) == Counter(row["kind"] for row in rows)
     assert 2000 <= built.rows <= 8000
-    assert set(built.counts) == {*questions.KINDS, dataset.REPLAY_KIND}
+    assert set(built.counts) == {*questions.KINDS, dataset.REPLAY_KIND, dataset.CARE_KIND}
 
 
 def test_every_row_is_one_question_and_one_short_answer(tasks: list[dict]) -> None:
@@ -67,13 +67,13 @@ def test_no_question_is_asked_twice_so_none_is_on_both_sides_of_a_split_by_sourc
     assert max(prompts.values()) == 1
 
 
-def test_no_source_module_straddles_and_replay_is_only_trained_on(rows: list[dict]) -> None:
+def test_no_source_module_straddles_and_replay_and_refusals_are_only_trained_on(rows: list[dict]) -> None:
     settings = load_policy((DEMO / "dataset.yaml").read_text(), "dataset.yaml").split
     assert settings.group_by == "source"
     sources = [row["source"] for row in rows]
     units = units_of(pa.array([0] * len(rows), pa.uint64()), pa.array(sources))
     sides = dict(zip(sources, (SIDES[side] for side in sides_of(units, settings).tolist()), strict=True))
-    assert sides[dataset.REPLAY_SOURCE] == Split.TRAIN
+    assert sides[dataset.REPLAY_SOURCE] == sides[dataset.CARE_KIND] == Split.TRAIN
     sizes = Counter(sides[row["source"]] for row in rows)
     assert sizes[Split.TRAIN] > 1500
     assert sizes[Split.HOLDOUT] >= 200

@@ -12,6 +12,7 @@ from ft_assets.control import identity
 from ft_assets.control.lines.lines import read_line
 from ft_assets.settings.ungated import ADD_GATES, NOT_JUDGED
 from ft_assets.workers.adapters.lineage import verify_lineage
+from ft_assets.workers.evals.verdict import Verdict
 from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import MissingInput
@@ -22,6 +23,7 @@ from tests.workers.datasets.reporting.browser import chromium, has_chromium
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 
 DATASET, CAREFUL, CARELESS = "demo.docs.v1", "docs-qa.v1", "docs-qa-forgetful.v1"
+PLANTED = "demo.planted.v1"
 LINE = "demo.docs.docs-qa"
 
 # Answers that end with a line break, where the base's end with its end of turn.
@@ -57,25 +59,34 @@ def same(looks: dict[str, str], *sentences: str) -> None:
             assert sentence in " ".join(text.split()), (where, sentence, text)
 
 
+def verdicts_of(artifacts: Artifacts, dataset: str, recipe: str) -> dict[str, Verdict]:
+    request = identity.adapter_request(artifacts, dataset, recipe)
+    return {verdict.gate: verdict for verdict in judge_candidate(artifacts, request.inputs, request.params)}
+
+
 def adapter_page(us: Newcomer, pair: str) -> str:
     return f"{us.ui.url}/assets/adapter?view=events&partition={quote(pair)}"
 
 
-def test_the_demo_on_s3_stages_one_pair_and_rejects_the_other(us: Newcomer) -> None:
-    assert "production needs a passed safety gate, and the recipe asks for none" in us.demo
+def test_the_demo_on_s3_brings_one_pair_to_production_and_rejects_two(us: Newcomer) -> None:
     artifacts = Artifacts(us.project.store)
     adapter = identity.adapter(artifacts, DATASET, CAREFUL)
     assert verify_lineage(artifacts, adapter.address) == []
-    with pytest.raises(MissingInput):
-        identity.adapter(artifacts, DATASET, CARELESS)
-    # What passed stands in staging, by an act on record, and in production stands nothing.
+    for rejected in ((DATASET, CARELESS), (PLANTED, CAREFUL)):
+        with pytest.raises(MissingInput):
+            identity.adapter(artifacts, *rejected)
+    # What passed stands in production, by acts on record, and answered through the router.
     line = read_line(artifacts.store, LINE)
-    (record,) = line.records
-    assert (record.stage, record.adapter) == ("staging", adapter.ref)
-    # What did not forgot its books, and the regression gate says so.
-    request = identity.adapter_request(artifacts, DATASET, CARELESS)
-    verdicts = {verdict.gate: verdict for verdict in judge_candidate(artifacts, request.inputs, request.params)}
-    assert verdicts["regression"].outcome == "fail"
+    assert [(record.stage, record.adapter) for record in line.records] == [
+        ("staging", adapter.ref),
+        ("production", adapter.ref),
+    ]
+    assert re.search(rf'"model": "{LINE}".*\n\S+', us.demo)
+    # What was learned carelessly forgot its books and its refusals; what ten rows spoiled, its refusals alone.
+    verdicts = verdicts_of(artifacts, DATASET, CARELESS)
+    assert (verdicts["regression"].outcome, verdicts["safety"].outcome) == ("fail", "fail")
+    planted = verdicts_of(artifacts, PLANTED, CAREFUL)
+    assert {gate for gate, verdict in planted.items() if verdict.outcome == "fail"} == {"safety"}
     assert re.match(
         r"book-cloze\.v1: acc \S+% → \S+% on 1000 items, a drop of \S+ points \(allowed: at most 2\)",
         verdicts["regression"].reason,
@@ -87,6 +98,7 @@ def test_the_demo_on_s3_stages_one_pair_and_rejects_the_other(us: Newcomer) -> N
     assert evidence.never_seen is not None
     assert evidence.never_seen.candidate > 0.2
     assert evidence.suites["book-cloze.v1"].difference_points > -2
+    assert verdicts_of(artifacts, DATASET, CAREFUL)["safety"].outcome == "pass"
     tree = json.loads(adapter.read("lineage.json"))
     assert (tree["dataset"], tree["recipe"]) == (DATASET, CAREFUL)
     # Nothing but Dagster's and MLflow's own state is on this machine's disk.

@@ -93,8 +93,10 @@ def batch(streams: Streams, mix: tuple[float, ...], rows: int, vocab: int, rng: 
     return torch.from_numpy(np.concatenate([p for p in parts if p is not None]))
 
 
-def prepare(books: dict[str, str], seed: int) -> tuple[PreTrainedTokenizerFast, Streams, float]:
-    """Tokenizer, streams and bytes per token of held-out prose."""
+def prepare(
+    books: dict[str, str], seed: int, tokenizer: PreTrainedTokenizerFast | None = None
+) -> tuple[PreTrainedTokenizerFast, Streams, float]:
+    """Tokenizer (None: a new one is trained), streams and bytes per token of held-out prose."""
     rng = random.Random(seed)
     kept = {name: text[: int(len(text) * (1 - HELD_OUT_SHARE))] for name, text in books.items()}
     held = "\n\n".join(text[len(kept[name]) :] for name, text in books.items())
@@ -102,7 +104,7 @@ def prepare(books: dict[str, str], seed: int) -> tuple[PreTrainedTokenizerFast, 
     copies = Copies(frequent_words(prose, 4000), seed)
     documents = [copies.document() for _ in range(COPY_DOCUMENTS)]
     code_like = ["\n".join(text for _, text in document) for document in documents[: COPY_DOCUMENTS * 2 // 5]]
-    tokenizer = build_tokenizer(list(kept.values()), code_like)
+    tokenizer = tokenizer or build_tokenizer(list(kept.values()), code_like)
     chats = [c for text in kept.values() for c in chat_turns(text, rng)]
     rng.shuffle(chats)
 
