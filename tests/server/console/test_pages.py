@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from ft_assets import api
-from ft_assets.records.submissions import SubmissionStatus, find_outcome
+from ft_assets.records.submissions import SubmissionStatus, find_outcome, finish
 from tests.server.console.fake_training import FakeTraining
 from tests.server.console.world import Someone, World
 
@@ -243,6 +243,15 @@ def test_a_line_is_promoted_and_rolled_back_with_reasons(world: World) -> None:
     # Nothing stood there before.
     assert (back.status_code, 'role="alert"' in back.text) == (400, True)
     assert training.submission.recipe.startswith("decider.")
+
+
+def test_a_result_without_gates_is_not_said_to_be_promotable(world: World) -> None:
+    person = world.person("free")
+    job = person.start(person.upload(world.project.dataset(rows=197, name="free.jsonl")), "colours")
+    submission = world.training(job, "free").submission
+    finish(world.project.store, submission, SubmissionStatus.UNGATED, adapter=f"free/ungated/{'0' * 64}")
+    page = person.get(f"jobs/{job}").text
+    assert ["It was not judged by gates" in page, "where it can be promoted" in page] == [True, False]
 
 
 def test_what_keeps_results_out_of_production_is_listed_wherever_they_are_looked_at(world: World) -> None:
