@@ -128,7 +128,8 @@ def test_a_base_folder_that_changes_makes_another_recipe(project: Project, clien
 
 @pytest.mark.parametrize(
     "given",
-    ['{"n_epochs": "\\ud800"}', '{"learning_rate_multiplier": 1' + "0" * 400 + "}", '{"n_epochs": true}',
+    ['{"n_epochs": "\\ud800"}', '{"learning_rate_multiplier": 1e-320}',
+     '{"learning_rate_multiplier": true}', '{"learning_rate_multiplier": 1' + "0" * 400 + "}", '{"n_epochs": true}',
      '{"a": ' + "[" * 300 + "]" * 300 + "}", '{"evil": {"x": 1}}'],
 )  # fmt: skip
 def test_odd_hyperparameters_are_refused(project: Project, client: Client, http: httpx.Client, given: str) -> None:

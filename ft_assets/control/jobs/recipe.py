@@ -35,10 +35,11 @@ class Hyperparameters(Settings):
     batch_size: Annotated[int, Field(ge=1, le=65536)] | Auto = Field(
         default="auto", description="Examples per optimizer step."
     )
-    learning_rate_multiplier: Annotated[float, Field(gt=0, le=1000)] | Auto = Field(
+    # Of less, the product rounds to a rate of 0.
+    learning_rate_multiplier: Annotated[float, Field(ge=1e-6, le=1000)] | Auto = Field(
         default="auto", description="Multiplier of the model's default learning rate."
     )
-    beta: Annotated[float, Field(gt=0, le=100)] | Auto = Field(
+    beta: Annotated[float, Field(ge=1e-6, le=100)] | Auto = Field(
         default="auto",
         description="dpo and kto: strength of the penalty for leaving the base model; orpo, simpo: weight.",
     )
@@ -52,7 +53,7 @@ class Hyperparameters(Settings):
 def read_hyperparameters(given: dict[str, Any], method: MethodType) -> Hyperparameters:
     """``given`` checked. Raises BadRecipe with the name of a wrong one."""
     numbers = {
-        name: float(value) if name in ("learning_rate_multiplier", "beta") and isinstance(value, int) else value
+        name: float(value) if name in ("learning_rate_multiplier", "beta") and type(value) is int else value
         for name, value in given.items()
     }
     found = parse_strict(Hyperparameters, numbers, "hyperparameters")
