@@ -11,8 +11,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
+import httpx
 import psutil
 import pytest
 import yaml
@@ -202,6 +204,35 @@ def test_a_materialized_upstream_asset_ends_as_an_adapter(project: Project, serv
     wait_for(lambda: len(store.names("acme/pulls/tickets")) == 2, LONG_S, "a second pull")
     assert server.stale_statuses("raw_dataset", [str(key)]) == ["FRESH"]
     assert [str(each) for each in list_versions(store, "acme", "tickets")] == [str(key)]
+
+
+# What else is answered: server/test_specified_jobs.py.
+@pytest.mark.long
+def test_a_job_that_was_cancelled_in_its_training_is_resumed_and_goes_on_from_its_last_save(
+    project: Project, server: DagsterServer
+) -> None:
+    _, key = api.create_key("acme", name="script", actor="root")
+    with ft_serve(project) as url, httpx.Client(base_url=f"{url}/v1", trust_env=False) as http:
+        http.headers["authorization"] = f"Bearer {key}"
+        with project.dataset().open("rb") as rows:
+            file = http.post("/files", files={"file": rows}, data={"purpose": "fine-tune"}).json()["id"]
+        body = {"base_model": "tiny-1", "training_file": file, "hyperparameters": {"n_epochs": 20}}
+        at = f"/fine-tuning/jobs/{http.post('/fine-tuning/jobs', json=body).json()['job_id']}"
+
+        def look(*statuses: str) -> dict[str, Any] | None:
+            found: dict[str, Any] = http.get(at).json()
+            return found if found["status"] in statuses and found["checkpoint_path"] else None
+
+        wait_for(lambda: look("running"), LONG_S, "a save of the training")
+        assert http.post(f"{at}/cancel").json()["status"] == "cancelled"
+        assert http.post(f"{at}/resume").json()["status"] == "queued"
+        # The candidate of so many epochs may be accepted or not.
+        done = wait_for(lambda: look("succeeded", "failed"), LONG_S, "the end of the job")
+        recipe = http.get(at.replace("-", "_", 1)).json()["ft"]["recipe"]
+    checkpoint = identity.checkpoint(Artifacts(project.store), done["training_file_version"], recipe)
+    (resumed,) = checkpoint.facts["resumed"]
+    assert 0 < resumed["step"] < done["step"]
+    assert done["checkpoint_path"] == project.store.url_of(checkpoint.address.path)
 
 
 # What its client is answered: server/test_openai_client.py.
