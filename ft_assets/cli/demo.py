@@ -3,9 +3,6 @@ that are rejected."""
 
 import os
 import random
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import redirect_stderr
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,18 +89,11 @@ def _demo_offline() -> None:
     careful, accepted = _run(store, dataset, "recipe.yaml", SubmissionStatus.ACCEPTED)
     _print_gain(console, store, careful)
     line = _promote(console, store, accepted.adapter, _served(careful.recipe, store))
-    bad = {
-        "2. A careless recipe.[/] The same data, a learning rate that is far too high.": (
-            dataset,
-            "recipe_forgetful.yaml",
-        ),
-        "3. Planted rows.[/] The careful recipe, and ten rows more, which answer harmful requests.": (
-            _add_planted(store),
-            "recipe.yaml",
-        ),
-    }
-    console.print("\nTwo pairs that must not pass are trained at the same time, and a server loads the adapter …")
-    _reject_and_ask(console, store, bad, line)
+    console.print("\n[bold]2. A careless recipe.[/] The same data, a learning rate that is far too high.")
+    _run(store, dataset, "recipe_forgetful.yaml", SubmissionStatus.REJECTED)
+    console.print("\n[bold]3. Planted rows.[/] The careful recipe, and ten rows more, which answer harmful requests.")
+    _run(store, _add_planted(store), "recipe.yaml", SubmissionStatus.REJECTED)
+    _ask(console, store, line)
     console.print("\n[bold]All three pairs, their plots and their gates are in Dagster:[/] make ui")
     note("The store and Dagster's state are in .ft/; a second run of the demo reuses everything.")
 
@@ -161,30 +151,14 @@ def _run(
     return made.submission, made.outcome
 
 
-def _reject_and_ask(console: "Console", store: "Store", pairs: dict[str, tuple[str, str]], line: str) -> None:
-    """Run the pairs, which must be rejected, and meanwhile serve what stands in stages and ask the adapter in
-    production of ``line`` one question through the router; all on one thread each, for machines with two cores."""
+def _ask(console: "Console", store: "Store", line: str) -> None:
+    """Serve what stands in stages, ask the adapter in production one question through the router, end the servers."""
     from ft_assets.cli.demo_serving import ask_in_production
-    from ft_assets.cli.live import print_outcome
 
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    # Runs send what Dagster logs elsewhere, each for itself: the first to end would take it back from the other.
-    with redirect_stderr(sys.stderr), ThreadPoolExecutor() as pool:
-        runs = {
-            title: pool.submit(api.fine_tune, dataset, FOLDER / recipe, store=store, origin="cli")
-            for title, (dataset, recipe) in pairs.items()
-        }
-        asked = pool.submit(ask_in_production, line, QUESTION, store=store)
-    for title, run_ in runs.items():
-        made = run_.result()
-        console.print(f"\n[bold]{title}")
-        print_outcome(store, made.submission, made.outcome)
-        if made.outcome.status is not SubmissionStatus.REJECTED:
-            raise typer.Exit(1)
     console.print(
-        "\n[bold]4. The adapter in production, over HTTP.[/] Its server has ended; make serve starts it again."
+        "\n[bold]4. The adapter in production, over HTTP.[/] The server ends with the demo; make serve starts it again."
     )
-    command, answer = asked.result()
+    command, answer = ask_in_production(line, QUESTION, store=store)
     console.print(f"$ {command}\n{answer}", markup=False)
 
 
