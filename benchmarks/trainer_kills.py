@@ -5,6 +5,7 @@ run, started again, and compared with the quiet run: the bytes of the result, an
 forked from a process that has imported the libraries, as a hundred imports would take most of an hour.
 """
 
+import os
 import random
 import signal
 import tempfile
@@ -36,8 +37,9 @@ def measure(kills: int = KILLS) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="ft-kills-") as folder:
         root = Path(folder)
         stall = _stall_ratio(root / "stall")
-        with Forks(root) as forks:
-            found = [_killed(forks, root / f"dropout-{one}", kills // len(_DROPOUTS), one) for one in _DROPOUTS]
+        forks = Forks(root)
+        forks.begin(os.getpid())
+        found = [_killed(forks, root / f"dropout-{one}", kills // len(_DROPOUTS), one) for one in _DROPOUTS]
         runs, identical = (sum(part) for part in zip(*found, strict=True))
     return {"kill_runs": runs, "kill_identical": identical, "checkpoint_stall_ratio": stall}
 

@@ -12,9 +12,7 @@ from ft_assets import api
 from ft_assets.cli.door import require_store
 from ft_assets.cli.run import run
 from ft_assets.demo.dataset import build_demo_dataset, plant
-from ft_assets.records.submissions import SubmissionStatus
 from ft_assets.settings.environment import open_store
-from ft_assets.settings.tenants import load_tenants
 from ft_resources.canonical import digest
 
 if TYPE_CHECKING:
@@ -86,13 +84,13 @@ def _demo_offline() -> None:
     console.rule("[bold]Fine-tuning demo")
     dataset = _register(console, store)
     console.print("\n[bold]1. A careful recipe.[/] It must answer better than the base, without regressions.")
-    careful, accepted = _run(store, dataset, "recipe.yaml", SubmissionStatus.ACCEPTED)
+    careful, accepted = _run(store, dataset, "recipe.yaml", "accepted")
     _print_gain(console, store, careful)
     line = _promote(console, store, accepted.adapter, _served(careful.recipe, store))
     console.print("\n[bold]2. A careless recipe.[/] The same data, a learning rate that is far too high.")
-    _run(store, dataset, "recipe_forgetful.yaml", SubmissionStatus.REJECTED)
+    _run(store, dataset, "recipe_forgetful.yaml", "rejected")
     console.print("\n[bold]3. Planted rows.[/] The careful recipe, and ten rows more, which answer harmful requests.")
-    _run(store, _add_planted(store), "recipe.yaml", SubmissionStatus.REJECTED)
+    _run(store, _add_planted(store), "recipe.yaml", "rejected")
     _ask(console, store, line)
     console.print("\n[bold]All three pairs, their plots and their gates are in Dagster:[/] make ui")
     note("The store and Dagster's state are in .ft/; a second run of the demo reuses everything.")
@@ -138,15 +136,13 @@ def _register_suite(store: "Store") -> None:
     api.install_suites([SAFETY_SUITE], store=store)
 
 
-def _run(
-    store: "Store", dataset: str, recipe: str, expected: SubmissionStatus
-) -> tuple["Submission", "SubmissionOutcome"]:
+def _run(store: "Store", dataset: str, recipe: str, expected: str) -> tuple["Submission", "SubmissionOutcome"]:
     """Fine-tune in the foreground. Exits with an error if the pair does not end as the demo promises."""
     from ft_assets.cli.live import WatchedRun, print_outcome
 
     made = api.fine_tune(dataset, FOLDER / recipe, store=store, origin="cli", orchestrator=WatchedRun())
     print_outcome(store, made.submission, made.outcome)
-    if made.outcome.status is not expected:
+    if made.outcome.status != expected:
         raise typer.Exit(1)
     return made.submission, made.outcome
 
@@ -164,6 +160,8 @@ def _ask(console: "Console", store: "Store", line: str) -> None:
 
 def _served(recipe: str, store: "Store") -> "TenantsFile":
     """This machine's tenants file, with the recipe's base among those on the servers: the demo starts one with it."""
+    from ft_assets.settings.tenants import load_tenants
+
     tenants = load_tenants()
     served = (*tenants.served_bases, api.get_recipe(recipe, store=store).lock.source)
     return tenants.model_copy(update={"served_bases": served})

@@ -108,17 +108,23 @@ def _require_trainable(store: Store, tenant: str, file_id: str, param: str) -> N
 
 def _require_dataset(store: Store, job: Job) -> None:
     """Raise NotFound for a dataset version that the tenant does not have, and BadData for what belongs to new ones."""
-    if DatasetKey.parse(job.dataset).tenant != job.tenant or not DATASET.exists(store, job.dataset):
+    try:
+        own = DatasetKey.parse(job.dataset).tenant == job.tenant
+    except UserError:
+        own = False
+    if not own or not DATASET.exists(store, job.dataset):
         raise NotFound(
-            f"there is no dataset {job.dataset!r}", where="training_file", remedy="List datasets to see their ids."
+            f"there is no file or dataset {job.dataset!r}",
+            where="training_file",
+            remedy="List files and datasets to see their ids.",
         )
-    own = {
+    told = {
         "validation_file": job.validation_file,
         "eval_config.task_eval_file": job.eval_config.task_eval_file,
         "suffix": job.suffix,
         "rows": job.rows,
     }
-    for param, value in own.items():
+    for param, value in told.items():
         if value:
             raise BadData(
                 f"{job.dataset} is a dataset version, which has this already",

@@ -4,8 +4,8 @@ from ft_assets.control.registry.default_safety import safety_suite
 from ft_assets.records.jobs import Job
 from ft_assets.settings.models import OfferedModel
 from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.shipped_suites import MADE_SAFETY
 from ft_assets.settings.ungated import NO_GATES
-from ft_assets.workers.suites.catalogue.install import MADE_SAFETY
 from ft_assets.workers.suites.registered import list_suites, suites_of
 from ft_resources.errors import BadRecipe
 from ft_resources.store import Store

@@ -12,8 +12,8 @@ from ft_assets.records.retired_recipes import retired_recipes
 from ft_assets.settings.catalogue.gates.regression import BenchmarkRegressionGate
 from ft_assets.settings.catalogue.gates.task_gain import TaskGainGate
 from ft_assets.settings.keys import DatasetKey
+from ft_assets.settings.shipped_suites import BOOKS, MADE_SAFETY
 from ft_assets.settings.ungated import NO_GATES
-from ft_assets.workers.suites.catalogue.install import BOOKS, MADE_SAFETY
 from ft_assets.workers.suites.registered import items_of, list_suites, suites_of
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import Deleted, UserError

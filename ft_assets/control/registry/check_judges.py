@@ -9,11 +9,11 @@ from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.judge_hosts import allowed_host
 from ft_assets.settings.recipe.judges import JudgeModel
 from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.shipped_suites import MADE_SAFETY
 from ft_assets.settings.tenants import TenantsFile
 from ft_assets.settings.ungated import NO_GATES
 from ft_assets.workers.base_models.base_lock import BaseLock
 from ft_assets.workers.base_models.contents import base_json
-from ft_assets.workers.suites.catalogue.install import MADE_SAFETY
 from ft_assets.workers.suites.registered import get_classifier, get_suite, suites_of
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import BadRecipe, MissingInput, UserError

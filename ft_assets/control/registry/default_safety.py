@@ -7,10 +7,10 @@ from pathlib import Path
 from ft_assets.control.registry.base_files import fetch_base_file
 from ft_assets.settings.catalogue.gates.safety import SafetyGate
 from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.shipped_suites import MADE_SAFETY
 from ft_assets.settings.ungated import NO_GATES
 from ft_assets.workers.base_models.base_lock import BaseLock
 from ft_assets.workers.base_models.contents import TEMPLATE
-from ft_assets.workers.suites.catalogue.install import MADE_SAFETY
 from ft_assets.workers.suites.registered import items_of, list_suites, suites_of
 from ft_assets.workers.templates.source import TOKENIZER_CONFIG, own_template
 from ft_resources.hub import Hub

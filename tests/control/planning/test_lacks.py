@@ -13,7 +13,8 @@ from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.registry.versions import add_dataset_version
 from ft_assets.records import retired_datasets, retired_recipes
 from ft_assets.settings.dataset.policy import DatasetPolicy
-from ft_assets.workers.suites.catalogue.install import BOOKS, MADE_SAFETY, add_own
+from ft_assets.settings.shipped_suites import BOOKS, MADE_SAFETY
+from ft_assets.workers.suites.catalogue.install import add_own
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Artifacts
 from ft_resources.store import Store

@@ -10,8 +10,8 @@ import yaml
 from ft_assets.control.recipes.stored import get_recipe, next_version
 from ft_assets.settings.catalogue.gates.safety import SafetyGate
 from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.shipped_suites import MADE_SAFETY
 from ft_assets.settings.ungated import NO_GATES
-from ft_assets.workers.suites.catalogue.install import MADE_SAFETY
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.canonical import digest
 from ft_resources.store import Store

@@ -67,7 +67,7 @@ def unanswered(count: int) -> Iterator[str]:
     """That ``count`` conversations end with a turn without an answer, which is left out."""
     if count:
         are = "1 conversation ends" if count == 1 else f"{count:,} conversations end"
-        yield f"{are} with a turn of the user, which is left out: only answers are trained on. The turns before it are used."
+        yield f"{are} with a turn of the user, which is left out, as only answers are learned. All before it is used."
 
 
 def split_advice(report: DatasetReport, side: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ft_assets.records.names import Name
+from ft_assets.settings.shipped_suites import BOOKS
 from ft_assets.workers.suites.catalogue.catalogue import Catalogue, Source, read_catalogue
 from ft_assets.workers.suites.suites import TASK_FILE, RegisteredSuite, add_suite
 from ft_resources.artifacts import InputRef
@@ -18,7 +19,6 @@ from ft_resources.store import Store
 
 _AT_ONCE = 8
 # The suites that gates stand on in a store without others: one that ships, and one that is made.
-BOOKS, MADE_SAFETY = "book-cloze.v1", "offline-care.v1"
 _BOOKS_FOLDER = Path(__file__).parents[3] / "demo" / "suites" / "book_cloze"
 MADE = {"licence": "Apache-2.0", "source": "made by this package"}
 
