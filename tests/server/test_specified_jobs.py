@@ -16,6 +16,7 @@ from ft_assets.records.pauses import record_pause
 from ft_assets.records.submissions import SubmissionStatus, find_submission, finish
 from ft_assets.settings.catalogue.gates.safety import SafetyGate
 from ft_assets.settings.recipe.acceptance import GateSettings
+from ft_assets.settings.shipped_suites import BOOKS, MADE_SAFETY
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import Attempt
@@ -163,7 +164,7 @@ WRONG: list[tuple[str, dict[str, Any], str, str]] = [
     (JOBS, {"hyperparameters": {"batch_size": "many"}}, "hyperparameters", "auto"),
     (JOBS, {"method": "sft", "hyperparameters": {"lora_rank": 4}}, "hyperparameters.lora_rank", "the method lora"),
     (JOBS, {"method": "cpt", "hyperparameters": {"beta": 1}}, "hyperparameters.beta", "dpo, orpo, kto, simpo"),
-    (JOBS, {"training_file": "acme.none.v1"}, "training_file", "List datasets"),
+    (JOBS, {"training_file": "acme.none.v1"}, "training_file", "List files and datasets"),
     (JOBS, {"training_file": "globex.none.v1"}, "training_file", "List datasets"),
     (JOBS, {"eval_config": {"run_mmlu": True}}, "run_mmlu", "run_mmlu_regression"),
     (JOBS, {"eval_config": {"run_mmlu_regression": True}}, "eval_config.run_mmlu_regression", "ft suite install mmlu"),
@@ -248,16 +249,18 @@ def test_what_is_evaluated_beyond_the_recipe_is_a_suite_a_gate_or_a_holdout(proj
     assert api.resolved_recipe(http.get(f"{THEIRS}/{plain['job_id']}").json()["ft"]["recipe"], store=store) != recipe
 
 
-@pytest.mark.parametrize("member", ["run_mmlu_regression", "safety_scan"])
-def test_what_no_gate_would_judge_is_not_evaluated_in_vain(project: Project, asker: Asker, member: str) -> None:
+def test_eval_config_has_a_model_without_gates_judged_by_the_default_ones(project: Project, asker: Asker) -> None:
     file = project.folder / "models.yaml"
     models = yaml.safe_load(file.read_text())
-    models["models"]["tiny"]["recipe"]["gates"] = "none"
+    models["models"]["tiny"]["recipe"] |= {"gates": "none", "evaluation": {"suites": []}}
     file.write_text(yaml.safe_dump(models))
     http = asker()
-    body = {"base_model": "tiny", "training_file": uploaded(http, project), "eval_config": {member: True}}
-    code, param, message = error_of(http.post(JOBS, json=body))
-    assert (code, param, "a model with gates" in message) == (400, f"eval_config.{member}", True)
+    job = asked(http, project, eval_config={"safety_scan": True})
+    key = http.get(f"{THEIRS}/{job['job_id']}").json()["ft"]["recipe"]
+    recipe, _ = api.resolved_recipe(key, store=project.store)
+    assert recipe.evaluation.suites == (MADE_SAFETY, BOOKS)
+    assert isinstance(recipe.gates, GateSettings)
+    assert recipe.gates.safety == SafetyGate()
 
 
 def test_the_figures_of_a_training_are_those_of_its_records(project: Project, asker: Asker) -> None:

@@ -13,6 +13,7 @@ from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.keys import RecipeKey
 from ft_assets.settings.models import ModelsFile, OfferedModel
 from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.ungated import NO_GATES
 from ft_resources.canonical import digest
 from ft_resources.errors import BadRecipe, NotFound
 from ft_resources.settings import Auto, Settings
@@ -94,8 +95,10 @@ def recipe_of_job(job: Job, model: OfferedModel, locked: str = "", *, suites: Se
     if adapters := _adapters(asked, content.get("variant")):
         content["lora"] = {**content.get("lora", {}), **adapters}
     if suites:
-        own = parse_strict(Recipe, {"key": "model.v1", **content}, where).evaluation.suites
-        content["evaluation"] = {**content.get("evaluation", {}), "suites": [*own, *suites]}
+        own = parse_strict(Recipe, {"key": "model.v1", **content}, where)
+        content["evaluation"] = {**content.get("evaluation", {}), "suites": [*own.evaluation.suites, *suites]}
+        if own.gates == NO_GATES:
+            content["gates"] = {}
     if job.eval_config.safety_scan:
         gates = content.get("gates", {})
         # Every threshold is written out: a later change of a default changes no recipe.
