@@ -26,6 +26,13 @@ def lines(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
+def test_the_readme_has_the_commands_of_the_pages() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for page, command in (("backfill", "ft backfill --dataset"), ("retraining", "ft dataset add more-tickets.csv")):
+        (line,) = re.findall(rf"^{command}.*$", (ROOT / f"docs/how-to/{page}.md").read_text("utf-8"), re.MULTILINE)
+        assert line in readme
+
+
 def test_the_job_of_the_ui_records_what_its_configuration_asks_for(
     project: Project, instance: dg.DagsterInstance, pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
