@@ -16,7 +16,7 @@ from pydantic import AfterValidator, GetCoreSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
 from ft_resources.canonical import canonical_json, digest, sha256_bytes, sha256_file
-from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
+from ft_resources.errors import CorruptArtifact, NotFound, StoreUnavailable, UserError
 from ft_resources.facts import facts_of, members_of
 from ft_resources.json_object import JsonObject, json_object, require_shape
 from ft_resources.provenance import lock_digest, software_versions, source_commit
@@ -287,10 +287,10 @@ class Artifacts:
         return Artifact(self.store, manifest.model_copy(update=told))
 
     def get(self, address: Address) -> Artifact:
-        """The artifact at ``address``. Raises UserError if there is none."""
+        """The artifact at ``address``. Raises NotFound if there is none."""
         artifact = self.find(address)
         if artifact is None:
-            raise UserError(
+            raise NotFound(
                 "there is no such artifact", where=str(address), remedy="Check the address, or make it again."
             )
         return artifact

@@ -2,14 +2,15 @@
 
 from ft_assets.api.defaults import store_or_default
 from ft_resources.artifacts import Address
-from ft_resources.errors import UserError
+from ft_resources.errors import NotFound, UserError
 from ft_resources.store import Store
 
 _FULL = 64
 
 
 def find_address(text: str, *, store: Store | None = None) -> Address:
-    """The address in ``text``, completed from the store. Raises UserError if it names no address, or several."""
+    """The address in ``text``, completed from the store. Raises NotFound for none,
+    and UserError if it names no address, or several."""
     address = Address.parse(text)
     start = address.fingerprint
     if len(start) == _FULL:
@@ -17,7 +18,7 @@ def find_address(text: str, *, store: Store | None = None) -> Address:
     known = store_or_default(store).folders(f"{address.tenant}/{address.asset}")
     found = [name for name in known if name.startswith(start)]
     if not found:
-        raise UserError(
+        raise NotFound(
             "no artifact's fingerprint starts with this", where=text, remedy="Check tenant, asset and fingerprint."
         )
     if len(found) > 1:

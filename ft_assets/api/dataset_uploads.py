@@ -22,7 +22,7 @@ from ft_assets.records.sorted_ids import new_id
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.workers.datasets.intake.kinds import HEAD_BYTES, check_head
 from ft_resources.canonical import digest
-from ft_resources.errors import BadData, KeyTaken
+from ft_resources.errors import BadData, KeyTaken, NotPermitted
 from ft_resources.presigned import presigned_put
 from ft_resources.store import Store
 
@@ -101,7 +101,10 @@ def place_of_upload(tenant: str, state: UploadState, path: str, *, access: Acces
 def open_place(tenant: str, upload_id: str, given: Signature, *, access: Access, store: Store) -> UploadState:
     """The upload that a signed address of the server takes bytes for. Raises NotPermitted where the signature does not
     hold, and BadData where the upload has ended."""
-    access.check_link(_signed(tenant, upload_id), given)
+    try:
+        access.check_link(_signed(tenant, upload_id), given)
+    except NotPermitted as error:
+        raise NotPermitted(error.what, where=error.where, remedy="Announce the upload again.") from None
     state = dataset_upload(tenant, upload_id, store=store)
     require_pending(state)
     return state

@@ -59,7 +59,7 @@ _OPERATORS = {
     "damaged_record": "A record of the platform is damaged. Its operator can fix this.",
 }
 _PARAM = re.compile(
-    r"(model|training_file|validation_file|suffix|seed|metadata|recipe|gates|max_gpu_hours|hyperparameters|file|store|purpose"
+    r"(model|training_file|validation_file|suffix|seed|metadata|recipe|gates|max_gpu_hours|hyperparameters|file|name|store|purpose"
     r"|method|expires_after|after|limit|bytes|part_ids|md5|data|Idempotency-Key|messages|prompt|base_model|dataset_id"
     r"|hyperparams|eval_config|idempotency_key)(\.[a-z_]+|\[\d+\])*"
 )

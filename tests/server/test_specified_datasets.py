@@ -84,6 +84,9 @@ def test_a_form_becomes_a_version_which_is_listed_and_shown(acme: httpx.Client, 
     assert abs(shown["created_at"] - time.time()) < 600
     del shown["warnings"]
     assert acme.get("/datasets").json()["data"] == [acme.get(f"/datasets/{shown['id']}").json()] == [shown]
+    # It is complete as it is, to those who complete whatever they upload.
+    completed = acme.post(f"/datasets/{shown['id']}/complete")
+    assert (completed.status_code, completed.json()) == (200, {**shown, "warnings": []})
     again = acme.post("/datasets", data={"name": "acme.tickets"}, files={"file": ("other.jsonl", rows)})
     assert again.json()["id"] == shown["id"]
 
@@ -155,6 +158,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"filename": "tickets.exe"}, "tickets.exe"),
     ({"bytes": 0}, "bytes must be at least 1"),
     ({"bytes": 1 << 40}, "over 50 GiB"),
+    ({"bytes": True}, "bytes must be a whole number"),
+    ({"bytes": "10"}, "bytes must be a whole number"),
     ({"format": "jsonl"}, "there is no member 'format' here"),
 ]
 
@@ -167,7 +172,22 @@ def test_what_cannot_become_a_dataset_is_refused_by_name(
     answer = acme.post("/datasets", json=body)
     assert 400 <= answer.status_code < 404, answer.text
     assert said in error_of(answer)
+    if "name" in changes:
+        assert answer.json()["error"]["param"] == "name"
     assert list(project.store.entries("acme/uploads")) == []
+
+
+def test_what_is_no_dataset_is_not_found_by_the_id_that_was_asked_for(acme: httpx.Client) -> None:
+    for name in (
+        "dataset-0123456789abcdef01234567",
+        "dataset-x",
+        "x",
+        "acme.tickets",
+        "acme.tickets.v1",
+        "globex.a.v1",
+    ):
+        for answer in (acme.get(f"/datasets/{name}"), acme.post(f"/datasets/{name}/complete")):
+            assert (answer.status_code, f"{name!r}" in error_of(answer)) == (404, True), answer.text
 
 
 def test_what_a_request_does_not_have_is_an_error_by_its_name(acme: httpx.Client, rows: bytes) -> None:
@@ -258,7 +278,8 @@ def test_an_address_takes_the_bytes_of_its_upload_and_is_over_with_it(
     now = time.time()
     with monkeypatch.context() as later:
         later.setattr(links.time, "time", lambda: now + 901)
-        assert put(first["upload"], rows).status_code == 403
+        over = put(first["upload"], rows)
+        assert (over.status_code, "Announce the upload again" in over.text) == (403, True)
     assert put(second["upload"], rows).status_code == 200
     assert acme.post(f"/datasets/{second['id']}/complete").status_code == 200
     assert put(second["upload"], rows).status_code == 400

@@ -87,6 +87,13 @@ def test_what_a_deployment_cannot_have_is_refused_by_name(
     assert said in refusal(acme.post(f"/models/{adapters[0].address}/deploy", json=body))
 
 
+def test_what_is_no_model_is_not_found(adapters: list[Artifact], acme: httpx.Client) -> None:
+    for name in ("nothing", "0" * 64, "0" * 12, f"acme/adapter/{'0' * 64}", f"globex/adapter/{'0' * 64}", "ftjob-0"):
+        for path, body in (("deploy", {"stage": "dev"}), ("rollback", {}), ("deprecate", {})):
+            answer = acme.post(f"/models/{name}/{path}", json=body)
+            assert answer.status_code == 404, answer.text
+
+
 def test_a_rejected_job_is_no_model_and_says_why(
     project: Project, adapters: list[Artifact], client: Client, acme: httpx.Client
 ) -> None:

@@ -22,13 +22,14 @@ from ft_assets.server.long_calls import StillRunning
 from ft_assets.server.multipart import body_of, read_form
 from ft_assets.server.owned import own_dataset
 from ft_assets.server.pages import After, Limit, page_of
-from ft_assets.server.specified.strict import KNOWN_QUERY, Given
+from ft_assets.server.specified.strict import KNOWN_QUERY, Given, told_as
 from ft_assets.settings.environment import public_url
 from ft_resources.errors import BadData, NotFound, NotPermitted, UserError
 
 PREFIX = "dataset-"
 router = APIRouter(prefix="/v1/datasets", route_class=KeyFirst, dependencies=[KNOWN_QUERY])
 _FIELDS = ("name", "file")
+_NAMES = {"dataset name": "name"}
 _KNOWN_LATER = ("format", "row_count", "rows", "token_count", "dedup_removed", "contamination_flagged", "uri", "report")
 _Text = Annotated[str, Query(max_length=100)]
 
@@ -38,7 +39,7 @@ class NewDataset(Given):
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
     filename: Annotated[str, Field(min_length=1, max_length=120)]
-    bytes: Annotated[int, Field(ge=1)]
+    bytes: Annotated[int, Field(ge=1, strict=True)]
 
 
 _FORM = {"type": "object", "properties": {"name": {"type": "string"}, "file": {"type": "string", "format": "binary"}}}
@@ -83,15 +84,16 @@ async def _announced(request: Request) -> NewDataset:
 
 
 def _begin(request: Request, context: Context, caller: Identity, body: NewDataset, key: str) -> dict[str, Any]:
-    state = api.begin_dataset(
-        caller.tenant,
-        dataset_name(caller, body.name),
-        filename=body.filename,
-        size=body.bytes,
-        actor=caller.actor,
-        key=key,
-        store=context.store,
-    )
+    with told_as(_NAMES):
+        state = api.begin_dataset(
+            caller.tenant,
+            dataset_name(caller, body.name),
+            filename=body.filename,
+            size=body.bytes,
+            actor=caller.actor,
+            key=key,
+            store=context.store,
+        )
     if state.status != "pending":
         return {**_found(request, context, caller, f"{PREFIX}{state.upload.id}"), "upload": None}
     place = api.place_of_upload(
@@ -122,13 +124,14 @@ def _upload(request: Request, context: Context, caller: Identity) -> dict[str, A
                 where=unknown or "name",
                 remedy="Send the form fields `name` and `file`.",
             )
-        added = api.add_rows(
-            form.file,
-            dataset_name(caller, form.fields["name"]),
-            actor=caller.actor,
-            store=context.store,
-            orchestrator=context.orchestrator,
-        )
+        with told_as(_NAMES):
+            added = api.add_rows(
+                form.file,
+                dataset_name(caller, form.fields["name"]),
+                actor=caller.actor,
+                store=context.store,
+                orchestrator=context.orchestrator,
+            )
     return {**_shown(request, context, caller, str(added.key)), "warnings": list(added.warnings)}
 
 
@@ -165,9 +168,12 @@ def _opened(request: Request, context: Context, tenant: str, upload: str, given:
 
 @router.post("/{dataset_id}/complete")
 def complete(dataset_id: str, request: Request, context: Ctx, caller: Member, response: Response) -> dict[str, Any]:
-    """Make the version of what was uploaded; 202 where that takes longer: ask again."""
-    upload = dataset_id.removeprefix(PREFIX)
-    state = api.dataset_upload(caller.tenant, upload, store=context.store)
+    """Make the version of what was uploaded; 202 where that takes longer: ask again. A version stays as it is."""
+    if not dataset_id.startswith(PREFIX):
+        # That of a form, to those who complete whatever they upload.
+        return {**_found(request, context, caller, dataset_id), "warnings": []}
+    state = _upload_named(dataset_id, context, caller)
+    upload = state.upload.id
     make = partial(api.complete_dataset, caller.tenant, upload, store=context.store, orchestrator=context.orchestrator)
     try:
         added = context.long_calls.run(caller.tenant, f"dataset {caller.tenant} {upload}", make)
@@ -210,7 +216,7 @@ def retrieve(dataset_id: str, request: Request, context: Ctx, caller: Viewer) ->
 
 def _found(request: Request, context: Context, caller: Identity, dataset_id: str) -> dict[str, Any]:
     if dataset_id.startswith(PREFIX):
-        state = api.dataset_upload(caller.tenant, dataset_id.removeprefix(PREFIX), store=context.store)
+        state = _upload_named(dataset_id, context, caller)
         if not state.dataset:
             return _pending(context, state)
     return _shown(request, context, caller, version_named(dataset_id, context, caller), shown_as=dataset_id)
@@ -218,14 +224,28 @@ def _found(request: Request, context: Context, caller: Identity, dataset_id: str
 
 def version_named(dataset_id: str, context: Context, caller: Identity) -> str:
     """The key of the tenant's version with an id, which is the key, or that of an upload. Raises NotFound, also for an
-    upload that is not completed, and UserError for what is neither."""
+    upload that is not completed, and for what is neither."""
     if not dataset_id.startswith(PREFIX):
-        return own_dataset(caller, dataset_id)
-    state = api.dataset_upload(caller.tenant, dataset_id.removeprefix(PREFIX), store=context.store)
+        try:
+            return own_dataset(caller, dataset_id)
+        except UserError:
+            raise _no_dataset(dataset_id) from None
+    state = _upload_named(dataset_id, context, caller)
     if not state.dataset:
         what = f"{dataset_id!r} is not completed"
         raise NotFound(what, where="dataset", remedy=f"POST /v1/datasets/{dataset_id}/complete.")
     return state.dataset
+
+
+def _upload_named(dataset_id: str, context: Context, caller: Identity) -> UploadState:
+    try:
+        return api.dataset_upload(caller.tenant, dataset_id.removeprefix(PREFIX), store=context.store)
+    except NotFound:
+        raise _no_dataset(dataset_id) from None
+
+
+def _no_dataset(dataset_id: str) -> NotFound:
+    return NotFound(f"there is no dataset {dataset_id!r}", where="dataset", remedy="List datasets to see their ids.")
 
 
 def _pending(context: Context, state: UploadState) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """``/v1/fine-tuning/jobs`` and ``/v1/jobs`` as specified: the jobs of OpenAI's dialect, asked for and shown in other
 words."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from ft_assets import api
 from ft_assets.api import Identity, JobFigures, JobState
@@ -21,8 +21,8 @@ from ft_assets.server.key_first import KeyFirst
 from ft_assets.server.names import JOB, model_name, uploaded
 from ft_assets.server.pages import After, Limit
 from ft_assets.server.specified.datasets import version_named
-from ft_assets.server.specified.strict import KNOWN_QUERY, Given
-from ft_resources.errors import UserError
+from ft_assets.server.specified.strict import KNOWN_QUERY, Given, told_as
+from ft_resources.errors import BadData, NotFound, UserError
 
 router = APIRouter(prefix="/v1", route_class=KeyFirst, dependencies=[KNOWN_QUERY])
 _ADDRESS = "/fine-tuning/jobs"
@@ -43,24 +43,24 @@ _STATUS = {
 }
 _RESUMED = ("failed", "cancelled", "preempted")
 
-_BASE = r"^[^@]{1,100}(@sha256:[0-9a-f]{64})?$"
 _Id = Annotated[str, Field(min_length=1, max_length=200)]
-_Key = Annotated[str, Field(max_length=255)]
+# Our own keys have a NUL, so that none of a user's can be equal; a header has none.
+_Key = Annotated[str, Field(max_length=255, pattern=r"^[^\x00]*$")]
 _Header = Annotated[str, Header(max_length=255)]
 
 
 class EvalConfig(Given):
     """What is evaluated beyond what the model's recipe says."""
 
-    run_mmlu_regression: bool = Field(default=False, description="No worse than the base on questions of MMLU.")
+    run_mmlu_regression: StrictBool = Field(default=False, description="No worse than the base on questions of MMLU.")
     task_eval_file: _Id | None = Field(default=None, description="An uploaded file whose rows are held out.")
-    safety_scan: bool = Field(default=False, description="Harmful prompts are refused, harmless ones are not.")
+    safety_scan: StrictBool = Field(default=False, description="Harmful prompts are refused, harmless ones are not.")
 
 
 class CreateJob(Given):
     """What to fine-tune, on what, and how. Whatever is left out is as the model's recipe has it."""
 
-    base_model: str = Field(pattern=_BASE, description="A name of `GET /v1/models`, or `NAME@sha256:…` of its files.")
+    base_model: _Id = Field(description="A name of `GET /v1/models`, or `NAME@sha256:…` of its files.")
     training_file: _Id = Field(description="Id of a dataset, or of an uploaded file, which becomes one.")
     validation_file: _Id | None = Field(default=None, description="Id of an uploaded file, beside one for training.")
     method: Literal["lora", "qlora", "sft", "dpo", "orpo", "kto", "simpo", "cpt"] | None = Field(
@@ -74,7 +74,7 @@ class CreateJob(Given):
 class ShortJob(Given):
     """The short way to ask for a job."""
 
-    base_model: str = Field(pattern=_BASE)
+    base_model: _Id
     dataset_id: _Id
     hyperparams: Hyperparameters | None = None
 
@@ -91,12 +91,12 @@ def create_specified_job(
     asked = {"method": body.method} if body.method else {}
     evaluated = body.eval_config.model_dump(exclude_defaults=True)
     if body.eval_config.task_eval_file:
-        evaluated["task_eval_file"] = body.eval_config.task_eval_file.removeprefix(FILE)
-    with _told_as({"model": "base_model", "dataset": "training_file", "Idempotency-Key": "idempotency_key"}):
+        evaluated["task_eval_file"] = _file_of(body.eval_config.task_eval_file, "eval_config.task_eval_file")
+    with told_as({"model": "base_model", "dataset": "training_file", "Idempotency-Key": "idempotency_key"}):
         fields = {
             **_base(body.base_model),
             "training_file": _rows(body.training_file, context, caller),
-            "validation_file": (body.validation_file or "").removeprefix(FILE),
+            "validation_file": _file_of(body.validation_file or "", "validation_file"),
             "hyperparameters": said(body.hyperparameters),
             "eval_config": evaluated,
             **asked,
@@ -107,7 +107,7 @@ def create_specified_job(
 @router.post("/jobs", responses=answered(SpecifiedJob))
 def create_short_job(body: ShortJob, context: Ctx, caller: Member, idempotency_key: _Header = "") -> dict[str, Any]:
     """Ask for a fine-tuned model by base, dataset and hyperparameters alone."""
-    with _told_as(
+    with told_as(
         {
             "model": "base_model",
             "dataset": "dataset_id",
@@ -121,6 +121,16 @@ def create_short_job(body: ShortJob, context: Ctx, caller: Member, idempotency_k
             "hyperparameters": said(body.hyperparams),
         }
         return _created(fields, context, caller, idempotency_key)
+
+
+def _file_of(named: str, member: str) -> str:
+    """What a job keeps of a file's id. Raises NotFound for what is none, such as a dataset's."""
+    name = named.removeprefix(FILE)
+    if name and not (named.startswith(FILE) or is_id(name)):
+        raise NotFound(
+            f"there is no file {named!r}", where=member, remedy="Send the id of a file of POST /v1/files, file-…."
+        )
+    return name
 
 
 @router.get(_ADDRESS, responses=answered(Page[SpecifiedJob]))
@@ -251,25 +261,20 @@ def _created(fields: Mapping[str, Any], context: Context, caller: Identity, key:
 
 
 def _base(named: str) -> dict[str, str]:
-    name, _, digest = named.partition("@sha256:")
-    return {"model": name, "base": digest}
+    name, marked, digest = named.partition("@")
+    if marked and not re.fullmatch("sha256:[0-9a-f]{64}", digest):
+        raise BadData(
+            f"{named!r} does not tell the files of a base",
+            where="base_model",
+            remedy=f"Write {name}, or {name}@sha256: and the 64 digits that a job of it answers.",
+        )
+    return {"model": name, "base": digest.removeprefix("sha256:")}
 
 
 def _rows(named: str, context: Context, caller: Identity) -> str:
     """What a job keeps of a file's or a dataset's id. Raises NotFound."""
     name = named.removeprefix(FILE)
     return name if named.startswith(FILE) or is_id(name) else version_named(named, context, caller)
-
-
-@contextmanager
-def _told_as(names: Mapping[str, str]) -> Iterator[None]:
-    """Name what was sent by the names that it has here."""
-    try:
-        yield
-    except UserError as error:
-        first, dot, rest = error.where.partition(".")
-        error.where = f"{names.get(first, first)}{dot}{rest}"
-        raise
 
 
 def _state(context: Context, caller: Identity, job_id: str) -> JobState:

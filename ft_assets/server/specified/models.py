@@ -15,7 +15,7 @@ from ft_assets.server.names import JOB, job_of_model
 from ft_assets.server.owned import own_adapter, own_line
 from ft_assets.server.platform import decision_object, proposal_object
 from ft_assets.server.specified.strict import KNOWN_QUERY, Given
-from ft_resources.errors import UserError
+from ft_resources.errors import NotFound, UserError
 
 router = APIRouter(route_class=KeyFirst, dependencies=[KNOWN_QUERY])
 _FINGERPRINT = re.compile(r"[0-9a-f]{8,64}")
@@ -107,7 +107,7 @@ def _target(name: str, context: Context, caller: Identity) -> str:
     """What ``promote`` takes for a model's name. Raises NotFound, also for another tenant's."""
     if name.count(".") == 2 and not re.search(r"[:/@]", name):
         # Of a line that which stands one stage below, or its only one: nothing may be in production yet.
-        return own_line(caller, name)
+        return _own_line(name, caller)
     return _adapter(name, context, caller)
 
 
@@ -129,13 +129,21 @@ def _adapter(name: str, context: Context, caller: Identity, *, stage: _Stage = "
 
 def _of_line(name: str, context: Context, caller: Identity, stage: _Stage) -> str:
     line, _, version = name.partition("@")
-    found = api.show_line(own_line(caller, line), store=context.store)
+    found = api.show_line(_own_line(line, caller), store=context.store)
     stages: dict[str, _Stage] = {"": stage, **{each: each for each in api.POINTERS}}
     records = [found.at(stages[version])] if version in stages else found.records
     for record in records:
         if record is not None and (version in stages or record.adapter.digest[:16] == version):
             return record.adapter.address
     raise api.no_model(name)
+
+
+def _own_line(name: str, caller: Identity) -> str:
+    try:
+        return own_line(caller, name)
+    except NotFound:
+        # A model is asked for.
+        raise api.no_model(name) from None
 
 
 def _of_job(name: str, context: Context, caller: Identity) -> str:

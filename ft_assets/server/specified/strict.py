@@ -1,13 +1,14 @@
 """An unknown member of a body, or an unknown query parameter, is an error by its name."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from fastapi import Depends, Request
 from fastapi.dependencies.models import Dependant
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from ft_resources.errors import UnknownParameter
+from ft_resources.errors import UnknownParameter, UserError
 from ft_resources.strict import nearest
 
 
@@ -24,6 +25,17 @@ class Given(BaseModel):
             for name in data:
                 _require_known(name, list(cls.model_fields), "member")
         return data
+
+
+@contextmanager
+def told_as(names: Mapping[str, str]) -> Iterator[None]:
+    """Name what was sent by the names that it has here."""
+    try:
+        yield
+    except UserError as error:
+        first, dot, rest = error.where.partition(".")
+        error.where = f"{names.get(first, first)}{dot}{rest}"
+        raise
 
 
 async def _known_query(request: Request) -> None:
