@@ -21,7 +21,7 @@ from ft_assets.records.part_uploads import CONTENT, UploadedDataset, UploadEnd, 
 from ft_assets.records.sorted_ids import new_id
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.workers.datasets.intake.kinds import HEAD_BYTES, check_head
-from ft_resources.canonical import digest
+from ft_resources.canonical import digest, sha256_file
 from ft_resources.errors import BadData, KeyTaken, NotPermitted
 from ft_resources.presigned import presigned_put
 from ft_resources.store import Store
@@ -48,13 +48,7 @@ def begin_dataset(
     parse_name(name)
     upload_id = new_id()
     if key:
-        mine = JobKey(job=upload_id, body=digest([name, filename, size]))
-        # No job's key has a NUL, see ``control/jobs/create.py``.
-        owner = mine.create_or_get(store, key_path(tenant, f"\0dataset {key}"))
-        if owner.body != mine.body:
-            what = "this idempotency key was used for another upload"
-            raise KeyTaken(what, where="Idempotency-Key", remedy="Repeat that request, or choose another key.")
-        upload_id = owner.job
+        upload_id = _owner(store, tenant, key, JobKey(job=upload_id, body=digest([name, filename, size])))
     return begin_upload(
         tenant,
         filename=filename,
@@ -178,15 +172,20 @@ def add_rows(
     *,
     actor: str,
     upload: str = "",
+    key: str = "",
     store: Store | None = None,
     orchestrator: Orchestrator | None = None,
 ) -> DatasetVersion:
     """Add a file, which came by ``upload`` if it has an id, as the next version of ``name``; its columns are read as a
-    job of the same file would read them. Raises as ``add_dataset``."""
+    job of the same file would read them. Raises as ``add_dataset``, and KeyTaken for a ``key`` that was used for
+    others."""
     store = store_or_default(store, create=True)
     kind = check_filename(path.name)
     with path.open("rb") as file:
         check_head(file.read(HEAD_BYTES), kind, path.name)
+    if key:
+        body = digest([name, path.name, sha256_file(path)])
+        _owner(store, parse_name(name).tenant, key, JobKey(job=upload, body=body))
     try:
         form, policy, _ = look_at_file(path)
     except BadData:
@@ -195,6 +194,16 @@ def add_rows(
     added = add_dataset(path, name, policy=policy, actor=actor, store=store, orchestrator=orchestrator)
     UploadedDataset(upload=upload, form=form).put(store, added.key)
     return added
+
+
+def _owner(store: Store, tenant: str, key: str, mine: JobKey) -> str:
+    """The upload that a key belongs to. Raises KeyTaken where it was used for another."""
+    # No job's key has a NUL, see ``control/jobs/create.py``.
+    owner = mine.create_or_get(store, key_path(tenant, f"\0dataset {key}"))
+    if owner.body != mine.body:
+        what = "this idempotency key was used for another upload"
+        raise KeyTaken(what, where="Idempotency-Key", remedy="Repeat that request, or choose another key.")
+    return owner.job
 
 
 def _require_size(size: int, announced: int) -> None:

@@ -216,6 +216,18 @@ def test_a_repeated_announcement_with_a_key_is_the_same_upload(acme: httpx.Clien
     assert (completed["id"], completed["row_count"], completed["upload"]) == (first["id"], ROWS, None)
 
 
+def test_a_key_is_of_one_upload_whichever_way_it_goes(acme: httpx.Client, rows: bytes) -> None:
+    def sent(data: bytes) -> httpx.Response:
+        file = {"file": ("tickets.jsonl", data)}
+        return acme.post("/datasets", data={"name": "tickets"}, files=file, headers={"Idempotency-Key": "tickets-1"})
+
+    assert [sent(rows).json()["version"] for _ in range(2)] == [1, 1]
+    announced = {"name": "tickets", "filename": "tickets.jsonl", "bytes": len(rows)}
+    for other in (sent(rows + rows), acme.post("/datasets", json=announced, headers={"Idempotency-Key": "tickets-1"})):
+        assert (other.status_code, other.json()["error"]["code"]) == (409, "idempotency_key_in_use")
+    assert [each["version"] for each in acme.get("/datasets").json()["data"]] == [1]
+
+
 def test_a_long_completion_says_so_until_it_is_done(acme: httpx.Client, rows: bytes, served: FastAPI) -> None:
     context = served.state.context
     served.state.context = replace(context, long_calls=LongCalls(wait_s=0.0))

@@ -61,7 +61,7 @@ async def create(
     upload."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "multipart/form-data":
-        return await context.uploads.run(caller.tenant, lambda: _upload(request, context, caller))
+        return await context.uploads.run(caller.tenant, lambda: _upload(request, context, caller, idempotency_key))
     body = await _announced(request)
     return await run_in_threadpool(_begin, request, context, caller, body, idempotency_key)
 
@@ -108,7 +108,7 @@ def _begin(request: Request, context: Context, caller: Identity, body: NewDatase
     return {**_pending(context, state), "upload": upload}
 
 
-def _upload(request: Request, context: Context, caller: Identity) -> dict[str, Any]:
+def _upload(request: Request, context: Context, caller: Identity, key: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="ft-dataset-") as scratch:
 
         def keep(filename: str, chunks: Iterator[bytes]) -> Path:
@@ -129,6 +129,7 @@ def _upload(request: Request, context: Context, caller: Identity) -> dict[str, A
                 form.file,
                 dataset_name(caller, form.fields["name"]),
                 actor=caller.actor,
+                key=key,
                 store=context.store,
                 orchestrator=context.orchestrator,
             )
