@@ -19,6 +19,7 @@ from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_resources.artifacts import Artifact
 from ft_resources.attempts import Attempt
 from ft_resources.tracking import Mirror
+from ft_resources.work import WorkSpec
 from tests.cli.conftest import DATASET, LINE, RECIPE, Ft
 from tests.e2e.project import Project
 from tests.signing_keys import make_pair, signs_with
@@ -235,8 +236,19 @@ def test_mlflow_is_told_of_every_training_and_adapter_in_the_store(project: Proj
     for number in (1, 2):
         attempt = Attempt(project.store, address, number)
         attempt.claim("ann")
-        spec = {"asset": "checkpoint", "label": "pair", "actor": "ann", "inputs": {}, "params": {}, "runtime": {}}
-        project.store.put_json(f"{attempt.path}/spec.json", spec)
+        spec = WorkSpec(
+            asset="checkpoint",
+            store_url=project.store_url,
+            address=address,
+            attempt=number,
+            identity={},
+            inputs={},
+            params={},
+            runtime={},
+            label="pair",
+            actor="ann",
+        )
+        project.store.put(f"{attempt.path}/spec.json", spec.model_dump_json().encode())
         project.store.put_json(f"{attempt.path}/steps-000001.jsonl", {"step": number, "loss": 2.0, "at": 1.0})
     mirror = Notes()
     mirrored = rebuild_tracking(project.store, mirror)
