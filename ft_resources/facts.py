@@ -153,7 +153,7 @@ class _Lora(TypedDict, total=False):
 
 @_shape
 class _Recipe(TypedDict, total=False):
-    lora: _Lora
+    lora: _Lora | None
     method: str
     training: _Training
     variant: str

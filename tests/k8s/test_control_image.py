@@ -34,6 +34,8 @@ CONTROL = ("api", "cli", "control", "definitions", "graph", "records", "remote",
 # What only an installation with workers can do, and says so.
 BESIDE_WORKERS = {
     "ft_assets.api.parity": {"torch", "transformers"},
+    # Where there is a compiler.
+    "ft_assets.control.registry.rows_apart": {"numba"},
 }
 
 

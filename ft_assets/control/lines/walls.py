@@ -56,7 +56,7 @@ def asked_by_adapter(artifacts: Artifacts, adapter: Artifact) -> Asked:
     return Asked(
         tenant=adapter.address.tenant,
         recipe=str(params["recipe"]),
-        gates=params["gates"],
+        gates=params.get("gates", NO_GATES),
         source=str(facts["source"]),
         revision=str(facts["revision"]),
         digest=ref.digest,

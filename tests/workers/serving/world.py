@@ -21,7 +21,7 @@ from ft_resources.serving.http_server import HttpServer
 from ft_resources.serving.server import Sampling, Token
 
 BASE = "base"
-ENDS = {2}
+ENDS = {2, 5}
 
 
 def make_adapter(folder: Path, base: Path, *, seed: int, std: float = 0.3, **config: Any) -> Path:
