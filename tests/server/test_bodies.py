@@ -80,7 +80,7 @@ def test_without_a_key_no_byte_of_a_body_is_read(kind: str, addresses: list[tupl
     assert len(addresses) > 30
     for method, path in addresses:
         # An upload's address is signed, and no key goes with it.
-        refused = (403,) if path == SIGNED else (401, 429)
+        refused = (403, 429) if path == SIGNED else (401, 429)
         for authorization in ("", "Bearer ft-none"):
             found = asked(served, method, path, content_type=kind, authorization=authorization)
             assert (found.status in refused, found.read) == (True, 0), found
