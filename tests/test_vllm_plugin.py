@@ -14,7 +14,7 @@ from ft_resources.serving.adapter_folders import AdapterFolders
 from tools.architecture import ROOT, Sources
 
 # vLLM needs pydantic and numpy itself.
-NEEDED = {"numpy", "obstore", "pydantic", "pydantic_core"}
+NEEDED = {"numpy", "obstore", "pydantic", "pydantic_core", "typing_extensions"}
 
 
 def test_the_plug_in_needs_no_more_than_is_installed_beside_vllm() -> None:

@@ -24,7 +24,7 @@ CHATS: list[tuple[dict[str, Any], int, str | None, str, str]] = [
     ({"messages": [{"role": "user"}]}, 400, "messages[0].content", "invalid_value", "missing"),
     ({"messages": [{"role": "user", "content": " "}]}, 400, "messages[0].content", "invalid_value", "empty"),
     ({"messages": [USER, {"role": "developer", "content": "a"}]}, 400, "messages[1].role", "invalid_value",
-     "only come first"),
+     "only be the first turn"),
     ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}]}, 400,
      "messages[0].content[0]", "invalid_value", "'image_url' cannot be used"),
     ({"messages": [{**USER, "weight": 1}]}, 400, "messages.0.weight", "unknown_parameter", "leave it out"),

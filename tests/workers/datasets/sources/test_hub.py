@@ -58,6 +58,6 @@ def test_a_repository_that_names_files_of_the_platform_gets_none_and_no_token(
 
     monkeypatch.setattr(datasets, "load_dataset_builder", of_folder)
     monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", info)
-    with pytest.raises(BadData, match="files outside its own repository"):
+    with pytest.raises(BadData, match="files outside its repository"):
         HubRevision("hub:org/tickets@main#train").fetch(tmp_path, most_rows=None)
     assert tokens == [False, False, False]
