@@ -56,7 +56,7 @@ def test_answers_and_scores_are_those_of_each_model_alone(server: HttpServer, fo
     assert {ONE, TWO} <= set(server.models())
     for name in (BASE, ONE, TWO):
         model = plain(DEMO_BASE, folders.get(name))
-        ids, logprobs = alone(model, PROMPT, 12)
+        ids, logprobs = alone(model, PROMPT, 12, ends={model.generation_config.eos_token_id})
         piece = server.complete(name, PROMPT, GREEDY)
         assert [token.id for token in piece.tokens] == ids
         assert piece.prompt == tuple(PROMPT)

@@ -3,6 +3,7 @@
 import queue
 import socket
 import threading
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from ft_resources.serving.http_server import HttpServer
 from ft_resources.serving.server import Sampling, Token
 
 BASE = "base"
-ENDS = {2, 5}
+ENDS = {2}
 
 
 def make_adapter(folder: Path, base: Path, *, seed: int, std: float = 0.3, **config: Any) -> Path:
@@ -47,14 +48,14 @@ def plain(base: Path, adapter: Path | None = None) -> Any:
 
 
 @torch.inference_mode()
-def alone(model: Any, prompt: list[int], tokens: int) -> tuple[list[int], list[float]]:
+def alone(model: Any, prompt: list[int], tokens: int, ends: Collection[int] = ENDS) -> tuple[list[int], list[float]]:
     """The greedy answer to one prompt and its log-probabilities, each computed from the whole sequence."""
     ids, logprobs = list(prompt), []
     for _ in range(tokens):
         following = model(torch.tensor([ids]), use_cache=False).logits[0, -1].log_softmax(-1)
         ids.append(int(following.argmax()))
         logprobs.append(float(following[ids[-1]]))
-        if ids[-1] in ENDS:
+        if ids[-1] in ends:
             break
     return ids[len(prompt) :], logprobs
 
