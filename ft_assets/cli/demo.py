@@ -3,9 +3,6 @@ that are rejected."""
 
 import os
 import random
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +10,7 @@ import typer
 
 from ft_assets import api
 from ft_assets.cli.door import require_store
-from ft_assets.cli.run import EXIT_CODES, run
+from ft_assets.cli.run import run
 from ft_assets.demo.dataset import build_demo_dataset, plant
 from ft_assets.settings.environment import open_store
 from ft_resources.canonical import digest
@@ -81,29 +78,20 @@ def own_recipe(base: str, dataset: str, folder: Path) -> Path:
 
 
 def _demo_offline() -> None:
-    from ft_assets.cli.demo_serving import ask_in_production
     from ft_assets.cli.output import note
 
     console, store = _console(), open_store(create=True)
     console.rule("[bold]Fine-tuning demo")
     dataset = _register(console, store)
     console.print("\n[bold]1. A careful recipe.[/] It must answer better than the base, without regressions.")
-    careful, accepted = _run(store, dataset, "recipe.yaml")
+    careful, accepted = _run(store, dataset, "recipe.yaml", "accepted")
     _print_gain(console, store, careful)
     line = _promote(console, store, accepted.adapter, _served(careful.recipe, store))
-    planted = _add_planted(store)
-    note("two pairs that must not pass, and a question to the adapter in production, all at once: about a minute")
-    with ThreadPoolExecutor() as at_once:
-        careless = at_once.submit(_run_apart, dataset, "recipe_forgetful.yaml")
-        spoiled = at_once.submit(_run_apart, planted, "recipe.yaml")
-        asked = at_once.submit(ask_in_production, line, QUESTION, store=store)
     console.print("\n[bold]2. A careless recipe.[/] The same data, a learning rate that is far too high.")
-    console.print(careless.result(), markup=False)
-    console.print("[bold]3. Planted rows.[/] The careful recipe, and ten rows more, which answer harmful requests.")
-    console.print(spoiled.result(), markup=False)
-    console.print("[bold]4. The adapter in production, over HTTP.[/] Its server has ended; make serve starts it again.")
-    command, answer = asked.result()
-    console.print(f"$ {command}\n{answer}", markup=False)
+    _run(store, dataset, "recipe_forgetful.yaml", "rejected")
+    console.print("\n[bold]3. Planted rows.[/] The careful recipe, and ten rows more, which answer harmful requests.")
+    _run(store, _add_planted(store), "recipe.yaml", "rejected")
+    _ask(console, store, line)
     console.print("\n[bold]All three pairs, their plots and their gates are in Dagster:[/] make ui")
     note("The store and Dagster's state are in .ft/; a second run of the demo reuses everything.")
 
@@ -148,26 +136,26 @@ def _register_suite(store: "Store") -> None:
     api.install_suites([SAFETY_SUITE], store=store)
 
 
-def _run(store: "Store", dataset: str, recipe: str) -> tuple["Submission", "SubmissionOutcome"]:
-    """Fine-tune in the foreground. Exits with an error if the candidate is not accepted, as the demo promises."""
+def _run(store: "Store", dataset: str, recipe: str, expected: str) -> tuple["Submission", "SubmissionOutcome"]:
+    """Fine-tune in the foreground. Exits with an error if the pair does not end as the demo promises."""
     from ft_assets.cli.live import WatchedRun, print_outcome
 
     made = api.fine_tune(dataset, FOLDER / recipe, store=store, origin="cli", orchestrator=WatchedRun())
     print_outcome(store, made.submission, made.outcome)
-    if made.outcome.status != "accepted":
+    if made.outcome.status != expected:
         raise typer.Exit(1)
     return made.submission, made.outcome
 
 
-def _run_apart(dataset: str, recipe: str) -> str:
-    """The output of ``ft run`` in a process of its own, as Dagster redirects the whole process's output during a run.
-    Exits with an error if the candidate is not rejected, as the demo promises."""
-    command = [sys.executable, "-c", "from ft_assets.cli.main import app; app()", "run", dataset, str(FOLDER / recipe)]
-    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode != EXIT_CODES["rejected"]:
-        print(done.stdout)
-        raise typer.Exit(1)
-    return done.stdout
+def _ask(console: "Console", store: "Store", line: str) -> None:
+    """Serve what stands in stages, ask the adapter in production one question through the router, end the servers."""
+    from ft_assets.cli.demo_serving import ask_in_production
+
+    console.print(
+        "\n[bold]4. The adapter in production, over HTTP.[/] The server ends with the demo; make serve starts it again."
+    )
+    command, answer = ask_in_production(line, QUESTION, store=store)
+    console.print(f"$ {command}\n{answer}", markup=False)
 
 
 def _served(recipe: str, store: "Store") -> "TenantsFile":
