@@ -123,7 +123,7 @@ class KubernetesSettings(StrictModel):
     )
     from_dagster: FromDagster = Field(
         FromDagster(),
-        description="Fields that Dagster's own configuration may add to workers' pods ([how](../how-to/dagster-k8s.md)).",
+        description="Fields that Dagster's configuration may add to workers' pods ([how](../how-to/dagster-k8s.md)).",
     )
     store_egress: Egresses = Field((Egress(),), description="Network addresses of the store and its credentials.")
     judges: Judges = Field(Judges(), description="Network access of evaluations to judges behind endpoints.")
