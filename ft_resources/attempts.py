@@ -51,7 +51,7 @@ _Moment = Annotated[float, Field(ge=0, le=_LATEST)]
 
 @with_config(ConfigDict(strict=True))
 class _Written(TypedDict, total=False):
-    """What small records of an attempt say: its claim, its launch, its stop and its wait."""
+    """Small records of an attempt: its claim, its launch, its stop and its wait."""
 
     actor: str
     at: _Moment

@@ -1,4 +1,4 @@
-"""What is known of a dataset version, at a glance: from its upload, its curation and its token packs."""
+"""A dataset version at a glance: from its upload, its curation and its token packs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class DatasetCard:
 
 
 def dataset_card(key: str, *, store: Store | None = None) -> DatasetCard:
-    """What is known of the version ``key``. Raises NotFound where it is not there, or deleted."""
+    """A card of the version ``key``. Raises NotFound where it is not there, or deleted."""
     store = store_or_default(store)
     artifacts, parsed = Artifacts(store), DatasetKey.parse(key)
     pointer = DATASET.find(store, str(parsed))

@@ -25,7 +25,7 @@ _FIGURES = ("loss", "grad_norm", "tokens_per_s")
 
 @dataclass(frozen=True, kw_only=True)
 class JobFigures:
-    """What is known of a job now; None where there is nothing yet.
+    """Figures of a job now; None where there is nothing yet.
 
     Args:
         method: what is trained and how, by the name that a request has for it.

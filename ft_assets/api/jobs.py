@@ -208,7 +208,7 @@ def _key(job: Job) -> str:
 
 
 def _before(store: Store, job: Job) -> SettledJob | None:
-    """What the job had become before it was resumed, where it was anything."""
+    """The settled job from before it was resumed, if it was settled."""
     for resumed in range(job.resumed - 1, -1, -1):
         found = jobs.find_settled(store, job.model_copy(update={"resumed": resumed}))
         if found is not None and found.submission:

@@ -1,4 +1,4 @@
-"""What is known of an adapter beside its bytes: of which base and data it is, how it was evaluated, where it stands."""
+"""An adapter's card: its base, its data, its evaluation and its stages."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class ModelCard:
 
 
 def cards_of_models(addresses: Sequence[str], *, store: Store | None = None) -> dict[str, ModelCard]:
-    """What is known of the adapters at ``addresses``, by address; what is damaged or erased has no card. A line is read
+    """Cards of the adapters at ``addresses``, by address; what is damaged or erased has no card. A line is read
     once. Raises StoreUnavailable."""
     store = store_or_default(store)
     artifacts, state_of = Artifacts(store), cache(lambda line: read_line(store, line))
@@ -73,7 +73,7 @@ def _card(artifacts: Artifacts, address: str, state_of: Callable[[str], LineStat
 
 
 def base_name(base: Artifact) -> str:
-    """What a base model is called: its source, with the commit of one from the Hub."""
+    """The name of a base model: its source, with the commit of one from the Hub."""
     source = str(base.facts.get("source", base.address))
     # Every other source names its bytes.
     return f"{source}@{base.facts['revision']}" if source.startswith("hub:") else source

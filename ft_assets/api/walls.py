@@ -1,4 +1,4 @@
-"""What keeps results out of production, for pages that show a dataset, a pair or an adapter."""
+"""Reasons that keep results out of production, for pages that show a dataset, a pair or an adapter."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from ft_resources.store import Store
 
 
 def walls_of_dataset(dataset: str, *, store: Store | None = None) -> tuple[str, ...]:
-    """What any recipe's results with this version lack for production, as sentences. Raises UserError for a version
+    """The lacks of any recipe's results with this version for production, as sentences. Raises UserError for a version
     that is unknown or deleted."""
     return walls.walls_of_dataset(Artifacts(store_or_default(store)), dataset)
 

@@ -31,7 +31,7 @@ _LISTED = b'{"submission":'
 
 
 class EvalConfig(StrictModel):
-    """What a job is evaluated on beyond what its recipe says."""
+    """Evaluations of a job beyond those of its recipe."""
 
     run_mmlu_regression: bool = False
     safety_scan: bool = False

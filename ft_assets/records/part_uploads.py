@@ -51,7 +51,7 @@ class UploadEnd(Record):
 
 
 class UploadedDataset(Record):
-    """What is known of the newest upload that became a version; the next one overwrites it."""
+    """The newest upload that became a version; the next one overwrites it."""
 
     WHAT: ClassVar[str] = "the record of a dataset's upload"
 

@@ -10,7 +10,7 @@ from ft_resources.errors import UserError
 
 
 class _Given(BaseModel):
-    """What a client sends; an unknown field is an error."""
+    """A client's body; an unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 

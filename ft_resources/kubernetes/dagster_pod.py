@@ -1,4 +1,4 @@
-"""What Dagster's configuration adds to a worker's pod, by dagster-k8s's own functions and within the settings' bounds.
+"""Additions of Dagster's configuration to a worker's pod, by dagster-k8s's functions and within the settings' bounds.
 
 ``Config`` is ``UserDefinedDagsterK8sConfig.to_dict()``: Kubernetes' fields in snake case.
 """
@@ -116,7 +116,7 @@ def toleration_text(each: Toleration) -> str:
 
 
 def _within(config: Config, bounds: FromDagster, *, instance: bool) -> tuple[Config, list[str]]:
-    """What of ``config`` is within the bounds, and the names of what is not."""
+    """The part of ``config`` within the bounds, and the names of the rest."""
     kept, refused = {}, list[str]()
     volumes = _Sieve(config.get("pod_spec_config", {}).get("volumes", ()), lambda item: _volume(item, bounds))
     mountable = {each.get("name") for each in volumes.kept}

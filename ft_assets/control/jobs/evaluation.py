@@ -1,4 +1,4 @@
-"""What a job's ``eval_config`` adds to its model's recipe: registered suites, which the recipe's gates then judge. A
+"""Additions of a job's ``eval_config`` to its model's recipe: registered suites, which the recipe's gates then judge. A
 model without gates gets the default ones, and a general suite for them."""
 
 from ft_assets.control.registry.default_safety import safety_suite

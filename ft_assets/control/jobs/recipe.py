@@ -111,7 +111,7 @@ def recipe_of_job(job: Job, model: OfferedModel, locked: str = "", *, suites: Se
 
 
 def _adapters(asked: Hyperparameters, variant: str | None) -> dict[str, Any]:
-    """What is asked of adapters. Raises BadRecipe where all weights are trained."""
+    """Settings of adapters that the job asks for. Raises BadRecipe where all weights are trained."""
     given = {name: getattr(asked, f"lora_{name}") for name in ("rank", "alpha", "target_modules")}
     found = {name: value for name, value in given.items() if value != "auto"}
     if found and variant == "full":

@@ -19,7 +19,7 @@ Status = Literal[
 
 
 class Evaluated(Object):
-    """What is evaluated beyond the model's recipe."""
+    """Evaluations beyond those of the model's recipe."""
 
     run_mmlu_regression: bool
     task_eval_file: str | None

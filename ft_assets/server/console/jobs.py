@@ -112,7 +112,7 @@ def _shown(context: Context, person: Person, state: JobState, *, with_events: bo
 
 
 def _before_production(context: Context, state: JobState) -> tuple[str, ...]:
-    """What keeps the job's result out of production today; nothing of a job that makes none."""
+    """Reasons that keep the job's result out of production today; nothing of a job that makes none."""
     settled = state.settled
     if settled is None or not settled.submission or status_of(state) in ("failed", "cancelled"):
         return ()

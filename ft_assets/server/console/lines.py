@@ -53,7 +53,7 @@ def line(request: Request, name: str, context: Ctx, person: Viewer) -> Response:
 
 
 def _before_production(context: Context, state: LineState, adapters: Sequence[Artifact]) -> tuple[str, ...]:
-    """What keeps the newest adapter out of production today; nothing of one that stands there."""
+    """Reasons that keep the newest adapter out of production today; nothing of one that stands there."""
     at = state.at("production")
     if not adapters or (at is not None and at.adapter.address == str(adapters[0].address)):
         return ()

@@ -35,7 +35,7 @@ _Text = Annotated[str, Query(max_length=100)]
 
 
 class NewDataset(Given):
-    """What is announced: the dataset's name, and name and size of its file."""
+    """An announcement: the dataset's name, and name and size of its file."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
     filename: Annotated[str, Field(min_length=1, max_length=120)]

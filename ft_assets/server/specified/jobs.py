@@ -50,7 +50,7 @@ _Header = Annotated[str, Header(max_length=255)]
 
 
 class EvalConfig(Given):
-    """What is evaluated beyond what the model's recipe says."""
+    """Evaluations beyond those of the model's recipe."""
 
     run_mmlu_regression: StrictBool = Field(default=False, description="No worse than the base on questions of MMLU.")
     task_eval_file: _Id | None = Field(default=None, description="An uploaded file whose rows are held out.")
@@ -58,7 +58,7 @@ class EvalConfig(Given):
 
 
 class CreateJob(Given):
-    """What to fine-tune, on what, and how. Whatever is left out is as the model's recipe has it."""
+    """A request to fine-tune. Members that are left out are as in the model's recipe."""
 
     base_model: _Id = Field(description="A name of `GET /v1/models`, or `NAME@sha256:…` of its files.")
     training_file: _Id = Field(description="Id of a dataset, or of an uploaded file, which becomes one.")
@@ -124,7 +124,7 @@ def create_short_job(body: ShortJob, context: Ctx, caller: Member, idempotency_k
 
 
 def _file_of(named: str, member: str) -> str:
-    """What a job keeps of a file's id. Raises NotFound for what is none, such as a dataset's."""
+    """The part of a file's id that a job keeps. Raises NotFound for what is none, such as a dataset's."""
     name = named.removeprefix(FILE)
     if name and not (named.startswith(FILE) or is_id(name)):
         raise NotFound(
@@ -272,7 +272,7 @@ def _base(named: str) -> dict[str, str]:
 
 
 def _rows(named: str, context: Context, caller: Identity) -> str:
-    """What a job keeps of a file's or a dataset's id. Raises NotFound."""
+    """The part of a file's or a dataset's id that a job keeps. Raises NotFound."""
     name = named.removeprefix(FILE)
     return name if named.startswith(FILE) or is_id(name) else version_named(named, context, caller)
 

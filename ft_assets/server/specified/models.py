@@ -104,7 +104,7 @@ for place, promoted in (("/v1/models", "deploy"), ("/v1/adapters", "promote"), (
 
 
 def _target(name: str, context: Context, caller: Identity) -> str:
-    """What ``promote`` takes for a model's name. Raises NotFound, also for another tenant's."""
+    """The target that ``promote`` takes, by a model's name. Raises NotFound, also for another tenant's."""
     if name.count(".") == 2 and not re.search(r"[:/@]", name):
         # Of a line that which stands one stage below, or its only one: nothing may be in production yet.
         return _own_line(name, caller)

@@ -13,7 +13,7 @@ from ft_resources.strict import nearest
 
 
 class Given(BaseModel):
-    """What a client sends. Raises UnknownParameter, which says what to write instead, for a member that it does not
+    """A client's body. Raises UnknownParameter, which says what to write instead, for a member that it does not
     have."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)

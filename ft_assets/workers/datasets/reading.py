@@ -27,7 +27,7 @@ row set aside for measuring must stay there."""
 
 @dataclass(kw_only=True)
 class Reading:
-    """What was read, summed over all files, of which ``first`` is the name of the first."""
+    """Counts of the rows read, summed over all files, of which ``first`` is the name of the first."""
 
     first: str = ""
     chunks: list[PreparedChunk] = field(default_factory=list)

@@ -63,7 +63,7 @@ class PrepareSettings:
         return context_length(config.read_bytes() if config.exists() else None)
 
     def tracer(self, tokenizer: ChatTokenizer) -> Tracer:
-        """What labels the rows, by the template in use."""
+        """The labeller of the rows, by the template in use."""
         return tracer_of(load_template(self.folder, tokenizer, self.chat_template), tokenizer, self.learn)
 
 
@@ -212,7 +212,7 @@ class Preparer:
 
 
 def tracer_of(template: ChatTemplate, tokenizer: ChatTokenizer, learn: Learn) -> Tracer:
-    """What labels conversations by ``template``."""
+    """The labeller of conversations by ``template``."""
     return Tracer(
         template=template,
         variant=training_variant(template),

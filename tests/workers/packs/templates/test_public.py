@@ -97,7 +97,7 @@ def test_each_turn_that_is_learned_stands_behind_exactly_its_prompt(name: str, t
 
 
 def _documents(tried: Tried, chat: Chat, tools: Any) -> Iterator[tuple[Chat, Traced]]:
-    """What a pack learns of a conversation, with the messages that each document is made of."""
+    """The turns that a pack learns of a conversation, with the messages that each document is made of."""
     tracer = tracer_of(tried.template, tried.tokenizer, "all_assistant")
     ends = [len(chat)]
     if learns_by_turn(tracer, FORMS["chat"]):
